@@ -5,11 +5,11 @@ BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 THREADS ?= auto
 
-.PHONY: demo test lint mutants bench soak docs clean
+.PHONY: demo test lint mutants bench soak docs site clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv .venv; }
-	$(PIP) -e ".[test,lint]"
+	$(PIP) -e ".[test,lint,docs]"
 	touch .venv/ready
 
 .venv/bench: .venv/ready
@@ -33,6 +33,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/docstrings.py
 
 # Small ways to break privacy code, each of which some test must notice.
 mutants: .venv/ready
@@ -63,6 +64,10 @@ bench: .venv/bench .venv-peers/ready
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/density.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/density_speed.py
 
+# The pages and the reference as a site, docs/_build/html; a warning is an error.
+site: .venv/ready
+	$(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs docs/_build/html
+
 docs: .venv/bench
 	$(BIN)/python docs/api.py
 	$(BIN)/python docs/commands.py
@@ -74,7 +79,8 @@ docs: .venv/bench
 	$(BIN)/python docs/rappor.py
 	$(BIN)/python docs/race.py
 	$(BIN)/python docs/race_pictures.py
+	$(MAKE) site
 
 clean:
-	rm -rf .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/reference .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

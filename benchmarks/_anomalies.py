@@ -1,6 +1,6 @@
-"""How well anomalies are told from a release: areas under the curve, beside unprivate peers.
+"""How well anomalies are detected from a release: areas under the curve, beside unprivate peers.
 
-The five largest sets of ADBench that are here are the figures asked for; the others are shown too,
+The five largest sets of ADBench that are here are the target figures; the others are shown too,
 but the detector's score was chosen on those. Bounds of the five: [0, 1], documented ranges, and for
 the logarithms of http and smtp those of 32-bit numbers; of the others the power of two above the
 columns' sizes, a stand-in for what a column can hold.
@@ -81,5 +81,5 @@ def _said(name, way, epsilon, points, kind, found):
     areas = [roc_auc_score(kind, scores) for scores in found]
     result = dict(mean=float(np.mean(areas)), low=min(areas), high=max(areas), runs=len(areas))
     print(f"{name:<18}{way:<32}{epsilon!s:<6}AUC {result['mean']:.4f}", flush=True)
-    rows = dict(points=len(points), columns=points.shape[1], asked=name in LARGEST)
+    rows = dict(points=len(points), columns=points.shape[1], target=name in LARGEST)
     return dict(table=name.split("_", 1)[1], name=way, epsilon=epsilon, **result, **rows)

@@ -27,7 +27,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Ours:
-    """A BinaryIndex and how it is asked."""
+    """A BinaryIndex and how it is queried."""
 
     index: BinaryIndex
     options: dict[str, Any]

@@ -1,6 +1,6 @@
 """The tables of the density benchmarks: each with public bounds and a bandwidth fixed beforehand.
 
-The paper's salaries, codrna, covtype, nomao, occupancy, pulsar and naval cannot be had here;
+The paper's salaries, codrna, covtype, nomao, occupancy, pulsar and naval are not available here;
 STANDS_FOR names what stands for each. Bounds are what a curator knows without looking: the range of
 a byte, of an angle, of an age, or a round number of deviations where a table comes standardised.
 """

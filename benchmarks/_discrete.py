@@ -1,6 +1,6 @@
 """Discrete collaborative filtering: codes of users and items that fit ratings, bit after bit.
 
-    sum over told pairs of (s - b.d)^2 + unseen * sum over all pairs of (low - b.d)^2
+    sum over rated pairs of (s - b.d)^2 + unseen * sum over all pairs of (low - b.d)^2
         - 2 balance (<B, X> + <D, Y>) + ridge (sum of the squares of real components)
 
 Components of users B and of items D are +1 or -1, or real, side by side: real users beside bits of
@@ -37,7 +37,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be fitted: told pairs by user and by item, and the weight of all pairs at low."""
+    """What is to be fitted: rated pairs by user and by item, and the weight of all pairs at low."""
 
     users: Side
     items: Side

@@ -19,7 +19,7 @@ def edges():
 
 
 def jaccard_sums(lists, queries):
-    """The sum over all lists of the share in common, for each asked one, by sparse products."""
+    """The sum over all lists of the share in common, for each query, by sparse products."""
     from scipy.sparse import csr_matrix
 
     offsets, members = lists

@@ -124,13 +124,13 @@ def show(row):
     """One line for people, as soon as it is known."""
     ours = row["ours"]
     value = f"{ours['median']:9.1f} ({ours['low']:.0f}-{ours['high']:.0f})"
-    queries = f"asked {row['asked']}" if row.get("asked") is not None else ""
+    target = f"target {row['target']}" if row.get("target") is not None else ""
     ceiling = f"ceiling {row['ceiling']:.0f}" if row.get("ceiling") else ""
     peers = ", ".join(
         f"{name} {'missing' if 'missing' in figure else format(figure['median'], '.3g')}"
         for name, figure in row.get("peers", {}).items()
     )
-    print(f"{row['name']:<44}{value:>24}  {queries:<12}{ceiling:<14}{peers}", flush=True)
+    print(f"{row['name']:<44}{value:>24}  {target:<12}{ceiling:<14}{peers}", flush=True)
     return row
 
 

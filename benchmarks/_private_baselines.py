@@ -68,7 +68,7 @@ class _Baseline:
         self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
         self.factors, self.seed = factors, seed
 
-    def _told(
+    def _statement_of(
         self, loss: GaussianNoise, mechanism: str, covers: str, source: Source | None
     ) -> PrivacyStatement:
         cost = epsilon_of(loss, self.delta) or self.epsilon  # a large delta alone may cover it
@@ -112,7 +112,7 @@ class NoisyDescent(_Baseline):
         self._descend(events, tables, budget, source)
         self._lists, self._tables = (accounts.ids, shelf.ids), tables
         sentence = f"discrete Gaussian noise on clipped gradients, {PASSES} passes"
-        self.statement = self._told(budget.loss, sentence, COVERS["file"], source)
+        self.statement = self._statement_of(budget.loss, sentence, COVERS["file"], source)
         return self
 
     def _descend(
@@ -179,7 +179,9 @@ class NoisyRatings(_Baseline):
         self._model = model.fit(Interactions(train.users, train.items, noisy), catalogue=catalogue)
         loss = GaussianNoise(sigma**2, RANGE, relation="replace")
         clear = "the values of ratings alone; who rated what is in the clear"
-        self.statement = self._told(loss, "discrete Gaussian noise on every rating", clear, source)
+        self.statement = self._statement_of(
+            loss, "discrete Gaussian noise on every rating", clear, source
+        )
         return self
 
     def predict(self, users: Any, items: Any) -> np.ndarray:

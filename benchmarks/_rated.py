@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sfumato.recommend.metrics import rating as metrics
-from sfumato.recommend.ranking import ExcludedItems, Shelf
+from sfumato.recommend.ranking import CatalogueVectors, ExcludedItems
 
 PLACES = 10
 LIKED = 4  # the rating from which on an item was liked
@@ -34,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """Random parts of 80, 10 and 10 % by a seed, and what was computed for it and is asked again.
+    """Random parts of 80, 10 and 10 % by a seed, and what was computed for it and is used again.
 
     `train_set` is the first part as Interactions, of `user_ids` and `item_ids`.
     """
@@ -63,7 +63,7 @@ class Split:
         return self.user_ids.size, self.item_ids.size
 
     def once(self, key, make):
-        """What `make` gives, computed when it is first asked for."""
+        """What `make` gives, computed when first used."""
         if key not in self.kept:
             self.kept[key] = make()
         return self.kept[key]
@@ -79,9 +79,9 @@ class Split:
         if numbers is None:
             numbers = 1e-4 * np.random.default_rng(self.seed).random(self.shape[1])
         beside = np.ones((len(users), 1), np.float32)
-        shelf = Shelf.of(np.hstack([items, numbers[:, None]]).astype(np.float32))
+        shelf = CatalogueVectors.of(np.hstack([items, numbers[:, None]]).astype(np.float32))
         queries, known = np.hstack([users, beside]).astype(np.float32), self._known()
-        found, scores = shelf.best(queries, PLACES, known, self._seen(before))
+        found, scores = shelf.best(queries, PLACES, known, self._excluded(before))
         result = metrics.ranked(found, part.liked(), scores=scores)
         return {"ndcg": result["ndcg"], "recall": result["recall"]}
 
@@ -127,7 +127,7 @@ class Split:
     def _known(self):
         return np.bincount(self.train.items, minlength=self.shape[1]) > 0
 
-    def _seen(self, parts):
+    def _excluded(self, parts):
         users = np.concatenate([part.users for part in parts])
         items = np.concatenate([part.items for part in parts])
         order = np.argsort(users, kind="stable")

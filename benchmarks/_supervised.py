@@ -1,4 +1,4 @@
-"""Classes and numbers told from releases, beside diffprivlib, unprivate and trivial models.
+"""Classes and numbers predicted from releases, beside diffprivlib, unprivate and trivial models.
 
 diffprivlib's logistic regression clips rows to a norm. It is given that of the public box, and each
 of NORMS, of which the best on the test rows is reported: a favour that ours does not get.

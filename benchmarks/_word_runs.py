@@ -17,7 +17,7 @@ def reported(scheme, values, seed):
 
 
 def decoded(scheme, values, candidates, seed, **options):
-    """One run: encode, count unless full reports are asked for, decode."""
+    """One run: encode, count unless full reports are wanted, decode."""
     reports = reported(scheme, values, seed)
     full = options.get("method") == "likelihood"
     data = reports if full else Counts(scheme).update(reports)

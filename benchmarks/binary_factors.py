@@ -25,7 +25,7 @@ from _ratings import shaped_as_movielens, spread
 from sfumato.kernels.retrieve.hamming_scan import hamming_nearest
 from sfumato.recommend import DenseFactorization
 from sfumato.recommend.bias import DampedMeans
-from sfumato.recommend.ranking import Shelf
+from sfumato.recommend.ranking import CatalogueVectors
 from sfumato.retrieve.binary.store import Panels
 
 SEEDS = range(3)
@@ -168,7 +168,7 @@ def _half_lists(split, bits, real, unseen, ridge, rounds=ROUNDS):
 
 
 def ratings():
-    """Ratings in stars: only told pairs count; biases stay real, except where a row has none."""
+    """Ratings in stars: only rated pairs count; biases stay real, except where a row has none."""
     return _over_seeds(_ratings)
 
 
@@ -265,7 +265,7 @@ def scan(count=1 << 18, queries=64, runs=5):
             random.integers(0, 2**63, (n, words), np.uint64) for n in (count, queries)
         )
         panels = Panels(words).append(codes)
-        shelf = Shelf.of(random.standard_normal((count, bits), np.float32))
+        shelf = CatalogueVectors.of(random.standard_normal((count, bits), np.float32))
         vectors = random.standard_normal((queries, bits), np.float32)
         row = {"bits": bits, "bytes": {"codes": 8 * words, "real": 4 * bits}}
         for name, work in (

@@ -55,7 +55,7 @@ def constant(true):
 
 
 def skin_errors():
-    """The figures asked for: skin, ten hashes, ten draws of noise (of each, or of all, by SLOW)."""
+    """The target figures: skin, ten hashes, ten draws of noise (of each, or of all, by SLOW)."""
     table = skin()
     data = _held(table)
     flat = {**constant(data[2]), "runs": 1}
@@ -64,7 +64,7 @@ def skin_errors():
         for name, options in WAYS.items():
             draws = 1 if name in SLOW else DRAWS
             found = measured(table, budget=budget, data=data, seeds=SEEDS, draws=draws, **options)
-            row = dict(table="skin", name=name, budget=result(budget), asked=ASKED.get(budget))
+            row = dict(table="skin", name=name, budget=result(budget), target=ASKED.get(budget))
             rows.append(shown({**row, **found}))
     return {"points": len(data[0]), "queries": QUERIES, "rows": rows}
 
@@ -143,8 +143,8 @@ def map_values():
         for budget in (None, (0.1, 0.0)):
             rows = 200 if backend == "race" else None
             made = sketch(table, backend, budget, 0, rows=rows, strata=strata).update(points)
-            told_by = made if budget is None else made.release(*budget)
-            pictures[f"{backend}, {strata}, {result(budget)}"] = told_by.mean(places)
+            predicted_by = made if budget is None else made.release(*budget)
+            pictures[f"{backend}, {strata}, {result(budget)}"] = predicted_by.mean(places)
     return {name: _lines(values.reshape(64, 64)) for name, values in pictures.items()}
 
 

@@ -1,4 +1,4 @@
-"""How fast kernel-sum sketches are built and asked, on one thread, beside what the machine allows.
+"""How fast kernel-sum sketches are built and queried on one thread, beside what the machine allows.
 
     OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/density_speed.py [build] [query]
         writes benchmarks/results/density_speed.json, all parts unless some are named
@@ -29,12 +29,12 @@ def wide(points=100_000, dimension=55):
 def build():
     """Increments a second of RACE at 3 and 55 columns, and points a second of the others."""
     rows, ceiling = [], Ceilings().increments(1024, np.int32)
-    for name, table, queries in (("skin, d = 3", skin(), 200), ("generated, d = 55", wide(), 90)):
+    for name, table, target in (("skin, d = 3", skin(), 200), ("generated, d = 55", wide(), 90)):
         made = sketch(table, "race", None, 0, rows=ROWS)
         work = len(table.points) * ROWS
         ours = rate(lambda made=made, table=table: made.copy().update(table.points), work, runs=5)
         seconds = work / ours["median"] / 1e6
-        row = dict(name=f"RACE build, {name}, M increments/s", ours=ours, asked=queries)
+        row = dict(name=f"RACE build, {name}, M increments/s", ours=ours, target=target)
         rows.append(show({**row, "ceiling": ceiling, "peers": {}, "seconds": seconds}))
     for backend in ("grid", "slices", "fourier"):
         made = sketch(skin(), backend, (1.0, 0.0), 0)
@@ -58,7 +58,9 @@ def query():
                 median=1 / result["median"], low=1 / result["high"], high=1 / result["low"]
             )
             row = dict(name=f"{backend} query, {count} at once, us", ours=micro, peers={})
-            rows.append(show({**row, "asked": 20 if (backend, count) == ("race", 2_000) else None}))
+            rows.append(
+                show({**row, "target": 20 if (backend, count) == ("race", 2_000) else None})
+            )
     return {"paper_seconds": PAPER["query"], "rows": rows}
 
 

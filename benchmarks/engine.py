@@ -67,9 +67,9 @@ def main(rows):
         print(
             f"{threads} thread(s): {seconds[threads]:.2f} s, {speed:.0f} M keys/s, {memory:.0f} MiB"
         )
-    print(f"ratio {ratio:.2f} (asked 1.6), peak {max(peak.values()) / 2**30:.2f} GiB (asked 1)")
+    print(f"ratio {ratio:.2f} (target 1.6), peak {max(peak.values()) / 2**30:.2f} GiB (target 1)")
     if rows == ROWS:
-        write("engine", {"rows": rows, "ratio": ratio, "asked": 1.6, "runs": runs})
+        write("engine", {"rows": rows, "ratio": ratio, "target": 1.6, "runs": runs})
 
 
 if __name__ == "__main__":

@@ -39,14 +39,14 @@ def errors():
     splits = [data.split(0.8, 0.1, 0.1, random_state=seed) for seed in SEEDS]
     means = [rmse(DampedMeans().fit(train), test) for train, _, test in splits]
     rows = [{"name": "means only (baseline)", "tuned": spread(means)}]
-    for label, (queries, make) in MODELS.items():
+    for label, (target, make) in MODELS.items():
         tuned, default, chosen = [], [], []
         for train, valid, test in splits:
             default.append(rmse(make().fit(train), test))
             best = tune(make(), train, valid)
             chosen.append(best.parameters)
             tuned.append(rmse(make(**best.parameters).fit(train), test))
-        row = {"name": label, "asked": queries, "tuned": spread(tuned), "default": spread(default)}
+        row = {"name": label, "target": target, "tuned": spread(tuned), "default": spread(default)}
         rows.append({**row, "chosen": chosen, "nbytes": make(epochs=1).fit(train).nbytes})
         print(label, rows[-1]["tuned"]["mean"], rows[-1]["default"]["mean"], flush=True)
     rows.append({"name": "cornac MF", "tuned": spread([_cornac_error(*split) for split in splits])})
@@ -127,7 +127,7 @@ def speed():
         ),
     }
     rows = []
-    for label, (queries, fit) in cases.items():
+    for label, (target, fit) in cases.items():
         fit(1)
         pairs = [
             (
@@ -141,7 +141,7 @@ def speed():
         rows.append(
             {
                 "name": label,
-                "asked": queries,
+                "target": target,
                 "ratio": {**spread(ratios), "median": statistics.median(ratios)},
                 "ms": milliseconds,
                 "cornac_ms": statistics.median(theirs for _, theirs in pairs) * 1e3,

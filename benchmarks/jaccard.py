@@ -45,7 +45,7 @@ def main():
     kinds = ("permutations", "one-permutation")
     cases = [(kind, union) for kind in kinds for union in (1000, 200)]
     rows = [row(kind, union, tenths) for kind, union in cases for tenths in range(1, 10)]
-    write("jaccard", {"pairs": PAIRS, "minima": MINIMA, "asked": 1.05, "rows": rows})
+    write("jaccard", {"pairs": PAIRS, "minima": MINIMA, "target": 1.05, "rows": rows})
 
 
 if __name__ == "__main__":

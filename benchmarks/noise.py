@@ -32,7 +32,7 @@ LAWS = {"laplace": discrete_laplace, "gaussian": discrete_gaussian}
 def words_a_number(law, scale):
     if law == "laplace":
         return 1 if scale <= 1024 else 2
-    return 2 if gaussian_sampler(scale**2)._place else 1
+    return 2 if gaussian_sampler(scale**2)._shift else 1
 
 
 def aes_words():
@@ -66,7 +66,7 @@ def figure(law, scale):
     }
     ours = rate(lambda: LAWS[law](scale, DRAWS), DRAWS)
     name = f"discrete {law.capitalize()}, scale {float(scale):g}"
-    return show(dict(name=name, asked=30, ours=ours, ceiling=ceiling, peers=peers))
+    return show(dict(name=name, target=30, ours=ours, ceiling=ceiling, peers=peers))
 
 
 def large():
@@ -85,7 +85,7 @@ def large():
             add(cells, scale)
             seconds.append(round(time.perf_counter() - start, 2))
         more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-        rows.append(dict(name=name, seconds=seconds, asked=10, extra_mib=round(more, 1)))
+        rows.append(dict(name=name, seconds=seconds, target=10, extra_mib=round(more, 1)))
         print(f"{name:<28} 2e8 cells in {seconds} s, {more:.1f} MiB more", flush=True)
     return rows
 

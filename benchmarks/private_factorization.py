@@ -43,7 +43,7 @@ def epsilons():
         means = [fitted(public, train, epsilon=epsilon, factors=1) for train, _, _ in parts]
         errors = [rmse(model, part[2]) for model, part in zip(factors, parts, strict=True)]
         plain = [rmse(model, part[2]) for model, part in zip(means, parts, strict=True)]
-        row = {"epsilon": epsilon, "asked": ASKED.get(epsilon), "rmse": spread(errors)}
+        row = {"epsilon": epsilon, "target": ASKED.get(epsilon), "rmse": spread(errors)}
         row |= {"private_means": spread(plain), "numbers": factors[0].item_vectors_.shape[1]}
         rows.append(row)
         print(epsilon, row["rmse"]["mean"], row["private_means"]["mean"], flush=True)
@@ -74,7 +74,7 @@ def others():
         settings = {"delta": DELTA, "bounds": BOUNDS, **given}
         add("noisy descent", epsilon, lambda t, s=settings: NoisyDescent(**s).fit(t, **public))
         add(
-            "noise on ratings (hides values only)",
+            "noise on ratings (protects values only)",
             epsilon,
             lambda t, s=settings: NoisyRatings(**s).fit(t, **public),
         )

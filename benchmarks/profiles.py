@@ -38,9 +38,9 @@ def population(profiles):
     return Interactions(users, draws.integers(0, CATALOGUE, users.size), np.ones(users.size))
 
 
-def line(name, ours, queries, beside):
-    print(f"{name:<64}{ours:<36}asked {queries:<24}{beside}", flush=True)
-    return {"name": name, "ours": ours, "asked": queries, "beside": beside}
+def line(name, ours, target, beside):
+    print(f"{name:<64}{ours:<36}target {target:<24}{beside}", flush=True)
+    return {"name": name, "ours": ours, "target": target, "beside": beside}
 
 
 def gibbs():
@@ -63,7 +63,7 @@ def encoding():
     """Profiles a minute, from raw columns to noisy codes, and what of it the noise alone takes."""
     before = population(PROFILES)
     rows, everybody = [], np.unique(before.users)
-    for mechanism, queries in (
+    for mechanism, target in (
         (Blip(epsilon=8), ">= 5 million"),
         (Minima(epsilon=8), "-"),
         (Jlt(epsilon=8), "-"),
@@ -80,7 +80,7 @@ def encoding():
                 line(
                     f"{kind}: profiles of {ITEMS} items released, {label}",
                     f"{rate:.2f} million a minute ({low:.2f}-{high:.2f})",
-                    queries,
+                    target,
                     _noise_alone(mechanism),
                 )
             )

@@ -86,7 +86,7 @@ def threads():
     _, movies = shaped_as_movielens()
     large = generate_world(users=USERS, items=ITEMS, ratings=8 * BATCH, random_state=1).interactions
     rows = []
-    for name, data, cells, queries in (
+    for name, data, cells, target in (
         ("movielens-1m", movies, None, None),
         ("half a million entities", large, CELLS, 1.6),
         ("half a million entities, 256 MiB", large, 4 * CELLS, 1.6),
@@ -94,7 +94,7 @@ def threads():
         for depth in (1, 4):
             seconds = {n: _epochs(data, cells, depth, n) for n in (1, 2)}
             ratios = [one / two for one, two in zip(seconds[1], seconds[2], strict=True)]
-            row = {"name": f"{name}, depth {depth}", "asked": queries}
+            row = {"name": f"{name}, depth {depth}", "target": target}
             rows.append({**row, "gain": {**spread(ratios), "median": statistics.median(ratios)}})
             print(rows[-1], flush=True)
     return rows
@@ -122,15 +122,15 @@ def ranking():
         ("dense", DenseFactorization(epochs=2).fit(train)),
         ("sketch, depth 4", SketchFactorization(epochs=2).fit(train)),
     ):
-        for retained, observed in (("", None), (", seen left out", train)):
+        for retained, observed in (("", None), (", training items excluded", train)):
             model.recommend(users, 10, exclude=observed)
             runs = [
                 users.size / _seconds(lambda m=model, s=observed: m.recommend(users, 10, exclude=s))
                 for _ in range(9)
             ]
-            queries = None if retained else 30_000
+            target = None if retained else 30_000
             rows.append(
-                {"name": name + retained, "asked": queries, "users_a_second": _middle(runs)}
+                {"name": name + retained, "target": target, "users_a_second": _middle(runs)}
             )
             print(rows[-1], flush=True)
     rows += [
@@ -152,7 +152,7 @@ def _implicit(train):
     with threadpool_limits(1, "blas"):
         model.fit(matrix, show_progress=False)
     users = np.arange(matrix.shape[0])
-    for retained, filtered in (("", False), (", seen left out", True)):
+    for retained, filtered in (("", False), (", training items excluded", True)):
         runs = [
             users.size
             / _seconds(

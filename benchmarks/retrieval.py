@@ -2,8 +2,9 @@
 
 python benchmarks/retrieval.py [PART ...]    writes benchmarks/results/retrieval.json
 
-Recall: SIFT-like descriptors of generated images (1,000,000 x 128; SIFT1M itself cannot be had) and
-GloVe where the folder is there (SFUMATO_DATA); 2,000 queries to choose on, 4,000 others reported.
+Recall: SIFT-like descriptors of generated images (1,000,000 x 128; SIFT1M itself is not available)
+and GloVe where the folder is there (SFUMATO_DATA); 2,000 queries to choose on, 4,000 others
+reported.
 """
 
 import sys
@@ -50,7 +51,7 @@ def rates(work, items, runs=7):
     return out
 
 
-def beside(name, ours, theirs, items, queries, rounds=7):
+def beside(name, ours, theirs, items, target, rounds=7):
     """Both in turns, so that a slow minute of the machine slows both: the median of the ratios."""
     mine, peer = [], []
     for _ in range(rounds):
@@ -62,11 +63,11 @@ def beside(name, ours, theirs, items, queries, rounds=7):
         "ours": summary(mine),
         "faiss": summary(peer),
         "ratio": ratio,
-        "asked": queries,
+        "target": target,
     }
     print(
         f"{name:<40}{row['ours']['median']:9.0f} q/s, faiss {row['faiss']['median']:7.0f}, "
-        f"ratio {ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f}), asked {queries}",
+        f"ratio {ratio['median']:.2f} ({ratio['low']:.2f}-{ratio['high']:.2f}), target {target}",
         flush=True,
     )
     return row
@@ -121,13 +122,13 @@ def bandwidth(count=10_000_000):
         mine += rates(lambda: hamming_nearest(panels.blocks, panels.count, None, query, K), size, 1)
         ceiling += rates(lambda: _read(flat), size, 1)
     share = summary([a / b for a, b in zip(mine, ceiling, strict=True)])
-    print(f"10M codes: {share['median']:.2f} of the read bandwidth, asked 0.70", flush=True)
+    print(f"10M codes: {share['median']:.2f} of the read bandwidth, target 0.70", flush=True)
     return {
         "codes": count,
         "gb_a_second": summary(mine),
         "ceiling_gb_a_second": summary(ceiling),
         "share": share,
-        "asked": 0.7,
+        "target": 0.7,
     }
 
 
@@ -135,10 +136,10 @@ def encoding(count=100_000):
     """Microseconds a vector of the qoLSH encoder, d = 128, L = 256, all included."""
     X = np.random.default_rng(0).normal(size=(count, 128)).astype(np.float32)
     rows = []
-    for flips, queries in ((0, None), (10, 11), (30, None)):
+    for flips, target in ((0, None), (10, 11), (30, None)):
         encoder = qolsh(bits=256, flips=flips).fit(X)
         taken = [1e6 / each for each in rates(lambda of=encoder: of.encode(X), count)]
-        rows.append({"flips": flips, "microseconds": summary(taken), "asked": queries})
+        rows.append({"flips": flips, "microseconds": summary(taken), "target": target})
         print(f"qolsh, {flips} flips: {rows[-1]['microseconds']['median']:.2f} us", flush=True)
     return rows
 

@@ -57,11 +57,11 @@ def looped(update, values):
     return work
 
 
-def row(name, work, ceiling, *, asked=None, peers=None, runs=7):
+def row(name, work, ceiling, *, target=None, peers=None, runs=7):
     """One figure: the ceiling first, then ours right after it."""
     limit = ceiling()
     ours = rate(work, ITEMS, runs)
-    return dict(name=name, asked=asked, ours=ours, ceiling=limit, peers=peers or {})
+    return dict(name=name, target=target, ours=ours, ceiling=limit, peers=peers or {})
 
 
 def counters(data):
@@ -101,9 +101,9 @@ def counters(data):
         def estimate(sketch=some):
             sketch.estimate(data.integers)
 
-        yield row(f"{name} update int", update, access, asked=70, peers=peers)
-        yield row(f"{name} update Arrow string", update_text, access, asked=60, peers=text_peers)
-        yield row(f"{name} estimate int", estimate, read, asked=60)
+        yield row(f"{name} update int", update, access, target=70, peers=peers)
+        yield row(f"{name} update Arrow string", update_text, access, target=60, peers=text_peers)
+        yield row(f"{name} estimate int", estimate, read, target=60)
     median = CountSketch(WIDTH, 5, combine="median").update(data.integers)
     name = "CountSketch 5 rows, estimate by median"
     yield row(name, lambda: median.estimate(data.integers), lambda: read(5))
@@ -145,8 +145,8 @@ def bloom(data):
         def query(sketch=sketch):
             sketch.contains(data.integers)
 
-        yield row(f"{name} add", add, access, asked=40, peers=added)
-        yield row(f"{name} query", query, read, asked=40, peers=queries)
+        yield row(f"{name} add", add, access, target=40, peers=added)
+        yield row(f"{name} query", query, read, target=40, peers=queries)
     counting = CountingBloomFilter.from_capacity(ITEMS, 0.01)
     cells, k = counting.nbytes, counting.hashes
     name, add = f"CountingBloom k={k} add", lambda: counting.update(data.integers)
@@ -172,7 +172,7 @@ def hll(data):
     beside = {"datasketches": peer(datasketches, FEW)}
     some, words = HyperLogLog(14), HyperLogLog(14)
     name, update = "HyperLogLog update int", lambda: some.update(data.integers)
-    yield row(name, update, CEILING.stream, asked=500, peers=beside)
+    yield row(name, update, CEILING.stream, target=500, peers=beside)
     name, update = "HyperLogLog update Arrow string", lambda: words.update(data.strings)
     yield row(name, update, reading_text)
     yield row("hash of integers", lambda: hash_column(data.integers), CEILING.stream)
@@ -201,12 +201,12 @@ def minhash(data):
     slow = {"datasketch": peer(datasketch, small)}
     for kind, sizes in (("permutations", {1000: 140}), ("one-permutation", {1000: 250, 200: 130})):
         sketch = MinHash(128, kind=kind)
-        for size, queries in sizes.items():
+        for size, target in sizes.items():
             offsets = np.arange(0, ITEMS + 1, size)
             beside = {"rensa, tokens hashed": peer(lambda n=size: rensa(n), FEW)} | slow
             work = functools.partial(sketch.signatures, data.integers, offsets)
             name = f"MinHash-128 {kind}, {size} a set"
-            yield row(name, work, CEILING.stream, asked=queries, peers=beside)
+            yield row(name, work, CEILING.stream, target=target, peers=beside)
 
 
 def accuracy(_):
@@ -230,7 +230,7 @@ def accuracy(_):
         peers = {"bounter log8": bounter()}
     except ImportError as missing:
         peers = {"bounter log8": f"missing: {missing}"}
-    for label, queries, sketch, beside in (
+    for label, target, sketch, beside in (
         ("CountMin plain 4 x 65536", None, CountMin(65536), {}),
         ("CountSketch median 3 x 87381", 9, CountSketch(87381, 3, combine="median"), {}),
         ("CountMin compact 4 x 233008", 9, CountMin(233008, cells="compact"), {}),
@@ -242,9 +242,9 @@ def accuracy(_):
         value = error(sketch.update(stream).estimate(keys))
         merging = sketch.merging.kind
         print(
-            f"error in 1 MiB  {label:<34}{value:8.2f}  asked {queries}  merge {merging}  {beside}"
+            f"error in 1 MiB  {label:<34}{value:8.2f}  target {target}  merge {merging}  {beside}"
         )
-        yield dict(name=label, asked=queries, error=value, merge=merging, peers=beside)
+        yield dict(name=label, target=target, error=value, merge=merging, peers=beside)
     zero = error(np.zeros(keys.size))
     print(f"error in 1 MiB  {'answering 0 (baseline)':<34}{zero:8.2f}")
     yield dict(name="answering 0 (baseline)", error=zero)
@@ -278,10 +278,10 @@ def first_call(_):
     yield result("sfumato --help, the whole process", 0.5, seconds_of(command))
 
 
-def result(name, asked, found):
+def result(name, target, found):
     spread = f"({found['low']:.3f}-{found['high']:.3f})"
-    print(f"{name:<44}{found['seconds']:9.3f} s {spread}  asked {asked}")
-    return dict(name=name, asked=asked, **found)
+    print(f"{name:<44}{found['seconds']:9.3f} s {spread}  target {target}")
+    return dict(name=name, target=target, **found)
 
 
 SPEED = {"counters": counters, "bloom": bloom, "hll": hll, "minhash": minhash}

@@ -210,7 +210,7 @@ def _multi_freq_ldpy(codes, top, epsilon, seed):
 
 
 def published():
-    """google/rappor's own tolerances: a Zipf law over 100 values, a million reports."""
+    """google/rappor's own tolerances: a Zipf distribution over 100 values, a million reports."""
     shares = 1 / np.arange(1, 101)
     counts = np.random.default_rng(0).multinomial(1_000_000, shares / shares.sum())
     text = [f"v{i}" for i in range(1, 101)]

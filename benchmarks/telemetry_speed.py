@@ -37,8 +37,8 @@ def clients(rows=ROWS):
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(NAMES))
 
 
-def row(name, work, rows=ROWS, ceiling=None, asked=None, peers=None):
-    found = {"name": name, "ours": rate(work, rows), "asked": asked, "peers": peers or {}}
+def row(name, work, rows=ROWS, ceiling=None, target=None, peers=None):
+    found = {"name": name, "ours": rate(work, rows), "target": target, "peers": peers or {}}
     return show(found | {"ceiling": ceiling})
 
 
@@ -64,13 +64,13 @@ def encoding():
     peers = {"pure-ldp": peer(pure_ldp, FEW)}
     known = SubsetSelection(EPSILON, categories=NAMES)
     return [
-        row("one-time, drawn", drawn(once, values), ceiling=coins, asked=2, peers=peers),
-        row("with instantaneous response, drawn", drawn(full, values), asked=2),
+        row("one-time, drawn", drawn(once, values), ceiling=coins, target=2, peers=peers),
+        row("with instantaneous response, drawn", drawn(full, values), target=2),
         row(
             "one-time, a secret each, HMAC",
             lambda: ReportEncoder(once).encode_many(values[: len(secrets)], secrets=secrets),
             len(secrets),
-            asked=0.1,
+            target=0.1,
         ),
         row("local hashing", drawn(LocalHashing(EPSILON), values)),
         row("subset selection, hashed", drawn(SubsetSelection(EPSILON), values)),
@@ -100,7 +100,7 @@ def serving():
     stream = Ceilings().stream(scheme.payload_bytes)
     rows = [
         row(
-            "counted, ids not kept",
+            "counted, ids not stored",
             lambda: Counts(scheme, keep_ids=False).update(reports),
             ceiling=stream,
         ),

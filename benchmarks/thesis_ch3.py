@@ -3,7 +3,7 @@
     python benchmarks/thesis_ch3.py [PART ...]    writes benchmarks/results/thesis_ch3.json
 
 MovieLens-100K and Last.fm (HetRec 2011) where the folder is there (SFUMATO_DATA), else worlds of
-their shape; Digg, the thesis' second set, cannot be had. A profile is all that a user rated or
+their shape; Digg, the thesis' second set, is not available. A profile is all that a user rated or
 listened to. The attacker knows 600 users, and takes from them how popular items are, how large
 profiles are, and (for "taste") which items go together; of the others 343 are attacked, all that
 MovieLens has left, and 100 of Last.fm. Users, codebook and noise change with the seed: three seeds
@@ -100,16 +100,18 @@ def joint(scene, observed, prior=None, method="gibbs"):
 
 
 ATTACKS = {
-    "popularity": lambda scene, seen: attack.popularity(seen, scene.items, scene.popular),
+    "popularity": lambda scene, released: attack.popularity(released, scene.items, scene.popular),
     "single": single,
-    "single, prior": lambda scene, seen: single(scene, seen, scene.popular),
+    "single, prior": lambda scene, released: single(scene, released, scene.popular),
     "joint": joint,
-    "joint, prior": lambda scene, seen: joint(scene, seen, scene.popular),
-    "messages, prior": lambda scene, seen: joint(scene, seen, scene.popular, "propagation"),
-    "single, taste": lambda scene, seen: single(scene, seen, scene.taste),
-    "messages, taste": lambda scene, seen: joint(scene, seen, scene.taste, "propagation"),
-    "MAP, prior": lambda scene, seen: attack.map_decoder(seen, scene.items, scene.popular),
-    "eigen, prior": lambda scene, seen: attack.eigen_decoder(seen, scene.items, scene.popular),
+    "joint, prior": lambda scene, released: joint(scene, released, scene.popular),
+    "messages, prior": lambda scene, released: joint(scene, released, scene.popular, "propagation"),
+    "single, taste": lambda scene, released: single(scene, released, scene.taste),
+    "messages, taste": lambda scene, released: joint(scene, released, scene.taste, "propagation"),
+    "MAP, prior": lambda scene, released: attack.map_decoder(released, scene.items, scene.popular),
+    "eigen, prior": lambda scene, released: attack.eigen_decoder(
+        released, scene.items, scene.popular
+    ),
 }
 BEST = "messages, taste"
 DRAWN = ["popularity", "single", "single, prior", "joint", "joint, prior", BEST]
@@ -256,7 +258,7 @@ def sweep():
         observed = here.release(Blip(bits=5000, hashes=20, epsilon=epsilon))
         for name in ("popularity", "single", "joint", "joint, prior"):
             here.scored(name, observed)
-    return {"seconds": time.perf_counter() - start, "asked": 600}
+    return {"seconds": time.perf_counter() - start, "target": 600}
 
 
 def shown(label, row):

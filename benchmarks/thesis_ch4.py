@@ -3,7 +3,7 @@
     python benchmarks/thesis_ch4.py [PART ...]    writes benchmarks/results/thesis_ch4.json
 
 MovieLens-1M is real where the folder is there (SFUMATO_DATA). EachMovie, MovieLens-10M and Netflix
-cannot be had: generated worlds of their shape stand in, so their rows can be compared with each
+is not available: generated worlds of their shape stand in, so their rows can be compared with each
 other, not with the thesis. Random 80/10/10; regularization (in one pass the rate) is chosen on the
 validation part; test is read once. As in the thesis, damped means of users and items are taken off
 first and the factors learn what is left, so biases need no room in the sketch. Every number is

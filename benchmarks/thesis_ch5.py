@@ -2,8 +2,8 @@
 
     python benchmarks/thesis_ch5.py [PART ...]    writes benchmarks/results/thesis_ch5.json
 
-Synthetic vectors are uniform on the sphere, as the thesis' are; SIFT1M cannot be had, descriptors
-made by SIFT's recipe from generated images stand for it.
+Synthetic vectors are uniform on the sphere, as the thesis' are; SIFT1M is not available,
+descriptors made by SIFT's recipe from generated images stand for it.
 """
 
 import sys
@@ -103,10 +103,10 @@ TWO_STAGES = dict(scan="hamming", rerank="asymmetric")
 ONE_SCAN = dict(scan="asymmetric", rerank="asymmetric")
 
 
-def synthetic(count=1_000_000, asked=10_000, dimension=8, bits=16):
+def synthetic(count=1_000_000, target=10_000, dimension=8, bits=16):
     """The top of figure 5.2: vectors on the sphere, d = 8, L = 16, M = 5."""
     draws = np.random.default_rng(5)
-    base, queries = (unit(draws.normal(size=(n, dimension))) for n in (count, asked))
+    base, queries = (unit(draws.normal(size=(n, dimension))) for n in (count, target))
     truth = exact(base, queries)
     kinds = {
         "LSH": project_and_sign(bits=bits),

@@ -32,7 +32,7 @@ def speeds(found):
             f"{ranged(row['ours'], ',.0f')} q/s",
             f"faiss {ranged(row['faiss'], ',.0f')} q/s",
             f"{ranged(row['ratio'], '.2f')} times",
-            f">= {row['asked']} times",
+            f">= {row['target']} times",
         )
         for row in found["scan"]
     ]
@@ -43,15 +43,15 @@ def speeds(found):
             f"{ranged(wide['gb_a_second'], '.1f')} GB/s",
             f"reading alone {ranged(wide['ceiling_gb_a_second'], '.1f')} GB/s",
             f"{ranged(wide['share'], '.2f')} of it",
-            f">= {wide['asked']:.2f}",
+            f">= {wide['target']:.2f}",
         )
     )
     for row in found["encoding"]:
-        queries = "-" if row["asked"] is None else f"<= {row['asked']} us"
+        target = "-" if row["target"] is None else f"<= {row['target']} us"
         taken = f"{ranged(row['microseconds'], '.2f')} us"
         name = f"qoLSH of a vector, d = 128, L = 256, M = {row['flips']}"
-        scan.append((name, taken, "-", "-", queries))
-    return table(("one thread", "ours", "beside it", "ratio", "asked"), scan)
+        scan.append((name, taken, "-", "-", target))
+    return table(("one thread", "ours", "beside it", "ratio", "target"), scan)
 
 
 def recalls(found):
@@ -121,7 +121,7 @@ def catalogue(found):
 
 
 def compared(rows):
-    """What the issue of these codes asked for, beside what was measured."""
+    """The targets for these codes, beside what was measured."""
     first = {row["name"]: row["R@1"] for row in rows}
     best = first["learned, 320 bits"]
     result = [
@@ -129,13 +129,13 @@ def compared(rows):
         ("qoLSH as published", first["qoLSH as published, 10 flips"], 8),
     ]
     beyond = "; ".join(
-        f"{100 * (best - other):.1f} points above {name}, asked {least}"
+        f"{100 * (best - other):.1f} points above {name}, target {least}"
         for name, other, least in result
     )
     exact = first["tight frame, Hamming, 1000 ranked exactly"]
     return [
         f"Our best code of 40 bytes has R@1 {best:.3f}: {beyond}. With 1000 of a Hamming scan",
-        f"ranked exactly it is {exact:.3f}, asked 0.99.",
+        f"ranked exactly it is {exact:.3f}, target 0.99.",
     ]
 
 

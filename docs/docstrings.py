@@ -20,7 +20,7 @@ import api
 from numpydoc.docscrape import NumpyDocString
 from numpydoc.validate import Validator, validate
 
-# Not asked: text on the line of the quotes is our layout (GL01); an extended summary (ES01), a
+# Not checked: text on the line of the quotes is our layout (GL01); an extended summary (ES01), a
 # See Also section (SA01) and, here, an example (EX01, see `faults`) are for where they help.
 UNCHECKED = {"GL01", "ES01", "SA01", "EX01"}
 # What stands in a docstring for a name in an annotation; of all others, the name itself.

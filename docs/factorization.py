@@ -17,7 +17,7 @@ def error(spread):
     return f"{spread['mean']:.4f} ({spread['low']:.4f}-{spread['high']:.4f})"
 
 
-def queries(value, sign="<="):
+def target_text(value, sign="<="):
     return "-" if value is None else f"{sign} {value:g}"
 
 
@@ -33,12 +33,12 @@ def errors(results):
             row["name"],
             error(row["tuned"]),
             error(row["default"]) if "default" in row else "-",
-            queries(row.get("asked")),
+            target_text(row.get("target")),
             f"{row['nbytes'] / 1024:,.0f}" if "nbytes" in row else "-",
         )
         for row in found["rows"]
     ]
-    header = ("model", "RMSE tuned (low-high)", "with defaults", "asked, tuned", "KiB")
+    header = ("model", "RMSE tuned (low-high)", "with defaults", "target, tuned", "KiB")
     return [f"Data: {found['data']}.", "", *table(header, rows)]
 
 
@@ -47,14 +47,14 @@ def speed(results):
         (
             row["name"],
             f"{row['ratio']['median']:.2f} ({row['ratio']['low']:.2f}-{row['ratio']['high']:.2f})",
-            queries(row["asked"]),
+            target_text(row["target"]),
             f"{row['ms']:.1f}",
             f"{row['cornac_ms']:.1f}",
             f"{row['ns_a_rating']:.0f}",
         )
         for row in results["speed"]["rows"]
     ]
-    header = ("epoch", "ratio to cornac", "asked", "ms", "cornac, ms", "ns a rating")
+    header = ("epoch", "ratio to cornac", "target", "ms", "cornac, ms", "ns a rating")
     return table(header, rows)
 
 
@@ -73,7 +73,7 @@ def scale(results):
         (
             row["name"],
             f"{row['gain']['median']:.2f} ({row['gain']['low']:.2f}-{row['gain']['high']:.2f})",
-            queries(row["asked"], ">="),
+            target_text(row["target"], ">="),
         )
         for row in results["threads"]
     ]
@@ -82,7 +82,7 @@ def scale(results):
             row["name"],
             f"{row['users_a_second']['median']:,.0f} ({row['users_a_second']['low']:,.0f}-"
             f"{row['users_a_second']['high']:,.0f})",
-            queries(row.get("asked"), ">="),
+            target_text(row.get("target"), ">="),
         )
         for row in results["ranking"]
     ]
@@ -93,9 +93,9 @@ def scale(results):
         "",
         *table(("", "ns a rating", "random lines, ns", "table, MiB", "grown, MiB"), streamed),
         "",
-        *table(("two threads on one table", "times as fast", "asked"), threads),
+        *table(("two threads on one table", "times as fast", "target"), threads),
         "",
-        *table(("the ten best of 3,706 items", "users a second, one thread", "asked"), ranked),
+        *table(("the ten best of 3,706 items", "users a second, one thread", "target"), ranked),
         "",
         f"{memory['new_users']:,} new users through `partial_fit`: the table stays at "
         f"{memory['nbytes'] / 2**20:.0f} MiB, the process grew by {memory['grown_mib']:.1f} MiB.",
@@ -109,7 +109,7 @@ def private(results):
             f"{row['epsilon']:g}",
             error(row["rmse"]),
             error(row["private_means"]),
-            queries(row["asked"]),
+            target_text(row["target"]),
             row["numbers"],
         )
         for row in found["rows"]
@@ -120,7 +120,7 @@ def private(results):
         (row["name"], "-" if row["epsilon"] is None else f"{row['epsilon']:g}", error(row["rmse"]))
         for row in results["others"]["rows"]
     ]
-    header = ("epsilon", "factors", "private means, whole budget", "asked", "numbers an entity")
+    header = ("epsilon", "factors", "private means, whole budget", "target", "numbers an entity")
     return [
         f"Data: {found['data']}, delta {found['delta']:g}, event level, add/remove, whole file.",
         f"Means only, not private: {error(baseline['rmse'])}. The settings are a public rule.",
@@ -196,7 +196,7 @@ def plots():
 
 
 def private_picture(path):
-    """RMSE over epsilon: factors, private means, and what was asked."""
+    """RMSE over epsilon: factors, private means, and the target."""
     plt = plots()
     rows = [row for row in read("private_factorization")["epsilons"]["rows"] if "epsilon" in row]
     drawn, axes = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
@@ -205,9 +205,9 @@ def private_picture(path):
         axes.plot(at, [row[key]["mean"] for row in rows], "o-", color=colour, label=label)
         low, high = ([row[key][end] for row in rows] for end in ("low", "high"))
         axes.fill_between(at, low, high, color=colour, alpha=0.2)
-    wanted = [row for row in rows if row["asked"]]
-    axes.plot([r["epsilon"] for r in wanted], [r["asked"] for r in wanted], "v", color=RED,
-              label="asked at most")  # fmt: skip
+    wanted = [row for row in rows if row["target"]]
+    axes.plot([r["epsilon"] for r in wanted], [r["target"] for r in wanted], "v", color=RED,
+              label="target")  # fmt: skip
     axes.plot([10.6], [0.915], "s", color=GREY, label="published (NoisyAdam)")
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16], ["0.5", "1", "2", "4", "8", "16"])

@@ -32,40 +32,40 @@ def peers(row):
 
 
 def speed_table(rows):
-    lines = ["| | M/s (low-high) | asked | ceiling | peers |", "|---|---|---|---|---|"]
+    lines = ["| | M/s (low-high) | target | ceiling | peers |", "|---|---|---|---|---|"]
     for row in rows:
         ours = row["ours"]
         spread = f"{figure(ours['median'])} ({figure(ours['low'])}-{figure(ours['high'])})"
         ceiling = figure(row["ceiling"]) if row.get("ceiling") else "-"
         lines.append(
-            f"| {row['name']} | {spread} | {row.get('asked') or '-'} | {ceiling} | {peers(row)} |"
+            f"| {row['name']} | {spread} | {row.get('target') or '-'} | {ceiling} | {peers(row)} |"
         )
     return lines
 
 
 def accuracy_table(rows):
-    lines = ["| 1 MiB | mean relative error | asked | merge | peers |", "|---|---|---|---|---|"]
+    lines = ["| 1 MiB | mean relative error | target | merge | peers |", "|---|---|---|---|---|"]
     for row in rows:
         beside = ", ".join(
             f"{name} {value:.2f}" if isinstance(value, float) else f"{name} {value}"
             for name, value in row.get("peers", {}).items()
         )
-        queries = f"<= {row['asked']}" if row.get("asked") else "-"
+        target = f"<= {row['target']}" if row.get("target") else "-"
         merge, beside = row.get("merge", "-"), beside or "-"
-        lines.append(f"| {row['name']} | {row['error']:.2f} | {queries} | {merge} | {beside} |")
+        lines.append(f"| {row['name']} | {row['error']:.2f} | {target} | {merge} | {beside} |")
     return lines
 
 
 def jaccard_table():
     results = read("jaccard")
-    lines = ["| kind | keys in the union | RMSE / ideal | asked | bias, standard errors |"]
+    lines = ["| kind | keys in the union | RMSE / ideal | target | bias, standard errors |"]
     lines += ["|---|---|---|---|---|"]
     cases = dict.fromkeys((row["kind"], row["union"]) for row in results["rows"])
     for kind, union in cases:
         rows = [row for row in results["rows"] if (row["kind"], row["union"]) == (kind, union)]
         errors = [row["rmse_over_ideal"] for row in rows]
         bias = [row["bias_in_errors"] for row in rows]
-        spread = f"{min(errors):.2f}-{max(errors):.2f} | <= {results['asked']}"
+        spread = f"{min(errors):.2f}-{max(errors):.2f} | <= {results['target']}"
         lines.append(f"| {kind} | {union} | {spread} | {min(bias):+.1f} to {max(bias):+.1f} |")
     return lines
 
@@ -78,12 +78,12 @@ def noise_lines():
         "",
         *speed_table(results["rows"]),
         "",
-        "| 2000 x 100,000 cells | seconds, each run | asked | more memory, MiB |",
+        "| 2000 x 100,000 cells | seconds, each run | target | more memory, MiB |",
         "|---|---|---|---|",
     ]
     for row in results["large"]:
         seconds = ", ".join(f"{each:.2f}" for each in row["seconds"])
-        memory = f"<= {row['asked']} | {row['extra_mib']}"
+        memory = f"<= {row['target']} | {row['extra_mib']}"
         lines.append(f"| {row['name']} | {seconds} | {memory} |")
     return lines
 
@@ -186,17 +186,17 @@ def page():
         *jaccard_table(),
     ]
     lines += ["", "## First call of a kernel in a new process, cached", ""]
-    lines += ["| | seconds (low-high) | asked |", "|---|---|---|"]
+    lines += ["| | seconds (low-high) | target |", "|---|---|---|"]
     for row in results["first_call"]:
         spread = f"{row['seconds']:.2f} ({row['low']:.2f}-{row['high']:.2f})"
-        lines.append(f"| {row['name']} | {spread} | <= {row['asked']} |")
+        lines.append(f"| {row['name']} | {spread} | <= {row['target']} |")
     lines += ["", "## Two threads of the local engine, 200 million keys in Parquet, Count-Min", ""]
     lines += ["| threads | seconds, each run | peak memory, MiB |", "|---|---|---|"]
     for threads, runs in engine["runs"].items():
         seconds = ", ".join(f"{run['seconds']:.2f}" for run in runs)
         peak = max(run["peak_bytes"] for run in runs) / 2**20
-        lines.append(f"| {threads} | {seconds} | {peak:.0f} (asked <= 1024) |")
-    lines += ["", f"Ratio of the medians: {engine['ratio']:.2f} (asked >= {engine['asked']})."]
+        lines.append(f"| {threads} | {seconds} | {peak:.0f} (target <= 1024) |")
+    lines += ["", f"Ratio of the medians: {engine['ratio']:.2f} (target >= {engine['target']})."]
     return "\n".join(lines) + "\n"
 
 

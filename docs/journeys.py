@@ -6,7 +6,7 @@
     python docs/journeys.py --write                # the lists of files in docs/architecture.md
 
 It traces the package that Python imports, so `PYTHONPATH=OTHER/src` measures another checkout,
-also one from before the rooms had rooms. A switch is a call into, or a return to, another file
+also one from before rooms were nested. A switch is a call into, or a return to, another file
 than the one that ran. Each journey runs once before it is traced: compilation, imports and
 caches are no part of it.
 """
@@ -196,25 +196,25 @@ def main() -> None:
     parser.add_argument("--calls", action="store_true", help="list calls between files")
     parser.add_argument("--write", action="store_true", help="write the lists of files")
     parser.add_argument("--record", metavar="LABEL", help=f"keep the counts in {RECORD.name}")
-    queries = parser.parse_args()
+    target = parser.parse_args()
     warnings.simplefilter("ignore")
-    if queries.write:
+    if target.write:
         PAGE.write_text(page())
         return
     counts = {}
-    for name in queries.journeys or JOURNEYS:
+    for name in target.journeys or JOURNEYS:
         trace = traced(name)
         counts[name] = {"files": len(trace.files), "switches": trace.switches}
         print(f"{name:10} {len(trace.files):3} files {trace.switches:5} switches")
-        if queries.files:
+        if target.files:
             for file, functions in trace.files.items():
                 print(f"    {file}: {', '.join(functions)}")
-        if queries.calls:
+        if target.calls:
             for (caller, called), times in trace.calls.most_common():
                 print(f"    {times:4}  {caller} -> {called}")
-    if queries.record:
-        retained = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-        RECORD.write_text(json.dumps(retained | {queries.record: counts}, indent=1) + "\n")
+    if target.record:
+        recorded = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+        RECORD.write_text(json.dumps(recorded | {target.record: counts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def at(epsilon, delta=0.0):
 
 
 def skin(found):
-    """Every way at the budgets asked for."""
+    """Every way at the target budgets."""
     rows = []
     for name in dict.fromkeys(row["name"] for row in found["rows"]):
         own = {row["budget"]: row for row in found["rows"] if row["name"] == name}
@@ -39,9 +39,9 @@ def skin(found):
         )
         size = next(iter(own.values()))
         rows.append((name, *result, f"{size['bytes'] / 2**20:.1f}" if "bytes" in size else "-"))
-    queries = ("asked", "1.3 %", "4 %", "1.6 %", "-", "-", "-")
+    target = ("target", "1.3 %", "4 %", "1.6 %", "-", "-", "-")
     header = ("mean / median / MAE", *(f"epsilon {b}" for b in BUDGETS), "MiB")
-    return table(header, [queries, *rows])
+    return table(header, [target, *rows])
 
 
 def functions(found):
@@ -122,7 +122,7 @@ def strange(found):
         unprivate = [v for (way, _), v in held.items() if "no privacy" in way]
         rows.append(
             (
-                f"**{name}**" if own[0]["asked"] else name,
+                f"**{name}**" if own[0]["target"] else name,
                 f"{own[0]['points']:,} x {own[0]['columns']}",
                 *(f"{held[way]:.4f}" if way in held else "-" for way in ways),
                 f"{100 * (held['sketch', 1.0] - min(unprivate)):+.1f}",
@@ -159,14 +159,14 @@ def speeds(fast):
         (
             row["name"],
             f"{row['ours']['median']:.1f} ({row['ours']['low']:.1f}-{row['ours']['high']:.1f})",
-            "-" if row.get("asked") is None else row["asked"],
+            "-" if row.get("target") is None else row["target"],
             f"{row['ceiling']:.0f}" if row.get("ceiling") else "-",
             f"{row['seconds']:.2f}" if "seconds" in row else "-",
         )
         for part in ("build", "query")
         for row in fast[part]["rows"]
     ]
-    return table(("one thread", "median (low-high)", "asked", "ceiling", "seconds"), rows)
+    return table(("one thread", "median (low-high)", "target", "ceiling", "seconds"), rows)
 
 
 def page():
@@ -217,7 +217,7 @@ def page():
         "",
         "## Anomalies",
         "",
-        "Areas under the curve; the five largest sets in bold are those asked for.",
+        "Areas under the curve; the five largest sets in bold are the target ones.",
         "",
         *strange(found["anomalies"]),
         "",

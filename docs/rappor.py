@@ -167,7 +167,7 @@ def speeds(found):
         (
             row["name"],
             f"{row['ours']['median']:.2f} ({row['ours']['low']:.2f}-{row['ours']['high']:.2f})",
-            "-" if row["asked"] is None else f">= {row['asked']}",
+            "-" if row["target"] is None else f">= {row['target']}",
             "-" if row["ceiling"] is None else f"{row['ceiling']:.1f}",
             "; ".join(
                 f"{name} {each['median']:.3f}" for name, each in row["peers"].items()
@@ -176,7 +176,7 @@ def speeds(found):
         )
         for row in found["rows"]
     ]  # fmt: skip
-    return table(("one thread", "million a second", "asked", "ceiling", "peer"), rows)
+    return table(("one thread", "million a second", "target", "ceiling", "peer"), rows)
 
 
 def page():
@@ -236,8 +236,9 @@ def page():
         "",
         "## The tolerances of google/rappor",
         "",
-        "k = 8, h = 2, m = 32, p = 0.4, q = 0.6, f = 0.5, a Zipf law over 100 values, a million",
-        "reports: the sum of errors at most 300 sqrt(N), the largest at most 100 sqrt(max).",
+        "k = 8, h = 2, m = 32, p = 0.4, q = 0.6, f = 0.5, a Zipf distribution over 100 values,",
+        "a million reports: the sum of errors at most 300 sqrt(N), the largest at most",
+        "100 sqrt(max).",
         "",
         *allowed(found["published"]),
         "",

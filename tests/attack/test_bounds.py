@@ -1,4 +1,4 @@
-"""Bounds from counts: their confidence is kept, their ceilings are reached, bad counts refused."""
+"""Bounds from counts: their confidence is valid, their ceilings attained, bad counts refused."""
 
 import math
 from fractions import Fraction
@@ -14,7 +14,7 @@ from sfumato.privacy.accounting.losses import GaussianNoise
 
 
 def chance_of_exceeding(bound, true_rate, false_rate, trials):
-    """The exact chance that a bound of counts exceeds what is true, over all pairs of counts."""
+    """Exact probability that a bound exceeds the true value, over all pairs of counts."""
     hits, alarms = (binom.pmf(np.arange(trials + 1), trials, p) for p in (true_rate, false_rate))
     return sum(
         hits[i] * alarms[j]
@@ -112,8 +112,8 @@ def test_lattice_noise_is_held_against_its_own_curve(variance, cells):
 
 def lattice_rates(variance, cells):
     """How often the sum of the cells passes its middle, with the change and without."""
-    reach = int(12 * math.sqrt(variance)) + 2
-    one = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * float(variance)))
+    half_width = int(12 * math.sqrt(variance)) + 2
+    one = np.exp(-(np.arange(-half_width, half_width + 1.0) ** 2) / (2 * float(variance)))
     total = one / one.sum()
     for _ in range(cells - 1):
         total = np.convolve(total, one / one.sum())

@@ -79,7 +79,7 @@ def test_exit_code_1_where_no_epsilon_is_small_enough(shop):
     ("words", "sentence"),
     [
         (["--mechanism", "nope", "--epsilon", "1"], "must be one of 'blip', 'jlt', 'signs'"),
-        (["--epsilon", "0"], "audit_profiles: epsilon must be above 0: at 0 a release tells"),
+        (["--epsilon", "0"], "audit_profiles: epsilon must be above 0: at 0 a release carries"),
         (["--epsilon", "-1"], "Blip: epsilon must be a number from 0 up, not -1.0"),
         (["--epsilon", "nan"], "Blip: epsilon"),
         (["--mechanism", "jlt", "--epsilon", "0"], "Jlt: epsilon"),

@@ -171,7 +171,7 @@ def test_verify_prints_the_chain_and_knows_older_copies(file, tmp_path):
     late = answer("verify", file, "--expect", early["chain"])
     assert (late["entries"], late["since_expected"]) == (2, 1)
     assert late["chain"] in printed("verify", file)
-    assert "never had the chain" in refused("verify", "copy.ledger", "--expect", late["chain"])
+    assert "never reached the chain" in refused("verify", "copy.ledger", "--expect", late["chain"])
     data = (tmp_path / file).read_bytes()
     place = data.index(b"a count")
     (tmp_path / file).write_bytes(data[:place] + b"A" + data[place + 1 :])
@@ -217,7 +217,7 @@ def test_resume_writes_what_was_stored_and_tells_how_to_complete_the_rest(file, 
     assert "there is no release 'other'" in refused("resume", file, "other", "-o", "x")
     with Ledger(file) as ledger:
         ledger.charge("views", 0.125, "mine", release_id="mine")
-    assert "is kept elsewhere" in refused("resume", file, "mine", "-o", "x")
+    assert "is stored elsewhere" in refused("resume", file, "mine", "-o", "x")
     assert answer("show", file, "views")["spent"] == 0.875
 
 

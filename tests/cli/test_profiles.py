@@ -158,4 +158,4 @@ def test_who_is_alike_in_a_release_that_tells_nothing_is_nobody(tmp_path):
     released_to_all(Blip(epsilon=0), before).save(tmp_path / "nothing.sfu")
     output = run(tmp_path, "profiles", "similar", "nothing.sfu", "1", "--json")
     assert output.count("similarity") == 0
-    assert "the release tells of nobody who is alike" in output
+    assert "the release shows no similar user" in output

@@ -14,7 +14,7 @@ RANDOM = np.random.default_rng(5)
 USERS = RANDOM.integers(-50, 50, 2000)
 ITEMS = np.array([f"item {n}" for n in RANDOM.integers(0, 70, 2000)], object)
 RATINGS = RANDOM.integers(1, 6, 2000).astype(float)
-SEEN = Interactions(USERS, ITEMS, RATINGS, times=np.arange(2000))
+INTERACTIONS = Interactions(USERS, ITEMS, RATINGS, times=np.arange(2000))
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ SEEN = Interactions(USERS, ITEMS, RATINGS, times=np.arange(2000))
 def test_columns_of_every_library_make_the_same_interactions(column):
     plain = [each.tolist() for each in (USERS, ITEMS, RATINGS)]
     users, items = column(plain[0]), column(plain[1])
-    assert Interactions(users, items, plain[2], times=range(2000)) == SEEN
+    assert Interactions(users, items, plain[2], times=range(2000)) == INTERACTIONS
 
 
 def test_integer_ids_are_int64_and_text_ids_are_texts():
-    assert SEEN.users.dtype == np.int64
-    assert SEEN.items.dtype == object
-    assert set(map(type, SEEN.items)) == {str}
+    assert INTERACTIONS.users.dtype == np.int64
+    assert INTERACTIONS.items.dtype == object
+    assert set(map(type, INTERACTIONS.items)) == {str}
     small = Interactions(
         np.array([1, 2], np.uint8), np.array(["a", "b"]), np.array([1, 2], np.int8)
     )
@@ -48,34 +48,34 @@ def test_integer_ids_are_int64_and_text_ids_are_texts():
 
 
 def test_ids_are_coded_in_the_order_of_first_appearance():
-    coded = SEEN.coded()
+    coded = INTERACTIONS.coded()
     assert coded.user_codes.dtype == coded.item_codes.dtype == np.int32
     assert coded.user_ids.tolist() == list(dict.fromkeys(USERS.tolist()))
     assert coded.item_ids.tolist() == list(dict.fromkeys(ITEMS.tolist()))
     assert np.array_equal(coded.user_ids[coded.user_codes], USERS)
     assert np.array_equal(coded.item_ids[coded.item_codes], ITEMS)
-    assert SEEN.coded() is coded
+    assert INTERACTIONS.coded() is coded
 
 
 def test_codes_of_a_part_name_only_what_the_part_holds():
-    part = SEEN.filter(SEEN.items == "item 7")
+    part = INTERACTIONS.filter(INTERACTIONS.items == "item 7")
     assert part.coded().item_ids.tolist() == ["item 7"]
     assert set(part.coded().user_ids) == set(USERS[ITEMS == "item 7"])
 
 
 def test_hashes_are_those_of_the_columns_and_tell_users_from_items():
-    users, items = SEEN.hashed(9)
+    users, items = INTERACTIONS.hashed(9)
     assert np.array_equal(users, hash_column(USERS, 9))
     assert np.array_equal(items, hash_column(ITEMS, item_seed(9)))
     same = Interactions([7], [7], [1]).hashed(9)
     assert same[0] != same[1]
-    rows = SEEN.filter([3, 1000])
+    rows = INTERACTIONS.filter([3, 1000])
     assert np.array_equal(rows.hashed(9)[1], items[[3, 1000]])
 
 
 @pytest.mark.parametrize("rows", [RATINGS > 3, np.array([5, 3, 3]), [], np.zeros(2000, bool)])
 def test_filter_takes_masks_and_places(rows):
-    part = SEEN.filter(rows)
+    part = INTERACTIONS.filter(rows)
     rows = np.asarray(rows, dtype=None if len(rows) else np.int64)
     assert np.array_equal(part.users, USERS[rows])
     assert np.array_equal(part.items, ITEMS[rows])
@@ -86,7 +86,7 @@ def test_filter_takes_masks_and_places(rows):
 @pytest.mark.parametrize("rows", [np.zeros(1999, bool), [0.5], [[1]], ["a"]])
 def test_filter_refuses_what_is_neither(rows):
     with pytest.raises((TypeError, ValueError), match="Interactions: "):
-        SEEN.filter(rows)
+        INTERACTIONS.filter(rows)
 
 
 def test_columns_cannot_be_changed_nor_change_what_was_given():
@@ -145,23 +145,26 @@ def test_repr_shows_no_data():
 
 
 def test_equality_compares_every_column():
-    assert SEEN.filter(np.arange(2000)) == SEEN
-    assert SEEN.filter(np.arange(1999)) != SEEN
-    assert SEEN != "SEEN"
+    assert INTERACTIONS.filter(np.arange(2000)) == INTERACTIONS
+    assert INTERACTIONS.filter(np.arange(1999)) != INTERACTIONS
+    assert INTERACTIONS != "SEEN"
     columns = {"users": USERS, "items": ITEMS, "ratings": RATINGS, "times": np.arange(2000)}
-    assert Interactions(**columns) == SEEN
+    assert Interactions(**columns) == INTERACTIONS
     for name, column in columns.items():
-        assert Interactions(**{**columns, name: np.roll(column, 1)}) != SEEN, name
-    assert Interactions(USERS, ITEMS, RATINGS) != SEEN
+        assert Interactions(**{**columns, name: np.roll(column, 1)}) != INTERACTIONS, name
+    assert Interactions(USERS, ITEMS, RATINGS) != INTERACTIONS
 
 
 def test_merge_joins_the_rows_of_both():
-    assert SEEN.filter(np.arange(300)).merge(SEEN.filter(np.arange(300, 2000))) == SEEN
-    assert Interactions([], [], [], times=[]).merge(SEEN) == SEEN
+    assert (
+        INTERACTIONS.filter(np.arange(300)).merge(INTERACTIONS.filter(np.arange(300, 2000)))
+        == INTERACTIONS
+    )
+    assert Interactions([], [], [], times=[]).merge(INTERACTIONS) == INTERACTIONS
     with pytest.raises(ValueError, match="only one of the two has times"):
-        SEEN.merge(Interactions(USERS, ITEMS, RATINGS))
+        INTERACTIONS.merge(Interactions(USERS, ITEMS, RATINGS))
     with pytest.raises(TypeError, match="items are integers in one"):
-        SEEN.merge(Interactions([1], [1], [1], times=[1]))
+        INTERACTIONS.merge(Interactions([1], [1], [1], times=[1]))
 
 
 @pytest.mark.parametrize(("one", "many"), [(7, [7]), ("a", ["a"]), (np.int32(7), [7])])
@@ -179,7 +182,7 @@ GOOD = Interactions([7, 8, 9], ["tea", "3", "rum"], [1.0, 2.5, 5.0])
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_an_odd_row_is_kept_or_dropped_and_no_other_row_changes(name):
+def test_an_invalid_row_is_read_or_dropped_and_no_other_row_changes(name):
     made = silent(lambda: with_row(GOOD, ODD[name]))
     assert [str(each) for each in made.users[:3]] == ["7", "8", "9"]
     assert [str(each) for each in made.items[:3]] == ["tea", "3", "rum"]
@@ -191,27 +194,27 @@ def test_an_odd_row_is_kept_or_dropped_and_no_other_row_changes(name):
         assert (str(made.users[3]), str(made.items[3])) == ("7", "3")
 
 
-def test_floats_that_an_odd_row_makes_texts_stay_the_ids_they_were():
-    plain, odd = (
+def test_floats_that_an_invalid_row_makes_texts_stay_the_ids_they_were():
+    plain, mixed = (
         Interactions(c, c, [1, 1, 1], invalid="drop")
         for c in (np.array([7.0, -8.0, 9.0]), np.array([7.0, -8.0, "guest"]))
     )
-    assert (plain.users.tolist(), odd.items.tolist()) == ([7, -8, 9], ["7", "-8", "guest"])
+    assert (plain.users.tolist(), mixed.items.tolist()) == ([7, -8, 9], ["7", "-8", "guest"])
     strict = Interactions(["7.0", "7", ""], ["007", "7.00", "b"], [1, 1, 1])
     assert strict.by_row().users.tolist() == [7, 7]
     assert strict.by_row().items.tolist() == ["007", "7.00"]
     assert strict.by_row() is strict.by_row()
-    assert odd.by_row() is odd
+    assert mixed.by_row() is mixed
 
 
-@pytest.mark.parametrize("odd", ["guest", 8.0, None, "8", pd.NA, float("nan")])
-def test_every_container_of_an_odd_id_reads_the_others_alike(odd):
-    # NumPy, pandas and Arrow each make another type of a column by one odd value.
-    columns = [[7, odd], pd.Series([7, odd], dtype=object), np.array([7, odd], object)]
-    if not isinstance(odd, type(pd.NA)):
-        columns += [pd.Series([7, odd]), np.array([7, odd])]
-    if odd is None or isinstance(odd, float):
-        columns += [pa.array([7, odd], from_pandas=True), pd.array([7, odd], dtype="Int64")]
+@pytest.mark.parametrize("mixed", ["guest", 8.0, None, "8", pd.NA, float("nan")])
+def test_every_container_of_an_invalid_id_reads_the_others_equally(mixed):
+    # NumPy, pandas and Arrow each make another type of a column by one value of another type.
+    columns = [[7, mixed], pd.Series([7, mixed], dtype=object), np.array([7, mixed], object)]
+    if not isinstance(mixed, type(pd.NA)):
+        columns += [pd.Series([7, mixed]), np.array([7, mixed])]
+    if mixed is None or isinstance(mixed, float):
+        columns += [pa.array([7, mixed], from_pandas=True), pd.array([7, mixed], dtype="Int64")]
     found = [silent(lambda c=c: Interactions(c, c, [1, 1], invalid="drop")) for c in columns]
     for each in found:
         assert str(each.users[0]) == str(each.items[0]) == "7"

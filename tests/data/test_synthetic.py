@@ -9,7 +9,7 @@ from sfumato.recommend.bias import DampedMeans
 
 SMALL = {"users": 300, "items": 200, "ratings": 9000, "random_state": 3}
 WORLD = generate_world(**SMALL)
-SEEN = WORLD.interactions
+INTERACTIONS = WORLD.interactions
 
 
 def rmse(predicted, truth):
@@ -23,13 +23,13 @@ def test_batches_of_any_size_hold_the_same_rows(rows):
     got = sum(map(len, parts))
     for name in ("users", "items", "ratings", "times"):
         joined = np.concatenate([getattr(part, name) for part in parts])
-        assert np.array_equal(joined, getattr(SEEN, name)[:got])
+        assert np.array_equal(joined, getattr(INTERACTIONS, name)[:got])
     assert got == min(9000, rows * 60)
 
 
 def test_a_random_state_chooses_the_world():
-    assert generate_world(**SMALL).interactions == SEEN
-    assert generate_world(**{**SMALL, "random_state": 4}).interactions != SEEN
+    assert generate_world(**SMALL).interactions == INTERACTIONS
+    assert generate_world(**{**SMALL, "random_state": 4}).interactions != INTERACTIONS
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,16 @@ def test_nobody_rates_an_item_twice_and_all_ratings_are_there(shape):
 
 
 def test_rows_come_by_time_with_users_mixed():
-    assert (np.diff(SEEN.times) >= 0).all()
+    assert (np.diff(INTERACTIONS.times) >= 0).all()
     # Neighbours are of one user as often as two random rows are, about 1 in 150 here; 9000 rows
     # give 60 on average, and more than 120 with p < 1e-10.
-    share = float((np.bincount(SEEN.users) / 9000.0) @ (np.bincount(SEEN.users) / 9000.0))
-    assert int((SEEN.users[1:] == SEEN.users[:-1]).sum()) < 2 * 9000 * share
+    share = float(
+        (np.bincount(INTERACTIONS.users) / 9000.0) @ (np.bincount(INTERACTIONS.users) / 9000.0)
+    )
+    assert int((INTERACTIONS.users[1:] == INTERACTIONS.users[:-1]).sum()) < 2 * 9000 * share
 
 
-def test_popularity_is_as_skewed_as_asked():
+def test_popularity_has_the_requested_skew():
     for skew in (1, 4, 12):
         world = generate_world(
             users=2000, items=500, ratings=100_000, skew=skew, activity=0, choices=1
@@ -72,7 +74,7 @@ def test_popularity_is_as_skewed_as_asked():
 
 
 def test_some_users_rate_much_more_than_others():
-    counts = np.sort(np.bincount(SEEN.users))
+    counts = np.sort(np.bincount(INTERACTIONS.users))
     assert counts[-30:].mean() > 4 * counts[:150].mean()
     even = generate_world(**SMALL, activity=0).interactions
     assert np.ptp(np.bincount(even.users)) <= 1
@@ -80,7 +82,7 @@ def test_some_users_rate_much_more_than_others():
 
 def test_users_choose_what_they_like():
     blind = generate_world(**SMALL, choices=1)
-    liked = WORLD.expected(SEEN.users, SEEN.items).mean()
+    liked = WORLD.expected(INTERACTIONS.users, INTERACTIONS.items).mean()
     assert liked > blind.expected(blind.interactions.users, blind.interactions.items).mean() + 0.1
 
 
@@ -98,7 +100,7 @@ def test_ratings_lie_on_the_grid_within_bounds(bounds, step):
 def test_expected_ratings_are_the_means_of_what_a_pair_gets(bounds, step):
     # The rule of the docstring, drawn 200,000 times for 5 pairs: six standard errors are 1e-8.
     world = generate_world(**SMALL, bounds=bounds, step=step)
-    users, items = SEEN.users[:5], SEEN.items[:5]
+    users, items = INTERACTIONS.users[:5], INTERACTIONS.items[:5]
     factors = world.user_factors[users].astype(float), world.item_factors[items].astype(float)
     score = (factors[0][:, :-1] * factors[1][:, :-1]).sum(1) + factors[0][:, -1] + factors[1][:, -1]
     drawn = world.mean + score + world.noise * np.random.default_rng(1).normal(size=(200_000, 5))
@@ -110,13 +112,16 @@ def test_expected_ratings_are_the_means_of_what_a_pair_gets(bounds, step):
 
 
 def test_no_prediction_beats_the_expected_rating():
-    truth = WORLD.expected(SEEN.users, SEEN.items)
-    best = rmse(truth, SEEN.ratings)
+    truth = WORLD.expected(INTERACTIONS.users, INTERACTIONS.items)
+    best = rmse(truth, INTERACTIONS.ratings)
     # Errors average to nothing wherever the truth says so: calibrated in ten bands, 5 errors each.
     for band in np.array_split(np.argsort(truth), 10):
-        assert abs((SEEN.ratings - truth)[band].mean()) < 5 * best / np.sqrt(band.size)
-    assert best < rmse(np.clip(truth + 0.1, 1, 5), SEEN.ratings)
-    assert best < rmse(DampedMeans().fit(SEEN).predict(SEEN.users, SEEN.items), SEEN.ratings)
+        assert abs((INTERACTIONS.ratings - truth)[band].mean()) < 5 * best / np.sqrt(band.size)
+    assert best < rmse(np.clip(truth + 0.1, 1, 5), INTERACTIONS.ratings)
+    assert best < rmse(
+        DampedMeans().fit(INTERACTIONS).predict(INTERACTIONS.users, INTERACTIONS.items),
+        INTERACTIONS.ratings,
+    )
     with pytest.raises(ValueError, match="items must be integers from 0 to 199"):
         WORLD.expected([0], [200])
     for users, items in (([0, 1], [0]), ([0], [0, 1]), (np.arange(40), np.array([0]))):

@@ -1,4 +1,4 @@
-"""SketchAnomalyDetector finds what is strange, merges exactly, and keeps only what it released."""
+"""SketchAnomalyDetector finds anomalies, merges exactly, and stores only what it released."""
 
 import pathlib
 import warnings
@@ -20,7 +20,7 @@ from sfumato.privacy.release import ReleaseRequest
 SMTP = pathlib.Path(__file__).parents[3] / "shared/data/adbench/34_smtp.npz"
 RNG = np.random.default_rng(0)
 USUAL = RNG.normal(size=(20_000, 4)) @ RNG.normal(size=(4, 4))
-STRANGE = RNG.normal(size=(200, 4)) * 6
+ANOMALIES = RNG.normal(size=(200, 4)) * 6
 PRIVATE = dict(epsilon=1.0, bounds=(-30, 30), contamination=0.01)
 
 
@@ -39,9 +39,9 @@ def test_scikit_learns_checks_pass():
                     check(estimator)
 
 
-def test_strange_points_are_found_with_privacy_as_without():
-    points = np.vstack([USUAL, STRANGE])
-    truth = np.repeat([0, 1], [len(USUAL), len(STRANGE)])
+def test_anomalies_are_found_with_privacy_as_without():
+    points = np.vstack([USUAL, ANOMALIES])
+    truth = np.repeat([0, 1], [len(USUAL), len(ANOMALIES)])
     found = {}
     for epsilon in (None, 1.0):
         model = SketchAnomalyDetector(epsilon=epsilon, bounds=(-30, 30))
@@ -54,20 +54,20 @@ def test_strange_points_are_found_with_privacy_as_without():
     assert found[1.0] > peer - 0.03
 
 
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
-def test_the_asked_share_of_points_is_past_the_threshold(share):
+@pytest.mark.parametrize("fraction", [0.01, 0.1, 0.3])
+def test_the_fraction_of_contamination_is_past_the_threshold(fraction):
     # Noise of 1 % of the points at most, by scale 10 in 32 cells; seeds are fixed.
-    bare = SketchAnomalyDetector(contamination=share).fit(USUAL)
-    assert abs((bare.predict(USUAL) == -1).mean() - share) < 0.002
-    result = seeded(2, contamination=share)
-    assert abs((result.predict(USUAL) == -1).mean() - share) < 0.3 * share + 0.01
+    bare = SketchAnomalyDetector(contamination=fraction).fit(USUAL)
+    assert abs((bare.predict(USUAL) == -1).mean() - fraction) < 0.002
+    result = seeded(2, contamination=fraction)
+    assert abs((result.predict(USUAL) == -1).mean() - fraction) < 0.3 * fraction + 0.01
 
 
 def test_the_automatic_threshold_is_of_the_mean_square_and_flags_at_most_a_tenth():
     model = SketchAnomalyDetector(contamination="auto").fit(USUAL)
     scores = model.score_samples(USUAL)
     assert -model.offset_ == pytest.approx(np.sqrt((scores**2).mean() / 0.1))
-    for world in (USUAL, np.exp(USUAL), np.repeat(STRANGE, 9, axis=0)):
+    for world in (USUAL, np.exp(USUAL), np.repeat(ANOMALIES, 9, axis=0)):
         model = SketchAnomalyDetector(contamination="auto").fit(world)
         assert (model.predict(world) == -1).mean() <= 0.1
 
@@ -76,10 +76,10 @@ def test_scores_are_surprise_past_entropy():
     # Brute force over one column: no sums of columns.
     points = USUAL[:, :1]
     model = SketchAnomalyDetector(bounds=(-8, 8), bins=16).fit(points)
-    place = np.floor((np.clip(points[:, 0], -8, 8) + 8) / 16 * 16).clip(0, 15).astype(int)
-    share = np.maximum(np.bincount(place, minlength=16), 0.5) / len(points)
-    usual = -(share / share.sum() * np.log(share)).sum()
-    expected = -np.maximum(-np.log(share[place]) - usual, 0)
+    position = np.floor((np.clip(points[:, 0], -8, 8) + 8) / 16 * 16).clip(0, 15).astype(int)
+    fraction = np.maximum(np.bincount(position, minlength=16), 0.5) / len(points)
+    usual = -(fraction / fraction.sum() * np.log(fraction)).sum()
+    expected = -np.maximum(-np.log(fraction[position]) - usual, 0)
     assert (np.abs(model.score_samples(points) - expected) < 1e-9).mean() > 0.9999
 
 
@@ -91,19 +91,19 @@ def test_cells_are_those_of_exact_fractions():
     for row, codes in zip(steps, table.codes(points).tolist(), strict=True):
         for factors, code in zip(table.factors.tolist(), codes, strict=True):
             least = sum(min(f, 0) for f in factors) * top
-            reach = sum(map(abs, factors)) * top + 1
-            assert code == Fraction(sum(map(int.__mul__, factors, row)) - least, reach) * 10 // 1
+            span = sum(map(abs, factors)) * top + 1
+            assert code == Fraction(sum(map(int.__mul__, factors, row)) - least, span) * 10 // 1
 
 
 def test_parts_of_the_data_merge_bit_for_bit():
     make = lambda: SketchAnomalyDetector(contamination="auto", bounds=(-30, 30))  # noqa: E731
-    whole = make().fit(USUAL)
+    full = make().fit(USUAL)
     halves = [make().fit(USUAL[i::2]) for i in (0, 1)]
     merged = halves[0].merge(halves[1])
-    assert merged.sketch_ == whole.sketch_
-    assert merged.offset_ == whole.offset_
+    assert merged.sketch_ == full.sketch_
+    assert merged.offset_ == full.offset_
     bits = make().partial_fit(USUAL[:7]).partial_fit(USUAL[7:])
-    assert (bits.score_samples(STRANGE) == whole.score_samples(STRANGE)).all()
+    assert (bits.score_samples(ANOMALIES) == full.score_samples(ANOMALIES)).all()
     with pytest.raises(ValueError, match="merge needs contamination 'auto'"):
         SketchAnomalyDetector().fit(USUAL).merge(SketchAnomalyDetector().fit(USUAL))
 
@@ -112,15 +112,15 @@ def test_one_point_changes_one_cell_in_each_slice_and_one_of_the_scores():
     table = SliceTable(((-30.0,) * 4, (30.0,) * 4)).update(USUAL)
     noisy = table._table + np.random.default_rng(5).integers(-90, 90, table._table.shape)
     observed = Surprise(table, noisy, 2 * 40.0**2)
-    for point in (*STRANGE[:50], np.full(4, 1e300), np.zeros(4)):
+    for point in (*ANOMALIES[:50], np.full(4, 1e300), np.zeros(4)):
         inside = table.box.clip(point[None])[0]
         change = table.counted(inside, None)
         assert (change.sum(axis=1) == 1).all()
         assert set(change.ravel().tolist()) == {0, 1}
         assert observed.counted(observed.scores(inside)).sum() == 1
-    terms = ReleaseRequest.of("test", 0.7, 0.0, {})
-    plan = planned_slices(table, USUAL, terms)
-    scales = plan.parameters["scale"], plan.parameters["score_scale"]
+    request = ReleaseRequest.of("test", 0.7, 0.0, {})
+    calibrated = planned_slices(table, USUAL, request)
+    scales = calibrated.parameters["scale"], calibrated.parameters["score_scale"]
     assert table.slices / scales[0] + 1 / scales[1] == pytest.approx(0.7, rel=1e-12)
     twice = planned_slices(
         table, USUAL, ReleaseRequest.of("test", 0.7, 0.0, {"relation": "replace"})
@@ -140,7 +140,7 @@ def test_every_released_cell_has_noise_of_the_stated_scale():
     assert (released._scores != scores).any()
 
 
-def test_nothing_but_the_release_is_kept(tmp_path):
+def test_nothing_but_the_release_is_stored(tmp_path):
     ledger = Ledger(tmp_path / "budget")
     ledger.create("people", epsilon=1.0)
     model = SketchAnomalyDetector(**PRIVATE, ledger=ledger, dataset="people").fit(USUAL)
@@ -150,12 +150,12 @@ def test_nothing_but_the_release_is_kept(tmp_path):
     }
     twins = SketchAnomalyDetector.from_release(model.release_, contamination=0.01)
     for twin in (twins, load(model.to_bytes())):
-        assert (twin.decision_function(STRANGE) == model.decision_function(STRANGE)).all()
+        assert (twin.decision_function(ANOMALIES) == model.decision_function(ANOMALIES)).all()
     with pytest.raises(AttributeError):
         _ = model.partial_fit
 
 
-def test_wrong_parameters_are_refused():
+def test_invalid_parameters_are_refused():
     with pytest.raises(ValueError, match="contamination must be a number with epsilon"):
         seeded(7, contamination="auto")
     with pytest.raises(ValueError, match="bounds must be given"):
@@ -191,7 +191,7 @@ def test_more_cells_than_memory_are_refused():
     ("options", "warned"),
     [({}, 0), ({"epsilon": 0.05}, 1), ({"contamination": 0.001}, 1), ({"bins": 1024}, 1)],
 )
-def test_a_threshold_or_slices_within_the_noise_are_told_once(options, warned):
+def test_a_threshold_or_slices_within_the_noise_warn_once(options, warned):
     with warnings.catch_warnings(record=True) as result:
         warnings.simplefilter("always")
         model = seeded(4, **options)

@@ -1,9 +1,9 @@
 """Audits of every release of densities: measured epsilon within the claim, and not where broken.
 
 Each case is two data sets that differ by one unit, on the smallest sketch there is, where a unit is
-easiest to see. What is measured is the noise of the plan that the release publishes, drawn anew in
-every trial; the score is the likelihood ratio of the two. Where the claim is true an audit fails
-with a chance of at most 0.01 for other seeds; seeds are fixed.
+easiest to see. What is measured is the noise of the calibrated release that is published, drawn
+anew in every trial; the score is the likelihood ratio of the two. Where the claim is true an audit
+fails with a probability of at most 0.01 for other seeds; seeds are fixed.
 """
 
 import numpy as np
@@ -83,7 +83,7 @@ def likelihood(run, values, cells):
 
 
 def measured(name, epsilon, change=lambda cells, value: cells):
-    """An audit of the case's release at this epsilon, held against a claim of 1."""
+    """An audit of the case's release at this epsilon, compared with a claim of 1."""
     run, values = CASES[name], pair_of(name)
 
     def mechanism(value, trials, source):
@@ -105,7 +105,7 @@ def test_release_is_as_private_as_it_says(name):
     assert measured(name, 1.0)
 
 
-# Half the noise, and less where one point does not reach the worst that the sketch must allow for.
+# Half the noise, and less where one point changes less than the sensitivity of the sketch.
 TOO_LITTLE = {"KernelGrid": 4.0, **dict.fromkeys(FIRST, 4.0)}
 
 
@@ -186,7 +186,7 @@ def test_moments_and_the_regressor_are_as_private_as_they_say():
 
 
 @pytest.mark.parametrize(("spent", "passes"), [(1.0, True), (3.0, False)])
-def test_gaussian_noise_is_held_against_its_exact_curve(spent, passes):
+def test_gaussian_noise_is_compared_with_its_exact_curve(spent, passes):
     def run(value, epsilon):
         race = Race(1, 8, Euclidean(1.0, (0, 1))).update(value)
         return race.release(epsilon, 1e-6, noise="gaussian")

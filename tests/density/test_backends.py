@@ -27,7 +27,7 @@ def chosen(dimension=2, **queries):
     return choose("test", **{**usual, **private, "bounds": bounds, **queries})
 
 
-def test_nothing_of_the_data_can_reach_the_choice():
+def test_the_choice_is_independent_of_the_data():
     public = {"backend", "kernel", "bandwidth", "bounds", "rows", "width", "epsilon", "delta"}
     public |= {"owner", "contributions", "expected_size", "seed"}
     assert set(inspect.signature(choose).parameters) == public
@@ -88,7 +88,7 @@ def test_every_backend_estimates_the_sums_of_its_kernel(backend, dimension):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_setting_is_told_again_by_its_sketch_and_release(backend):
+def test_a_setting_is_described_by_its_sketch_and_release(backend):
     setting = chosen(2, backend=backend, rows=24, seed=5)
     released = [make(setting), make(setting).update([[1.0, 2.0]]).release(1.0)]
     for stored in released:
@@ -108,7 +108,7 @@ def test_a_tiny_epsilon_takes_a_backend_whose_noise_fits():
 
 
 @pytest.mark.filterwarnings("ignore:SketchDensity. epsilon .* is too small here:UserWarning")
-def test_slices_that_would_not_fit_leave_the_place_to_race_or_fourier():
+def test_slices_that_would_not_fit_are_replaced_by_race_or_fourier():
     wide = dict(bounds=((0.0, 0.0), (400.0, 40_000.0)), bandwidth=3.0, epsilon=1.0)
     assert chosen(**wide).backend == "race"
     assert chosen(**wide, kernel="gaussian").backend == "fourier"

@@ -1,4 +1,4 @@
-"""Estimators check what they are told, keep no raw data once private, merge, and fit into files."""
+"""Estimators check parameters, store no raw data once private, merge, and fit into files."""
 
 import pickle
 
@@ -28,7 +28,7 @@ def private(model=SketchDensity, seed=1, **more):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_limit_is_kept_and_its_error_names_owner_and_parameter(model):
+def test_every_limit_is_enforced_and_its_error_names_owner_and_parameter(model):
     for name, limit in model.LIMITS.items():
         for value in limit.bad():
             with pytest.raises(ValueError, match=f"{model.__name__}: {name} must be"):
@@ -105,12 +105,12 @@ def test_the_ledger_is_charged_once_and_an_empty_budget_leaves_nothing(tmp_path)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_parts_merge_and_follow_each_other_to_the_same_sketch(backend):
     setting = dict(backend=backend, bandwidth=0.5, rows=32, width=32, bounds=BOX)
-    whole = SketchDensity(**setting).fit(POINTS)
+    full = SketchDensity(**setting).fit(POINTS)
     merged = SketchDensity(**setting).fit(POINTS[:150])
     merged.merge(SketchDensity(**setting).fit(POINTS[150:]))
     stream = SketchDensity(**setting).partial_fit(POINTS[:7]).partial_fit(POINTS[7:])
-    assert whole.sketch_ == merged.sketch_ == stream.sketch_
-    assert whole.clipped_ == merged.clipped_ == stream.clipped_ > 0
+    assert full.sketch_ == merged.sketch_ == stream.sketch_
+    assert full.clipped_ == merged.clipped_ == stream.clipped_ > 0
 
 
 def test_private_or_different_estimators_do_not_merge():
@@ -135,12 +135,12 @@ def test_weights_are_repetitions_and_rows_of_weight_zero_count_for_nothing():
     np.testing.assert_array_equal(result.score_samples(POINTS), repeated.score_samples(POINTS))
     with pytest.raises(ValueError, match="sample_weight must be integers from 0 up"):
         result.fit(POINTS, sample_weight=weights - 1.5)
-    for each in (weights, np.ones(400, int)):  # whatever they are: to look at them would tell
+    for each in (weights, np.ones(400, int)):  # whatever they are: reading them would reveal data
         with pytest.raises(ValueError, match="sample_weight must be None with epsilon"):
             SketchDensity(**PRIVATE).fit(POINTS, sample_weight=each)
 
 
-def test_every_container_of_rows_is_alike():
+def test_every_container_of_rows_gives_the_same_model():
     frame = pd.DataFrame(POINTS, columns=["east", "north"])
     want = private().release_
     for data in (frame, pl.DataFrame(frame.to_dict("list")), pa.Table.from_pandas(frame)):
@@ -153,16 +153,16 @@ def test_every_container_of_rows_is_alike():
 
 
 def test_bad_points_are_refused_without_a_word_of_what_they_hold():
-    wrong = POINTS.copy()
-    wrong[3, 1] = np.nan
+    invalid = POINTS.copy()
+    invalid[3, 1] = np.nan
     with pytest.raises(ValueError, match="row 3, column 1 holds NaN"):
-        SketchDensity(bounds=BOX).fit(wrong)
-    wrong[3, 1] = -np.inf
+        SketchDensity(bounds=BOX).fit(invalid)
+    invalid[3, 1] = -np.inf
     with pytest.raises(ValueError, match="holds inf, which needs bounds"):
-        SketchDensity().fit(wrong)
-    assert SketchDensity(bounds=BOX).fit(wrong).clipped_ > 0
+        SketchDensity().fit(invalid)
+    assert SketchDensity(bounds=BOX).fit(invalid).clipped_ > 0
     with pytest.raises(ValueError, match="row 3, column 1 holds NaN or inf"):
-        private().score_samples(wrong)
+        private().score_samples(invalid)
     with pytest.raises(ValueError, match="X must hold numbers") as refused:
         SketchDensity(bounds=BOX).fit([["12 High Street", 3.0]])
     assert "High" not in str(refused.value)
@@ -208,8 +208,8 @@ def test_what_is_public_is_still_refused_by_a_private_fit():
 @pytest.mark.parametrize("epsilon", [None, 2.0])
 def test_files_give_back_the_same_answers(tmp_path, backend, epsilon):
     model = private(backend=backend, epsilon=epsilon, random_state=5)
-    model.save(tmp_path / "told")
-    for again in (SketchDensity.load(tmp_path / "told"), load(tmp_path / "told")):
+    model.save(tmp_path / "model")
+    for again in (SketchDensity.load(tmp_path / "model"), load(tmp_path / "model")):
         assert again._parts() == model._parts()
         assert again.to_bytes() == model.to_bytes()
         np.testing.assert_array_equal(again.score_samples(POINTS), model.score_samples(POINTS))
@@ -284,8 +284,8 @@ def test_forged_parts_and_columns_are_refused():
     model.bounds_ = (0.0,) * 3, (1.0,) * 3
     other = private()
     other._parts = lambda: {"fit": other.release_}
-    wrong = private()
-    wrong._parts = lambda: {"release_": CountMin(64).release(1.0)}
-    for forged in (model, other, wrong):
+    invalid = private()
+    invalid._parts = lambda: {"release_": CountMin(64).release(1.0)}
+    for forged in (model, other, invalid):
         with pytest.raises(SketchFormatError, match="damaged content"):
             load(forged.to_bytes())

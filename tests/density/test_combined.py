@@ -36,8 +36,8 @@ def test_releases_answer_for_the_points_of_all():
     released = [sketch(part).release(1.0, source=seeded(i)) for i, part in enumerate(PARTS)]
     both = combine(released)
     noisy = sum(each._waves for each in released)
-    whole = sketch(np.concatenate(PARTS))
-    exact = whole.copy()
+    full = sketch(np.concatenate(PARTS))
+    exact = full.copy()
     exact._waves[...] = noisy
     np.testing.assert_allclose(both.estimate(QUERIES), exact.estimate(QUERIES), atol=1e-6)
     np.testing.assert_allclose(both.size(), sum(each.size() for each in released))
@@ -61,7 +61,7 @@ def test_the_noise_of_all_parties_adds_up():
     assert abs(np.sqrt(np.mean(np.square(off))) / error - 1) < 0.3
 
 
-def test_the_statement_says_what_is_promised_alone_and_what_is_assumed():
+def test_the_statement_says_what_is_guaranteed_alone_and_what_is_assumed():
     released = [sketch(PARTS[0]).release(0.5), sketch(PARTS[1]).release(0.25, 1e-6)]
     apart = combine(released, disjoint=True).statement
     assert (apart.epsilon, apart.delta) == (0.5, 1e-6)
@@ -76,7 +76,7 @@ def test_the_statement_says_what_is_promised_alone_and_what_is_assumed():
     assert observed.source == INSECURE
 
 
-def test_only_releases_alike_are_combined():
+def test_only_compatible_releases_are_combined():
     one = sketch(PARTS[0]).release(1.0)
     with pytest.raises(ValueError, match="seed is 0 in one and 1 in another"):
         combine([one, sketch(PARTS[1], seed=1).release(1.0)])
@@ -103,14 +103,14 @@ BACKENDS = {
 @pytest.mark.parametrize("make", BACKENDS.values(), ids=BACKENDS)
 def test_every_backend_is_shared_and_combined(make, delta):
     # Noise of an answer is a sum over 16 cells or more: 8 deviations at 10 queries have p < 1e-6.
-    whole = make().update(np.concatenate(PARTS)).estimate(QUERIES)
+    full = make().update(np.concatenate(PARTS)).estimate(QUERIES)
     terms = NoiseSharing(parties=4, epsilon=2.0, delta=delta, dropouts=1)
     result = sum_shares(
         [terms.share(make().update(PARTS[p]), p, source=seeded(p)) for p in range(4)]
     )
     apart = [make().update(PARTS[p]).release(2.0, delta, source=seeded(p)) for p in range(4)]
     for release in (result, combine(apart, disjoint=True)):
-        assert (np.abs(release.estimate(QUERIES) - whole) < 8 * release.noise_error()).all()
+        assert (np.abs(release.estimate(QUERIES) - full) < 8 * release.noise_error()).all()
         assert abs(release.size() - 400) < 120
     assert result.noise_error() < combine(apart).noise_error()
 

@@ -1,6 +1,6 @@
-"""What a newcomer does wrong is told in the name of what was called, with place and remedy.
+"""Errors of a newcomer name the estimator that was called, the position and a remedy.
 
-But not what a row does wrong in a private fit: no content of a row raises, warns, changes a shape,
+But nothing about a row in a private fit: no content of a row raises, warns, changes a shape,
 a type or a text, or moves cells by more than one row may.
 """
 
@@ -78,12 +78,12 @@ def test_categorical_columns_are_given_by_number_or_name():
     ids=lambda labels: type(labels).__name__,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
-def test_a_row_without_a_label_is_told_by_its_number(labels):
+def test_a_row_without_a_label_is_reported_by_its_number(labels):
     with pytest.raises(ValueError, match=r"SketchClassifier: y must hold a label .*row 2 .*Drop"):
         SketchClassifier().fit(POINTS[:4], labels)
 
 
-def test_a_row_whose_label_is_no_class_is_told_by_its_number():
+def test_a_row_whose_label_is_no_class_is_reported_by_its_number():
     with pytest.raises(ValueError, match=r"SketchClassifier: .*not in classes, at row 3;") as error:
         SketchClassifier(classes=["a", "b"]).fit(POINTS[:4], ["a", "b", "a", "flu"])
     assert "flu" not in str(error.value)
@@ -118,7 +118,7 @@ def test_files_of_sketches_and_releases_say_what_they_are_and_how_to_read_them(t
     assert SketchDensity.from_release(sfumato.sketch.load(data)).backend_ == "grid"
 
 
-def test_auto_takes_kernels_only_where_the_columns_are_wide_alike():
+def test_auto_takes_kernels_only_for_columns_of_similar_width():
     for wide, method in ((4.0, "kernel"), (4.5, "columns")):
         model = SketchClassifier(bounds=([0, 0], [1, wide])).fit(POINTS, LABELS)
         assert model.method_ == method
@@ -134,10 +134,10 @@ def test_a_classifier_of_columns_has_no_sketch_to_name(epsilon):
 
 
 # What one row may be besides two numbers within the bounds.
-CELLS = ["guest", "", None, np.nan, pd.NA, pd.NaT, np.inf, -1e300, 10**400, 1 + 2j, b"\xff", True]
+CELLS = ["visitor", "", None, np.nan, pd.NA, pd.NaT, np.inf, -1e300, 10**400, 1 + 2j, b"\xff", True]
 ODD_ROWS = [
     *([cell, 0.5] for cell in CELLS),
-    [0.5, "guest"],
+    [0.5, "visitor"],
     ["0.90", 0.5],
     [[0.1, 0.2], 0.5],
     [np.ma.masked, 0.5],
@@ -146,21 +146,21 @@ ODD_ROWS = [
     [0.5],
     [0.5] * 3,
     None,
-    "guest",
+    "visitor",
     7.0,
 ]
 ROWS = np.random.default_rng(5).uniform(0, 1, (40, 2)).tolist()
-CLASSES = list(range(30))  # so many for 40 rows that scikit-learn would warn of it
+CLASSES = list(range(30))  # enough for 40 rows that scikit-learn would warn of it
 KINDS = [at % 30 for at in range(40)]
 TARGETS = [float(sum(row)) for row in ROWS]
 BOX = ([0, 0], [1, 1])
-TOLD = dict(bounds=BOX, classes=CLASSES)
+PUBLIC = dict(bounds=BOX, classes=CLASSES)
 REACH = dict(bounds=BOX, target_bounds=(0, 2))
 
 
-def laplace(share=1.0):
-    """The L1 that noise of a release hides at epsilon 1, where it has this share of it."""
-    return lambda release: release.scale * share
+def laplace(fraction=1.0):
+    """The L1 sensitivity that noise of a release covers at epsilon 1, with this fraction of it."""
+    return lambda release: release.scale * fraction
 
 
 HARD = {
@@ -178,16 +178,16 @@ HARD = {
         laplace(),
     ),
     "SketchClassifier, columns": (
-        lambda e: SketchClassifier(epsilon=e, method="columns", bins=8, **TOLD),
+        lambda e: SketchClassifier(epsilon=e, method="columns", bins=8, **PUBLIC),
         lambda release: release.count_scale * 15 / 20,
     ),
     "SketchClassifier, kernel": (
-        lambda e: SketchClassifier(epsilon=e, method="kernel", **TOLD),
+        lambda e: SketchClassifier(epsilon=e, method="kernel", **PUBLIC),
         lambda release: release.parts[0].scale,
     ),
     "SketchRegressor, statistics": (
         lambda e: SketchRegressor(epsilon=e, method="statistics", degree=2, **REACH),
-        lambda release: release.scale * 3 / 5 * (1 + 1e-3),  # of every sum; some noise is left
+        lambda release: release.scale * 3 / 5 * (1 + 1e-3),  # of every sum; some noise remains
     ),
     "SketchRegressor, angles": (
         lambda e: SketchRegressor(epsilon=e, method="angles", rows=16, **REACH),
@@ -235,8 +235,8 @@ def containers(rows):
     yield rows
     if all(isinstance(row, list) and len(row) == 2 for row in rows):
         array = np.empty((len(rows), 2), object)
-        for place, row in enumerate(rows):
-            array[place, 0], array[place, 1] = row
+        for position, row in enumerate(rows):
+            array[position, 0], array[position, 1] = row
         yield array
         yield pd.DataFrame(array)
         yield np.array([[str(cell) for cell in row] for row in rows])
@@ -260,12 +260,12 @@ def test_no_row_makes_a_private_fit_speak_or_moves_more_than_is_claimed(name):
             assert found[:2] == ([], shown), (row, type(data))
             assert moved_by(name, found[2], cells) <= most, (row, type(data))
     # No row at all, and one that is replaced, which counts as two.
-    for data in ([], [ROWS[0]], [["guest", 1]], np.empty((0, 2))):
+    for data in ([], [ROWS[0]], [["visitor", 1]], np.empty((0, 2))):
         assert outcome(make(NEXT_TO_NONE), data, beside(name)[: len(data)])[:2] == ([], shown)
 
 
 ODD_LABELS = [
-    "guest",
+    "visitor",
     None,
     np.nan,
     pd.NA,

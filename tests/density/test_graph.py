@@ -83,31 +83,31 @@ def test_every_container_of_edges_gives_the_same_lists():
     assert as_sets(neighbourhoods(categories)) == texts
 
 
-def test_lists_can_be_taken_by_place():
+def test_lists_can_be_taken_by_position():
     lists = neighbourhoods(EDGES)
-    places = [7, 0, 7, 30]
-    taken, whole = lists.take(places), list(as_sets(lists).items())
+    positions = [7, 0, 7, 30]
+    taken, full = lists.take(positions), list(as_sets(lists).items())
     ends = zip(taken.offsets[:-1], taken.offsets[1:], strict=True)
     got = [(n, set(taken.members[a:b])) for n, (a, b) in zip(taken.nodes, ends, strict=True)]
-    assert got == [whole[place] for place in places]
+    assert got == [full[position] for position in positions]
 
 
 def test_estimates_are_sums_of_similarities():
     # The mean of R independent rows strays by sum of sqrt(k + 1 / W) / sqrt(R); 5.5 times: 4e-8.
     model = NodeDensity(rows=2000, width=1024).fit(EDGES)
     lists = neighbourhoods(EDGES)
-    alike = np.array(
+    similarities = np.array(
         [
             [len(a & b) / len(a | b) for b in as_sets(lists).values()]
             for a in as_sets(lists).values()
         ]
     )
-    spread = np.sqrt(alike + 1 / 1024).sum(axis=0) / np.sqrt(2000) * 1.01
-    assert (np.abs(model.estimate(lists) - alike.sum(axis=0)) < 5.5 * spread).all()
+    deviation = np.sqrt(similarities + 1 / 1024).sum(axis=0) / np.sqrt(2000) * 1.01
+    assert (np.abs(model.estimate(lists) - similarities.sum(axis=0)) < 5.5 * deviation).all()
     assert np.allclose(model.density(lists), model.estimate(lists) / len(lists))
     assert np.allclose(model.score_samples(lists), np.log(model.density(lists)))
     squared = NodeDensity(rows=2000, width=1024, hashes=2).fit(EDGES)
-    assert (np.abs(squared.estimate(lists) - (alike**2).sum(axis=0)) < 5.5 * spread).all()
+    assert (np.abs(squared.estimate(lists) - (similarities**2).sum(axis=0)) < 5.5 * deviation).all()
 
 
 def table_of(edges, directed, width=64):
@@ -117,7 +117,7 @@ def table_of(edges, directed, width=64):
 
 
 @pytest.mark.parametrize(("directed", "lists"), [(True, 1), (False, 2)])
-def test_an_edge_stays_within_what_its_release_promises(directed, lists):
+def test_an_edge_stays_within_the_sensitivity_of_its_release(directed, lists):
     released = private(EDGES, directed=directed, unit="edge").release_
     assert released.scale == pytest.approx(2 * lists * 48)  # L1 = 2 R or 4 R, at epsilon 1
     spent = private(EDGES, directed=directed, unit="edge", delta=1e-6).release_
@@ -131,8 +131,8 @@ def test_an_edge_stays_within_what_its_release_promises(directed, lists):
         for at in range(40):
             less = np.delete(edges, at, axis=0)
             changes.append(full[graph] - table_of(less, directed))
-    reach = np.abs(changes).sum(axis=1)
-    assert 0 < reach.max() / released.scale <= 1 + 1e-12
+    changed = np.abs(changes).sum(axis=1)
+    assert 0 < changed.max() / released.scale <= 1 + 1e-12
     square = (np.array(changes) ** 2).sum(axis=1).max()
     assert square <= 2 * lists**2 * 48
     rho = 2 * lists**2 * 48 / (2 * spent.scale**2)
@@ -141,7 +141,7 @@ def test_an_edge_stays_within_what_its_release_promises(directed, lists):
     assert lists == 1 or rho <= known["rho"] <= rho * (1 + 1e-9)
 
 
-def test_two_lists_that_move_alike_need_the_whole_reach_of_an_edge():
+def test_two_lists_that_move_together_need_all_of_the_sensitivity_of_an_edge():
     # 0 and 1 have the list {2} alone. Once they are joined, a row in which each now begins with the
     # other has two less where 2 was, and two more elsewhere: 4 R is no more than some rows need.
     before, after = [[0, 2], [1, 2]], [[0, 2], [1, 2], [0, 1]]
@@ -152,7 +152,7 @@ def test_two_lists_that_move_alike_need_the_whole_reach_of_an_edge():
 
 @pytest.mark.parametrize("delta", [0, 1e-3])
 def test_an_exchanged_edge_moves_two_lists_that_may_meet_in_a_cell(delta):
-    # 0 loses the edge to v, and 1 gains one to w; in tables of two cells both often move alike.
+    # 0 loses the edge to v, and 1 gains one to w; in tables of two cells both often move together.
     model = private(EDGES, unit="edge", relation="replace", delta=delta, width=2)
     changes = []
     for a, v, c, w in np.random.default_rng(1).integers(2, 1000, (100, 4)):
@@ -170,10 +170,10 @@ def test_an_exchanged_edge_moves_two_lists_that_may_meet_in_a_cell(delta):
         assert (scale, known["kind"]) == (pytest.approx(4 * 48), "Pure")
 
 
-ODD_EDGES = [
+MALFORMED_EDGES = [
     ["x", "y"],
-    ["guest", 3],
-    [1, "guest"],
+    ["text", 3],
+    [1, "text"],
     ["7", 8],
     [7.0, "8"],
     [1.5, 2],
@@ -198,8 +198,8 @@ def containers(edges):
     yield edges
     if all(isinstance(edge, list) and len(edge) == 2 for edge in edges):
         ends = np.empty((len(edges), 2), object)
-        for place, edge in enumerate(edges):
-            ends[place, 0], ends[place, 1] = edge
+        for position, edge in enumerate(edges):
+            ends[position, 0], ends[position, 1] = edge
         yield from (ends, pd.DataFrame(ends), tuple(map(list, ends.T)))
         plain = (int, float, str)
         if all(isinstance(end, plain) for edge in edges for end in edge):
@@ -219,13 +219,13 @@ def test_an_edge_of_another_type_changes_no_other_list(directed, lists):
     usual = EDGES.tolist()
     shown, cells = fitted(usual)
     most = private(usual, directed=directed, unit="edge").release_.scale  # the L1 at epsilon 1
-    reach = []
-    for odd in ODD_EDGES:
-        for edges in containers([*usual, odd]):
+    changed = []
+    for malformed in MALFORMED_EDGES:
+        for edges in containers([*usual, malformed]):
             found = fitted(edges)
-            assert found[0] == shown, (odd, type(edges))
-            reach.append(np.abs(found[1] - cells).sum())
-    assert 0 < max(reach) <= most * (1 + 1e-12)
+            assert found[0] == shown, (malformed, type(edges))
+            changed.append(np.abs(found[1] - cells).sum())
+    assert 0 < max(changed) <= most * (1 + 1e-12)
     for edges in containers(usual):  # of one type or another: the same lists
         assert np.array_equal(fitted(edges)[1], cells)
     for nothing in (
@@ -237,8 +237,8 @@ def test_an_edge_of_another_type_changes_no_other_list(directed, lists):
     ):
         assert fitted(nothing)[0] == shown
         assert not fitted(nothing)[1].any()
-    assert NodeDensity().input_report([*usual, *ODD_EDGES]) == {
-        "rows": len(usual) + len(ODD_EDGES), "dropped": 9, "clipped": 0
+    assert NodeDensity().input_report([*usual, *MALFORMED_EDGES]) == {
+        "rows": len(usual) + len(MALFORMED_EDGES), "dropped": 9, "clipped": 0
     }  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def test_a_list_costs_one_cell_a_row_and_an_exchanged_one_two():
 
 
 @pytest.mark.parametrize("unit", ["adjacency list", "edge"])
-def test_the_statement_names_the_unit_and_nothing_raw_is_kept(unit):
+def test_the_statement_names_the_unit_and_nothing_raw_is_stored(unit):
     model = private(EDGES, unit=unit)
     assert (model.statement_.unit, model.statement_.contributions) == (unit, 1)
     assert model.statement_.relation == "add/remove"
@@ -314,12 +314,12 @@ def test_private_estimates_have_the_noise_that_they_state():
 
 def test_graphs_of_other_nodes_merge_and_private_ones_do_not():
     here, there = EDGES[EDGES[:, 0] < 30], EDGES[EDGES[:, 0] >= 30]
-    whole = NodeDensity(**SMALL).fit(EDGES)
+    full = NodeDensity(**SMALL).fit(EDGES)
     assert (
         NodeDensity(**SMALL).fit(here).merge(NodeDensity(**SMALL).fit(there)).sketch_
-        == whole.sketch_
+        == full.sketch_
     )
-    assert clone(whole).get_params() == whole.get_params()
+    assert clone(full).get_params() == full.get_params()
     with pytest.raises(ValueError, match="merge is not private"):
         private(here).merge(private(there))
 
@@ -327,7 +327,7 @@ def test_graphs_of_other_nodes_merge_and_private_ones_do_not():
 def test_rows_are_chosen_from_public_numbers():
     one, other = EDGES[:10], EDGES
     for queries in ({"epsilon": 1.0}, {"epsilon": 1.0, "delta": 1e-6}, {}):
-        rows = {NodeDensity(width=64, **queries).fit(edges)._told.rows for edges in (one, other)}
+        rows = {NodeDensity(width=64, **queries).fit(edges)._summary.rows for edges in (one, other)}
         assert len(rows) == 1
     assert NodeDensity(width=64, epsilon=1.0).fit(one).release_.rows == 46  # 64 / sqrt(2), up
     assert NodeDensity(width=64, epsilon=1.0, unit="edge").fit(one).release_.rows == 23
@@ -354,7 +354,7 @@ def test_what_is_no_graph_or_no_unit_is_refused(edges, parameters, message):
 
 
 @pytest.mark.skipif(not SLASHDOT.exists(), reason="the Slashdot graph is not in this checkout")
-def test_slashdot_nodes_are_told_within_a_few_percent():
+def test_slashdot_nodes_are_estimated_within_a_few_percent():
     with gzip.open(SLASHDOT) as file:
         text = b"\n".join(line for line in file.read().splitlines() if not line.startswith(b"#"))
     edges = np.fromstring(text.decode(), np.int64, sep=" ").reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""SketchDensity tells the density of scikit-learn, within its noise, and samples what it tells."""
+"""SketchDensity estimates the density of scikit-learn, within its noise, and samples from it."""
 
 import warnings
 
@@ -62,7 +62,7 @@ def test_the_integral_of_a_kernel_is_that_of_quadrature(kernel, dimension):
     assert np.exp(log_integral(kernel, 0.7, dimension)) == pytest.approx(direct, rel=1e-6)
 
 
-def test_p_stable_tells_the_mean_kernel_value():
+def test_p_stable_estimates_the_mean_kernel_value():
     model = SketchDensity(bandwidth=1.0, bounds=(-4, 4)).fit(POINTS)
     far = np.sqrt(((GRID[:, None] - POINTS[None]) ** 2).sum(axis=2))
     exact = profile("p-stable", far).mean(axis=1)
@@ -96,9 +96,9 @@ def test_almost_no_data_and_much_noise_still_give_finite_scores():
 
 @pytest.mark.parametrize("method", ["rejection", "mcmc"])
 @pytest.mark.parametrize("epsilon", [None, 1.0])
-def test_samples_follow_the_density_that_is_told(method, epsilon):
-    # The first coordinate against the told density's own marginal, on a grid. Independent points
-    # pass 1.95 / sqrt(2000) with p < 0.001; those of a population are worth a third of them.
+def test_samples_follow_the_estimated_density(method, epsilon):
+    # The first coordinate against the marginal of the estimated density, on a grid. Independent
+    # points pass 1.95 / sqrt(2000) with p < 0.001; those of a population are worth a third of them.
     with noise_from(InsecureSeededSource(2)):
         model = SketchDensity(kernel="gaussian", bandwidth=0.4, epsilon=epsilon, bounds=(-3, 3))
         model.fit(POINTS)
@@ -109,8 +109,8 @@ def test_samples_follow_the_density_that_is_told(method, epsilon):
     drawn = model.sample(2000, method=method, random_state=7)
     assert drawn.shape == (2000, 2)
     assert np.abs(drawn).max() <= 3
-    law = kstest(drawn[:, 0], lambda x: np.interp(x, axis, steps / steps[-1]))
-    assert law.statistic < 1.95 / np.sqrt(2000 if method == "rejection" else 667)
+    test = kstest(drawn[:, 0], lambda x: np.interp(x, axis, steps / steps[-1]))
+    assert test.statistic < 1.95 / np.sqrt(2000 if method == "rejection" else 667)
     assert len(np.unique(drawn[:, 0])) > 1000
 
 
@@ -127,7 +127,7 @@ def test_samples_come_from_the_release_alone_and_repeat_by_seed():
         model.sample(5, method="guess")
 
 
-def test_samples_are_like_the_data_unless_the_smoothed_density_is_asked_for():
+def test_samples_are_like_the_data_unless_the_smoothed_density_is_requested():
     rows = RNG.normal([[30, 30], [70, 60]], 6, (10_000, 2, 2)).reshape(-1, 2)
     with noise_from(InsecureSeededSource(2)):
         model = SketchDensity(bandwidth=5, epsilon=1, bounds=(0, 100)).fit(rows)

@@ -1,4 +1,4 @@
-"""What the published code of private RACE gets wrong, none of which is done here.
+"""Flaws of the published code of private RACE, none of which is present here.
 
 It divides its noise by the number of points, keeps raw counts beside the noisy ones in its pickles,
 counts one cell a row where paired insertion changes two, and rounds noisy counts down.
@@ -91,8 +91,8 @@ def test_noise_does_not_fall_with_the_number_of_points(kind):
 
 @pytest.mark.parametrize("kind", SKETCHES)
 def test_mean_noise_is_zero_and_not_minus_one_half(kind):
-    # The mean is within 5 deviations, with p < 1e-5 to fail. Race is small enough to tell: a floor
-    # would move its mean by 20 deviations.
+    # The mean is within 5 deviations, with p < 1e-5 to fail. Race is small enough to show
+    # it: a floor would move its mean by 20 deviations.
     sketch = SKETCHES[kind]().update(points(300, 1))
     if kind == "Race":
         sketch = Race(1, 4096, Euclidean(0.5, (0, 1), dimension=2)).update(points(300, 1))
@@ -114,7 +114,7 @@ def forced(same):
     return patch.object(Release, "_make", classmethod(fixed))
 
 
-def numbers(value, seen=()):
+def numbers(value, visited=()):
     """Every number that can be reached from a value, cells of arrays apart."""
     if isinstance(value, int | float | np.number):
         yield value
@@ -124,8 +124,8 @@ def numbers(value, seen=()):
     elif type(value).__module__.startswith("sfumato") and hasattr(value, "__dict__"):
         inside = vars(value).values()
     for one in inside:
-        if id(one) not in seen:
-            yield from numbers(one, (*seen, id(one)))
+        if id(one) not in visited:
+            yield from numbers(one, (*visited, id(one)))
 
 
 @pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")
@@ -162,8 +162,8 @@ def test_paired_insertion_is_charged_twice_the_rows():
 
 
 def test_angles_need_no_second_insertion():
-    # A row and its mirror agree in the same pairs of signs: the published paired insertion tells
-    # the same, hash by hash, for twice the sensitivity.
+    # A row and its mirror agree in the same pairs of signs: the published paired insertion gives
+    # the same estimates, hash by hash, for twice the sensitivity.
     rows = lifted(points(50, 4) * 2 - 1)
     one, two = (angle_sketch(2, 32, 0) for _ in range(2))
     one.update(rows)

@@ -21,9 +21,9 @@ def mixture(centres, shares, size, seed=0):
     return centres[chosen] + rng.normal(0, 0.7, (size, centres.shape[1]))
 
 
-def farthest(centres, places):
+def farthest(centres, positions):
     """How far the worst served centre is from the nearest mode."""
-    return max(np.linalg.norm(places - centre, axis=1).min() for centre in centres)
+    return max(np.linalg.norm(positions - centre, axis=1).min() for centre in centres)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -34,26 +34,26 @@ def test_two_modes_are_found_in_order_by_every_backend(backend, epsilon):
         model = SketchDensity(
             backend=backend, kernel=kernel, bandwidth=1.0, epsilon=epsilon, bounds=BOX
         ).fit(mixture(TWO, [0.7, 0.3], 20_000))
-    places, values = find_modes(model, random_state=0)
-    assert len(places) == 2
-    assert np.linalg.norm(places - TWO, axis=1).max() < 0.5
+    positions, values = find_modes(model, random_state=0)
+    assert len(positions) == 2
+    assert np.linalg.norm(positions - TWO, axis=1).max() < 0.5
     assert values[0] > values[1]
-    np.testing.assert_allclose(values, model.density(places))
+    np.testing.assert_allclose(values, model.density(positions))
 
 
 def test_three_modes_in_six_dimensions():
     with noise_from(InsecureSeededSource(1)):
         model = SketchDensity(bandwidth=1.5, epsilon=2.0, bounds=BOX, rows=512)
         model.fit(mixture(SIX, [0.4, 0.3, 0.3], 20_000))
-    places, _ = find_modes(model, 3, random_state=0)
-    assert len(places) == 3
-    assert farthest(SIX, places) < 1.0
+    positions, _ = find_modes(model, 3, random_state=0)
+    assert len(positions) == 3
+    assert farthest(SIX, positions) < 1.0
 
 
 @pytest.mark.filterwarnings("ignore:find_modes. .* modes at the bounds:UserWarning")
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_noise_alone_makes_no_mode(backend):
-    # A release of one point: values are noise. A false mode had a chance of about 1 in 30.
+    # A release of one point: values are noise. A false mode has a probability of about 1 in 30.
     setting = Setting(backend, "p-stable", 1.0, ((-5.0,) * 2, (5.0,) * 2), 64, 64, 0)
     for seed in range(3):
         released = make(setting).update([[0, 0]]).release(0.5, source=InsecureSeededSource(seed))
@@ -61,7 +61,7 @@ def test_noise_alone_makes_no_mode(backend):
         assert len(find_modes(released, threshold=0, random_state=seed)[0]) > 0
 
 
-def test_a_shoulder_within_the_noise_is_not_told_as_a_mode_of_its_own():
+def test_a_shoulder_within_the_noise_is_not_a_mode_of_its_own():
     near = np.array([[-0.6, 0.0], [0.6, 0.0]])  # one mode once smoothed with bandwidth 1
     with noise_from(InsecureSeededSource(1)):
         model = SketchDensity(kernel="gaussian", bandwidth=1.0, epsilon=0.5, bounds=BOX)
@@ -78,13 +78,13 @@ def test_a_plateau_is_one_mode_however_noise_ripples_it():
     assert len(find_modes(model, threshold=0.1, random_state=0)[0]) > 1
 
 
-def test_bounds_and_number_limit_what_is_told():
+def test_bounds_and_number_limit_the_modes():
     model = SketchDensity(kernel="gaussian", bandwidth=1.0, bounds=BOX)
     model.fit(mixture(TWO, [0.7, 0.3], 5000))
     assert len(find_modes(model, 1, random_state=0)[0]) == 1
-    places, _ = find_modes(model, bounds=(0, 5), random_state=0)
-    assert len(places) == 1
-    assert np.linalg.norm(places[0] - TWO[1]) < 0.3
+    positions, _ = find_modes(model, bounds=(0, 5), random_state=0)
+    assert len(positions) == 1
+    assert np.linalg.norm(positions[0] - TWO[1]) < 0.3
     again = find_modes(model.sketch_, random_state=0)
     np.testing.assert_array_equal(again[0], find_modes(model, random_state=0)[0])
 
@@ -92,21 +92,21 @@ def test_bounds_and_number_limit_what_is_told():
 def test_what_has_no_density_is_refused():
     with pytest.raises(TypeError, match="find_modes: source must be an estimator, a sketch or a"):
         find_modes(3)
-    for wrong, name in ((dict(n=0), "n"), (dict(threshold=-1), "threshold")):
+    for invalid, name in ((dict(n=0), "n"), (dict(threshold=-1), "threshold")):
         model = SketchDensity(bounds=BOX).fit(TWO)
         with pytest.raises(ValueError, match=f"find_modes: {name} must be"):
-            find_modes(model, **wrong)
+            find_modes(model, **invalid)
 
 
-def test_modes_at_the_bounds_are_told_where_rows_may_have_been_clipped():
+def test_modes_at_the_bounds_warn_if_rows_may_have_been_clipped():
     rows = mixture(TWO, [0.7, 0.3], 5000)
     options = dict(kernel="gaussian", bandwidth=0.5, epsilon=1.0)
     with noise_from(InsecureSeededSource(1)):
-        wrong = SketchDensity(**options, bounds=(-5, 5)).fit(1000 * rows)
+        misplaced = SketchDensity(**options, bounds=(-5, 5)).fit(1000 * rows)
         right = SketchDensity(**options, bounds=(-5, 5)).fit(rows)
     words = "modes at the bounds: are the bounds in the unit of the data"
     with pytest.warns(UserWarning, match=words) as result:
-        find_modes(wrong, random_state=0)
+        find_modes(misplaced, random_state=0)
     assert len(result) == 1
     assert result[0].filename == __file__
     low = np.append(np.zeros(5000), np.linspace(0, 10, 1000))[:, None]

@@ -39,21 +39,21 @@ def shares(terms=TERMS, parties=range(4)):
 def test_a_sum_of_shares_is_the_merged_sketch_with_the_noise_of_all_shares():
     made = shares()
     result = sum_shares(made)
-    whole = sketch(np.concatenate(PARTS))
+    full = sketch(np.concatenate(PARTS))
     scale = sketch().release(1.0).scale
     noise = np.zeros((2, 32), np.int64)
     for party in range(4):
         noise += laplace_share(scale, 2, (2, 32), source=seeded(party))
-    assert (result._waves == whole._waves + noise).all()
+    assert (result._waves == full._waves + noise).all()
     assert type(result).__name__ == "ReleasedKernelFourier"
     assert abs(result.size() - 400) < 100
     assert sum_shares([made[0] + made[2], made[3] + made[1]]) == result
 
 
 @pytest.mark.parametrize(("parties", "dropouts", "colluders"), [(5, 0, 0), (5, 2, 1), (4, 1, 2)])
-def test_honest_survivors_alone_add_exactly_the_whole_noise(parties, dropouts, colluders):
-    # Each share is one of as many as surely survive, of the scale of a release; that so many sum to
-    # the noise is tests/privacy/test_shares.py.
+def test_honest_survivors_alone_add_exactly_all_of_the_noise(parties, dropouts, colluders):
+    # Each share is one of as many as surely survive, of the scale of a release; that this many sum
+    # to the noise is tested with the share distributions.
     terms = NoiseSharing(parties=parties, epsilon=0.5, dropouts=dropouts, colluders=colluders)
     assert terms.whole_noise == parties - dropouts - colluders
     share = terms.share(sketch(), 0, source=seeded(9))
@@ -114,7 +114,8 @@ def test_gaussian_noise_too_small_to_be_shared_is_refused():
 
 
 def test_its_moments_bound_those_of_the_sum():
-    # E exp(t noise) of 4 shares of which 2 are the whole is M(t)**2, at most that of the new scale.
+    # E exp(t noise) of 4 shares, 2 of which are all of the noise, is M(t)**2: at most that of the
+    # new scale.
     one, released = sketch().release(1.0), sum_shares(shares())
 
     def moment(scale, t):
@@ -139,7 +140,7 @@ def test_the_statement_names_what_is_tolerated():
     )
 
 
-def test_a_share_answers_and_promises_nothing():
+def test_a_share_answers_and_guarantees_nothing():
     share = shares()[0]
     names = {name for name, _ in inspect.getmembers(share) if not name.startswith("_")}
     assert not names & {"estimate", "mean", "size", "statement", "epsilon", "release"}
@@ -151,13 +152,13 @@ def test_a_share_answers_and_promises_nothing():
 def test_shares_that_do_not_belong_together_are_not_added():
     made = shares()
     other = NoiseSharing(parties=4, epsilon=2.0, dropouts=1, colluders=1)
-    for wrong, says in (
+    for invalid, says in (
         (made[0], "party 0 is in both"),
         (other.share(sketch(), 1), "terms is"),
         (TERMS.share(sketch(seed=1), 1), "parameters is"),
     ):
         with pytest.raises(ValueError, match=says):
-            made[0] + wrong
+            made[0] + invalid
     for bad in ([], [made[0], None], [sketch()]):
         with pytest.raises(TypeError, match="must be NoisyShare"):
             sum_shares(bad)

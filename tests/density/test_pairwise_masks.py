@@ -42,7 +42,7 @@ def total(hidden):
 
 
 def bytes_chi_square(cells):
-    """Of the bytes of all cells against the uniform law: 255 degrees of freedom."""
+    """Of the bytes of all cells against the uniform distribution: 255 degrees of freedom."""
     data = np.concatenate([array.reshape(-1).view(np.uint8) for array in cells.values()])
     expected = data.size / 256
     return float(((np.bincount(data, minlength=256) - expected) ** 2).sum() / expected)
@@ -53,7 +53,7 @@ def minus(one, *others):
 
 
 class SingleMasks:
-    """The broken protocol: masks between every two parties, told for those that dropped out."""
+    """The broken protocol: masks between every two parties, revealed for those that dropped out."""
 
     def __init__(self, parties):
         self.parties = parties
@@ -74,8 +74,8 @@ class SingleMasks:
 
     def reveal(self, summed):
         missing = sorted(set(range(self.parties)) - set(summed.members))
-        left = self.between(summed.members, missing, summed)
-        return summed.moved({name: -mask for name, mask in left.items()}, masked=False)
+        masks_left = self.between(summed.members, missing, summed)
+        return summed.moved({name: -mask for name, mask in masks_left.items()}, masked=False)
 
 
 def difference(protocol, made):
@@ -86,23 +86,23 @@ def difference(protocol, made):
 
 def test_with_single_masks_the_sum_of_all_less_the_revealed_sum_is_the_share_of_the_dropped_party():
     made = shares()
-    left = difference(SingleMasks(4), made)[1]
-    assert all((left[name] == array).all() for name, array in made[3].cells.items())
-    assert bytes_chi_square(left) > HIGH  # the test below could tell
+    remainder = difference(SingleMasks(4), made)[1]
+    assert all((remainder[name] == array).all() for name, array in made[3].cells.items())
+    assert bytes_chi_square(remainder) > HIGH  # so the test below can detect it
 
 
 def test_with_double_masks_that_difference_keeps_the_self_masks():
     made, protocol = shares(), PairwiseMasks(4, threshold=3)
     hidden, left = difference(protocol, made)
     assert LOW < bytes_chi_square(left) < HIGH
-    # The server also takes off all that the survivors' answers tell: three self masks, one key.
+    # The server also subtracts all that the survivors' answers reveal: three self masks, one key.
     answers = [protocol._group[party].answer([0, 1, 2]) for party in range(3)]
     seeds = rebuild({each + 1: answers[each].self_masks for each in range(3)})
     known = [masks._mask(seed.to_bytes(32, "big"), made[0]) for seed in seeds.values()]
     assert sorted(seeds) == [0, 1, 2]
     residual = minus(left, *known)
     assert LOW < bytes_chi_square(residual) < HIGH
-    own = masks._mask(protocol._group[3]._seed, made[3])  # which nobody told: exactly this is left
+    own = masks._mask(protocol._group[3]._seed, made[3])  # which nobody revealed: this remains
     stripped = minus(residual, own)
     assert all((stripped[name] == array).all() for name, array in made[3].cells.items())
     key = rebuild({each + 1: answers[each].pair_keys for each in range(3)})[3].to_bytes(32, "big")
@@ -258,7 +258,7 @@ def test_messages_to_others_or_changed_ones_are_not_opened():
         MaskingParty(0, 3, 2).hide(share, {})
 
 
-def test_fewer_shares_than_the_threshold_have_the_same_law_for_every_secret(monkeypatch):
+def test_fewer_shares_than_the_threshold_have_the_same_distribution_for_every_secret(monkeypatch):
     # All polynomials over a small field: any two shares of three are uniform, whatever the secret.
     for secret in (0, 3, 6):
         observed = {pair: [] for pair in combinations((1, 2, 3, 4), 2)}

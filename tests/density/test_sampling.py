@@ -1,4 +1,4 @@
-"""Draws follow the function they are drawn from, and matched places have the sums they match."""
+"""Draws follow the function they are drawn from, and matched points have the sums they match."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from sfumato.density.sampling import (
     _Envelope,
     _kernel,
     _on_simplex,
-    _shares,
+    _simplex_weights,
     by_population,
     by_rejection,
     matched,
@@ -25,7 +25,7 @@ def ramp(points):
 
 
 @pytest.mark.parametrize("draw", [by_rejection, by_population])
-def test_draws_have_the_law_of_the_positive_part(draw):
+def test_draws_have_the_distribution_of_the_positive_part(draw):
     # Independent draws pass 1.95 / sqrt(n) with p < 0.001; a population's are worth a third.
     drawn = draw(ramp, BOX, 4000, np.random.default_rng(1))
     limit = 1.95 / np.sqrt(4000 if draw is by_rejection else 1333)
@@ -49,7 +49,7 @@ def test_an_envelope_that_was_too_low_is_raised_and_all_is_drawn_anew(monkeypatc
     assert kstest(drawn[:, 1] ** 2, "uniform").statistic < 1.95 / np.sqrt(4000)
 
 
-def test_a_population_finds_two_far_modes_in_many_dimensions_by_their_shares():
+def test_a_population_finds_two_far_modes_in_many_dimensions_by_their_weights():
     # 1024 particles, 3 : 1. Resampling at some ten powers strays by 0.05 with p of about 0.002.
     centres = np.array([[2.0] * 6, [-2.0] * 6])
 
@@ -71,21 +71,21 @@ def test_the_nearest_vector_of_the_simplex_is_that_of_its_conditions():
         near = _on_simplex(vector)
         assert near.min() >= 0
         assert near.sum() == pytest.approx(1)
-        # All that is above 0 was moved alike, and what is 0 would have ended below.
+        # All that is above 0 was moved equally, and what is 0 would have ended below.
         moved = (vector - near)[near > 0]
         np.testing.assert_allclose(moved, moved[0])
         assert (vector[near == 0] <= moved[0] + 1e-12).all()
 
 
-def test_matched_shares_are_at_the_least_distance():
-    # No exchange of weight between two places brings the sums much nearer: the gradient is level.
+def test_matched_weights_are_at_the_smallest_distance():
+    # No exchange of weight between two points brings the sums much nearer: the gradient is level.
     rng = np.random.default_rng(0)
-    places = rng.uniform(0, 9, (40, 1))
-    kernel = np.exp(-((places - places.T) ** 2) / 2)
+    positions = rng.uniform(0, 9, (40, 1))
+    kernel = np.exp(-((positions - positions.T) ** 2) / 2)
     truth = np.zeros(40)
     truth[[3, 17, 30]] = 0.5, 0.3, 0.2
-    shares = _shares(kernel, kernel @ truth)
-    gap = shares - truth
+    weights = _simplex_weights(kernel, kernel @ truth)
+    gap = weights - truth
     even = np.full(40, 1 / 40) - truth
     assert gap @ kernel @ gap < 0.01 * (even @ kernel @ even)
 
@@ -99,7 +99,7 @@ def test_matched_points_are_those_of_the_data_not_of_the_smoothed_density():
     drawn = match.drawn(field, 4000, rng)
     # The smoothed density has a deviation of sqrt(1 + 0.04) = 1.02 in each column.
     assert drawn.std(axis=0).max() < 0.5
-    assert match.shares.sum() == pytest.approx(1)
+    assert match.weights.sum() == pytest.approx(1)
     kernel = _kernel(field, match.positions)
     far = ((match.positions[:, None] - match.positions) ** 2).sum(axis=2)
     np.testing.assert_allclose(kernel, np.exp(-far / 2), atol=1e-5)

@@ -28,18 +28,18 @@ def parts(rows=ROWS):
 @pytest.mark.parametrize(("kind", "options"), SETTINGS)
 def test_batches_make_the_same_bytes_as_all_rows(kind, options):
     model = kind(bandwidth=2.0, bounds=(0, 10), **options)
-    whole = model.fit(ROWS).to_bytes()
+    full = model.fit(ROWS).to_bytes()
     assert model.clipped_ > 0
-    assert model.fit_batches(parts()).to_bytes() == whole
+    assert model.fit_batches(parts()).to_bytes() == full
     private = kind(bandwidth=2.0, bounds=(0, 10), epsilon=1.0, **options)
     with noise_from(InsecureSeededSource(3)):
-        whole = private.fit(ROWS).to_bytes()
+        full = private.fit(ROWS).to_bytes()
     with noise_from(InsecureSeededSource(3)):
-        assert private.fit_batches(parts()).to_bytes() == whole
+        assert private.fit_batches(parts()).to_bytes() == full
     assert not hasattr(private, "sketch_")
 
 
-def test_names_of_columns_are_kept_and_must_stay():
+def test_names_of_columns_are_stored_and_must_stay():
     tables = [pa.table({"a": part[:, 0], "b": part[:, 1]}) for part in (ROWS[:9], ROWS[9:99])]
     model = SketchDensity(bounds=(0, 10)).fit_batches(tables)
     assert model.feature_names_in_.tolist() == ["a", "b"]
@@ -71,7 +71,7 @@ def test_the_budget_is_charged_once_and_not_for_what_failed(tmp_path):
     assert ledger.spent("rows").epsilon == 0.7
 
 
-def test_bounds_rows_and_the_batch_of_an_error_are_told():
+def test_errors_name_bounds_rows_and_batch():
     with pytest.raises(ValueError, match="bounds must be given"):
         SketchDensity().fit_batches(parts())
     for nothing in ([], [ROWS[:0]]):
@@ -84,7 +84,7 @@ def test_bounds_rows_and_the_batch_of_an_error_are_told():
 
 @pytest.mark.parametrize("kind", [SketchDensity, SketchSampler])
 @pytest.mark.parametrize(("epsilon", "warned"), [(1.0, 0), (0.001, 1)])
-def test_noise_that_drowns_the_answers_is_told_once(kind, epsilon, warned):
+def test_noise_that_dominates_the_estimates_warns_once(kind, epsilon, warned):
     model = kind(bandwidth=2.0, bounds=(0, 10), epsilon=epsilon)
     fits = (
         lambda: model.fit(ROWS),
@@ -103,7 +103,7 @@ def test_noise_that_drowns_the_answers_is_told_once(kind, epsilon, warned):
             assert "A larger epsilon, more data" in str(each.message)
 
 
-def test_a_warning_of_noise_tells_released_numbers_only():
+def test_a_warning_of_noise_contains_released_numbers_only():
     releases = []
     for rows in (ROWS, ROWS[:1]):
         with (
@@ -129,10 +129,10 @@ def test_no_row_of_a_batch_is_refused_by_a_private_fit_and_no_batch_is_one_of_no
 
     usual = np.random.default_rng(6).uniform(0, 1, (30, 2)).tolist()
     want = cells([usual])
-    odd = [["guest", 0.5], [0.5], None, [0.5, np.nan]]
-    assert np.array_equal(cells([usual[:9], [], odd, usual[9:] + odd]), want)
+    malformed = [["visitor", 0.5], [0.5], None, [0.5, np.nan]]
+    assert np.array_equal(cells([usual[:9], [], malformed, usual[9:] + malformed]), want)
     assert np.abs(cells([usual, [["1e300", -np.inf]]]) - want).sum() == 16
-    for nothing in ([], [[]], [odd], iter(())):
+    for nothing in ([], [[]], [malformed], iter(())):
         assert not cells(nothing).any()
     with pytest.raises(ValueError, match="bounds must have one number per column"):
         kind(epsilon=1.0, bounds=(0, 1)).fit_batches([])

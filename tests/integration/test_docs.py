@@ -219,7 +219,7 @@ def test_the_demo_runs_and_its_answers_are_near_the_truth():
     errors = {row["model"]: row["rmse"] for row in result if "model" in row}
     # Seeded but for the private noise, whose RMSE varies by less than 0.01.
     assert max(errors["dense"], errors["sketched"]) < errors["means only"]
-    assert errors["proved private"] < errors["means only"] + 0.03
+    assert errors["differentially private"] < errors["means only"] + 0.03
 
 
 def test_every_public_name_of_recommenders_is_explained():

@@ -136,7 +136,7 @@ def test_n_grams_that_go_together_score_and_others_do_not():
         ({"length": 2}, "length must be 2 to 16 times ngram"),
         ({"alphabet": "aa"}, "alphabet must be text of different letters"),
         ({"alphabet": ""}, "alphabet must be text of different letters"),
-        ({"alphabet": "a" + PADDING}, "must not hold the marks"),
+        ({"alphabet": "a" + PADDING}, "must not contain the marks"),
         ({"ngram": 4, "length": 8}, "ngram must leave at most 65536"),
         ({"epsilon": 0}, "epsilon must be"),
         ({"whole_share": 1}, "whole_share must be"),

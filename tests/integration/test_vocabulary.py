@@ -1,8 +1,11 @@
 """One vocabulary: `n`, `random_state`, `metric`, (ids, scores), and one padding that is no hit."""
 
+import ast
 import inspect
+import re
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -35,6 +38,8 @@ from sfumato.sketch import CountSketch, KernelSlices, Race
 
 ROOMS = ("data", "privacy", "privacy.mechanisms", "sketch", "sketch.lsh", "retrieve", "profile")
 ROOMS += ("recommend", "recommend.metrics", "telemetry", "density", "attack", "engine")
+ROOT = Path(__file__).parents[2]
+VAGUE = {"told", "asked", "had", "seen", "kept"}  # say what the value is: estimates, queries, ...
 OLD = {"k", "count", "most", "measure", "n_modes", "num", "top_k", "rng"}
 # Names that stand where the rule says so, and why.
 KEPT = {
@@ -374,3 +379,46 @@ def test_a_model_from_a_generator_keeps_the_number_it_drew_in_its_file(make):
     assert same.to_bytes() == data
     assert model.fit(WORLD).to_bytes() != data  # the generator moved on
     model.partial_fit(WORLD)
+
+
+def variables(tree):
+    """Variables, parameters, functions and classes; not fields of classes, which are in files."""
+    fields = {
+        id(each.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and id(node) not in fields:
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not is_test(node.name):
+            yield node.lineno, node.name
+
+
+def is_test(name):
+    return name.startswith("test_")
+
+
+def test_no_variable_is_a_word_that_says_nothing():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for folder in ("src", "tests", "benchmarks", "docs")
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for line, name in variables(ast.parse(path.read_text()))
+        if VAGUE & set(re.findall(r"[a-z]+", re.sub("([A-Z])", r" \1", name).lower()))
+    ]
+    assert not found
+
+
+def test_the_source_says_what_is_meant():
+    # "unless told", "what is asked": one word for input, output, disclosure and a value.
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(r"\b(told|asked|had)\b", line):
+                found.append(f"{path.relative_to(ROOT)}:{number}")
+    assert not found

@@ -408,7 +408,7 @@ def test_wrong_arguments_are_refused_when_compiling():
         "32-bit or 64-bit numbers": (lambda a: total(load(a, 0)), f32.astype(np.int16)),
         "a writable array": (lambda a: store(a, 0, f32x16(0)), frozen),
         "of its lanes": (lambda a: store(a, 0, f64x8(0)), f32),
-        "whole numbers": (lambda a: load(a, 0.5), f32),
+        "integers": (lambda a: load(a, 0.5), f32),
         "equal lanes": (lambda a: total(minimum(load(a, 0), f64x8(0))), f32),
         "a mask and two equal lanes": (lambda a: total(select(mask8(1), load(a, 0), 0)), f32),
         "a number that its lanes can hold": (lambda a: total(u32x16(a[0])), f32),

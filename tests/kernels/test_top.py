@@ -30,7 +30,7 @@ def best(vectors, queries, barred, n):
 @pytest.mark.parametrize(("size", "n"), [(1, 1), (31, 5), (32, 32), (33, 40), (200, 7)])
 def test_best_is_the_head_of_the_sorted_scores(size, n):
     rng = np.random.default_rng(size)
-    # Small whole numbers: every sum is exact, and there are many ties.
+    # Small integers: every sum is exact, and there are many ties.
     vectors = rng.integers(-3, 4, (size, 5)).astype(np.float32)
     queries = rng.integers(-3, 4, (8, 5)).astype(np.float32)
     places, scores = best(vectors, queries, barred_of(size, -(-size // top.WIDE)), n)

@@ -31,7 +31,7 @@ from sfumato.sketch import (
     Race,
 )
 
-HAD = Interactions([1, 1, 2, 3], [7, 8, 7, 9], [5, 4, 3, 2])
+RATINGS = Interactions([1, 1, 2, 3], [7, 8, 7, 9], [5, 4, 3, 2])
 WEIGHED = (AMS, CountMin, CountSketch, KernelFourier, KernelGrid, KernelSlices, Moments, Race)
 POINTS = np.random.default_rng(0).normal(size=(60, 1))
 NO_PERMISSION = "SketchDensity: this is a clone, which has no permission to spend"
@@ -216,8 +216,8 @@ def test_a_copy_gets_permission_by_being_given_the_ledger(ledger, spelling, copi
     twin = copied(model)
     with pytest.raises(ValueError, match=NO_PERMISSION):
         twin.fit(POINTS)
-    held = twin.ledger if spelling == "keywords" else twin.privacy.ledger
-    assert held == ClonedLedger("budget.ledger")
+    cloned = twin.ledger if spelling == "keywords" else twin.privacy.ledger
+    assert cloned == ClonedLedger("budget.ledger")
     with pytest.raises(ValueError, match=NO_PERMISSION):
         pickle.loads(pickle.dumps(twin)).fit(POINTS)
     assert spent(ledger) == 0
@@ -301,7 +301,7 @@ def deep(tmp_path):
 def test_recommenders_take_it_and_keep_it_as_given(deep, kind, tmp_path):
     model = model_of(kind, deep)
     before = model.get_params()
-    model.fit(HAD, **lists(kind))
+    model.fit(RATINGS, **lists(kind))
     paid = spent(deep)
     assert 0 < paid <= 4
     assert (model.statement.dataset, model.statement.unit) == ("people", "event")
@@ -309,21 +309,21 @@ def test_recommenders_take_it_and_keep_it_as_given(deep, kind, tmp_path):
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").statement == model.statement
     with pytest.raises(ValueError, match="privacy and dataset must not both be given"):
-        model.fit(HAD, dataset="people", **lists(kind))
+        model.fit(RATINGS, dataset="people", **lists(kind))
     for copied in (clone, copy.deepcopy):
         with pytest.raises(ValueError, match="this is a clone"):
-            copied(model).fit(HAD, **lists(kind))
+            copied(model).fit(RATINGS, **lists(kind))
     with pytest.raises(ValueError, match="contributions of privacy must be left out, or 1"):
-        model_of(kind, deep, contributions=3).fit(HAD, **lists(kind))
+        model_of(kind, deep, contributions=3).fit(RATINGS, **lists(kind))
     assert spent(deep) == paid
 
 
 def test_recommenders_need_an_epsilon_and_keep_to_their_neighbours():
     with pytest.raises(ValueError, match="PrivateFactorization: epsilon must be"):
-        PrivateFactorization(**FACTORS).fit(HAD, **lists(PrivateFactorization))
+        PrivateFactorization(**FACTORS).fit(RATINGS, **lists(PrivateFactorization))
     privacy = Privacy(4, 1e-6, relation="replace")
     with pytest.raises(ValueError, match="relation of privacy must be 'add/remove'"):
-        PrivateFactorization(privacy=privacy, **FACTORS).fit(HAD, **lists(PrivateFactorization))
+        PrivateFactorization(privacy=privacy, **FACTORS).fit(RATINGS, **lists(PrivateFactorization))
 
 
 def test_models_that_tuning_makes_may_not_spend():
@@ -344,7 +344,7 @@ def test_models_that_tuning_makes_may_not_spend():
             return np.full(len(users), self.rate)
 
     model = Model(privacy=Privacy(1, ledger="budget.ledger", dataset="people"))
-    tune(model, HAD, HAD, grids={"rate": [1.0, 2.0]})
+    tune(model, RATINGS, RATINGS, grids={"rate": [1.0, 2.0]})
     assert set(observed) == {ClonedLedger("budget.ledger")}
 
 
@@ -352,16 +352,18 @@ def test_profiles_are_released_by_one_of_the_same_cost(tmp_path):
     with Ledger(tmp_path / "profiles.ledger") as ledger:
         ledger.create("people", epsilon=10, delta=1e-3, unit="item of a profile")
         privacy = Privacy(4, ledger=ledger, dataset="people")
-        released = Blip(bits=64, epsilon=4).release(HAD, users=[1, 2], privacy=privacy).statement
+        released = (
+            Blip(bits=64, epsilon=4).release(RATINGS, users=[1, 2], privacy=privacy).statement
+        )
         assert (released.dataset, released.unit) == ("people", "item of a profile")
         paid = spent(ledger)
         assert 0 < paid <= 4
         with pytest.raises(ValueError, match="epsilon of privacy must be that which the Blip was"):
-            Blip(bits=64, epsilon=5).release(HAD, users=[1, 2], privacy=privacy)
+            Blip(bits=64, epsilon=5).release(RATINGS, users=[1, 2], privacy=privacy)
         with pytest.raises(ValueError, match="delta of privacy must be that which the Jlt was"):
-            Jlt(dimensions=8, epsilon=4).release(HAD, users=[1, 2], privacy=privacy)
+            Jlt(dimensions=8, epsilon=4).release(RATINGS, users=[1, 2], privacy=privacy)
         with pytest.raises(ValueError, match="Blip: privacy and dataset must not both be given"):
-            Blip(epsilon=4).release(HAD, users=[1, 2], privacy=privacy, dataset="people")
+            Blip(epsilon=4).release(RATINGS, users=[1, 2], privacy=privacy, dataset="people")
         with pytest.raises(TypeError, match="release takes no 'epsilon'"):
-            Blip(epsilon=4).release(HAD, users=[1, 2], epsilon=4)
+            Blip(epsilon=4).release(RATINGS, users=[1, 2], epsilon=4)
         assert spent(ledger) == paid

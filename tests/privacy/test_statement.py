@@ -115,10 +115,10 @@ def test_a_missing_or_strange_field_is_refused(name):
     document = STATEMENTS[0].to_dict()
     strange = {**document, name + "_": "x"}
     missing = {key: value for key, value in document.items() if key != name}
-    for wrong in (strange, missing):
-        assert not valid(SCHEMA, wrong)
+    for invalid in (strange, missing):
+        assert not valid(SCHEMA, invalid)
         with pytest.raises(ValueError, match="fields are not those of a statement"):
-            PrivacyStatement.from_dict(wrong)
+            PrivacyStatement.from_dict(invalid)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "1", '"x"'])
@@ -228,7 +228,7 @@ def test_a_guarantee_that_hides_next_to_nothing_says_so_and_stores_nothing_of_it
         assert "warning" not in str(result)
     for result, says in (
         (stated(20.000001), ["epsilon above 20 hides next to nothing", "exp(20.0001)-fold"]),
-        (stated(1.0, 1e-4), ["delta from 0.0001 on", "a share of 0.0001 of them"]),
+        (stated(1.0, 1e-4), ["delta from 0.0001 on", "a fraction of 0.0001 of them"]),
         (stated(35.0, 0.5), ["epsilon above 20", "delta from 0.0001 on"]),
     ):
         lines = str(result).splitlines()
@@ -239,3 +239,62 @@ def test_a_guarantee_that_hides_next_to_nothing_says_so_and_stores_nothing_of_it
         assert PrivacyStatement.from_json(result.to_json()) == result
     assert "delta" not in stated(21.0).warning
     assert "epsilon" not in stated(1.0, 0.1).warning
+
+
+def means(**changes):
+    """What the text says after "means", on one line."""
+    text = " ".join(str(PrivacyStatement(**{**GOOD, **changes})).split())
+    return text.split(" means ")[1].split(" by discrete")[0] if " means " in text else ""
+
+
+def test_the_text_says_what_epsilon_and_delta_mean_for_one_unit():
+    assert means() == (
+        "0.5-differentially private: adding or removing one event (a row or a rating) changes the "
+        "probability of any outcome by a factor of at most e^0.5 = 1.65."
+    )
+    assert means(unit="user", contributions=20, epsilon=1.0).startswith(
+        "1-differentially private: adding or removing one user (at most 20 events: rows or ratings)"
+        " changes the probability of any outcome by a factor of at most e^1 = 2.72."
+    )
+    replaced = means(relation="replace", loss={}, delta=1e-6, proof="measured")
+    assert replaced.startswith(
+        "as far as measured, (0.5, 1e-06)-differentially private: replacing one event (a row or a "
+        "rating) by another changes"
+    )
+    assert replaced.endswith("e^0.5 = 1.65, plus 1e-06.")
+    assert means(epsilon=1000.0).endswith("at most e^1000.")
+    assert means(epsilon=1e-9, loss={}).endswith("e^1e-09 = 1.01.")  # never rounded down
+    assert means(source=INSECURE) == ""  # nothing is private
+
+
+def test_the_text_says_how_large_the_noise_is_in_events_or_beside_the_sensitivity():
+    table = "discrete Laplace noise, scale 8, on each of 4 x 9 counters; an event weighs at most"
+    deviation = " The noise on each number has a standard deviation of 11.3"  # about sqrt(2) scale
+    assert means(mechanism=f"{table} 1").endswith(f"{deviation}, as much as 11.3 events add to it.")
+    assert means(mechanism=f"{table} 5").endswith(
+        f"{deviation}, as much as 2.26 events, at most 5 each, add to it."
+    )
+    alone = "discrete Laplace noise of scale 8 on each number"
+    assert means(mechanism=alone).endswith(
+        f"{deviation}; one event changes the numbers by at most 4 in total (L1 sensitivity)."
+    )
+    assert means(mechanism=alone, loss={}).endswith(f"{deviation}.")
+    gaussian = GaussianNoise(Fraction(64), 2, 4)
+    assert means(
+        mechanism="discrete Gaussian noise of sigma 8 on each number",
+        epsilon=epsilon_of(gaussian, 1e-6),
+        delta=1e-6,
+        loss=gaussian.to_dict(),
+    ).endswith(
+        "of 8; one event changes the numbers by at most 4 in Euclidean norm (L2 sensitivity)."
+    )
+    counts = (
+        "discrete Laplace noise, scale 8, on 4 times the counts of 9 items and on counts of pairs"
+    )
+    assert means(mechanism=counts).endswith(
+        " The noise on an item's count has a standard deviation of 2.83 events."
+    )
+    for other in ("discrete Laplace noise, scale 8 steps on their sum", "scale 8 on each number"):
+        assert "standard deviation" not in means(mechanism=other)
+    for forged in ("0", "1e-300", "1e999", "9" * 99, "nan"):
+        assert "deviation" not in means(mechanism=alone.replace("8", forged))

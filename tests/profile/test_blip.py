@@ -1,4 +1,4 @@
-"""BLIP: Bloom filters flipped bit by bit, and a statement that tells both losses."""
+"""BLIP: Bloom filters flipped bit by bit, and a statement of both losses."""
 
 import itertools
 import math
@@ -207,5 +207,5 @@ def test_sizes_by_the_false_positive_rate():
     assert blip.bits == math.ceil(-106 * math.log(0.02) / math.log(2) ** 2)
     assert blip.hashes == math.ceil(math.log(2) * blip.bits / 106)
     assert blip.typical_size == 106
-    # The filter keeps the rate, but for the hashes that were rounded up and its own spread.
+    # The filter keeps the rate, but for the hashes that were rounded up and its own variance.
     assert 0.015 < BloomFilter(blip.bits, blip.hashes).false_positive_rate(106) < 0.0225

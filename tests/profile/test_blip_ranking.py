@@ -1,4 +1,4 @@
-"""Neighbours of flipped filters are ranked by shrunk similarity, and told by the debiased one."""
+"""Neighbours of flipped filters are ranked by shrunk similarity, and come with the debiased one."""
 
 import numpy as np
 import pytest
@@ -82,7 +82,7 @@ def test_the_order_is_that_of_the_formula_and_similarities_are_debiased(metric, 
         there = released(profiles, InsecureSeededSource(2), epsilon=other)
     scores = plain(here, there, metric)
     assert np.isfinite(scores).all()
-    np.fill_diagonal(scores, -np.inf)  # nobody is told as their own neighbour
+    np.fill_diagonal(scores, -np.inf)  # nobody is their own neighbour
     expected = np.argsort(-scores, axis=1, kind="stable")
     found, near = here.nearest(range(94), 100, metric=metric, among=there)
     np.testing.assert_array_equal(found[:, :93], expected[:, :93])
@@ -92,7 +92,7 @@ def test_the_order_is_that_of_the_formula_and_similarities_are_debiased(metric, 
     assert (metric == "inner") == (np.diff(near[:, :93]) <= 0).all()  # others need not fall
 
 
-def of_ideal(profiles, places, metric):
+def of_ideal(profiles, positions, metric):
     """How similar these neighbours truly are on average, over those who are nearest."""
     before = np.zeros((len(profiles), 1 + max(each.max() for each in profiles)))
     for user, items in enumerate(profiles):
@@ -103,12 +103,12 @@ def of_ideal(profiles, places, metric):
     else:
         true = common / (sizes[:, None] + sizes - common)
     np.fill_diagonal(true, -1)
-    ideal = -np.sort(-true, axis=1)[:, : places.shape[1]]
-    return np.take_along_axis(true, places, 1).mean() / ideal.mean()
+    ideal = -np.sort(-true, axis=1)[:, : positions.shape[1]]
+    return np.take_along_axis(true, positions, 1).mean() / ideal.mean()
 
 
 def compared(seed, epsilon, metric):
-    """Of the ideal: neighbours that are told, and those of the largest estimates."""
+    """Quality of the neighbours returned, and of those with the largest estimates."""
     profiles = list(uneven(seed))
     source = InsecureSeededSource(seed)
     private_release = released(profiles, source, bits=5000, hashes=20, epsilon=epsilon)
@@ -116,7 +116,7 @@ def compared(seed, epsilon, metric):
     np.fill_diagonal(estimates, -np.inf)
     largest = np.argsort(-estimates, axis=1, kind="stable")[:, :10]
     found, _ = private_release.nearest_rows(range(len(profiles)), metric=metric)
-    return tuple(of_ideal(profiles, places, metric) for places in (found, largest))
+    return tuple(of_ideal(profiles, positions, metric) for positions in (found, largest))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -38,7 +38,7 @@ def test_sizes_and_shares_undo_each_other():
 
 
 @pytest.mark.parametrize("flip", [0.05, 0.3, 0.49])
-def test_noisy_shares_are_those_of_bits_that_are_set_and_kept_or_not_and_flipped(flip):
+def test_noisy_shares_are_those_of_bits_that_are_set_and_retained_or_not_and_flipped(flip):
     for share in (0.0, 0.25, 1.0):
         result = occupancy.noisy_share(share, flip)
         assert result == pytest.approx(share * (1 - flip) + (1 - share) * flip)
@@ -46,12 +46,12 @@ def test_noisy_shares_are_those_of_bits_that_are_set_and_kept_or_not_and_flipped
     assert np.isnan(occupancy.true_share(0.5, 0.5))
 
 
-def test_where_sizes_vary_the_share_is_its_mean_over_their_law():
-    # (3.8): every size, then every way to throw so many items.
-    chances = np.array([0.2, 0.5, 0.0, 0.3])
+def test_where_sizes_vary_the_share_is_its_mean_over_their_distribution():
+    # (3.8): every size, then every assignment of that many items.
+    probabilities = np.array([0.2, 0.5, 0.0, 0.3])
     counted = [share_by_counting(3, 2 * size) for size in range(4)]
-    result = chances @ occupancy.share_of_size(np.arange(4), 3, 2)
-    assert result == pytest.approx(np.dot(chances, counted))
+    result = probabilities @ occupancy.share_of_size(np.arange(4), 3, 2)
+    assert result == pytest.approx(np.dot(probabilities, counted))
 
 
 def test_shares_of_arrays_are_those_of_their_numbers():
@@ -63,26 +63,26 @@ def test_shares_of_arrays_are_those_of_their_numbers():
     assert occupancy.share_of_size([0, 1], 1, 3).tolist() == [0, 1]
 
 
-def test_positions_that_coincide_are_told_once_and_first():
+def test_positions_that_coincide_are_listed_once_and_first():
     drawn = np.random.default_rng(3).integers(0, 9, (200, 6)).astype(np.uint32)
-    places, counts = occupancy.distinct(drawn)
-    for row, result, count in zip(drawn, places, counts, strict=True):
+    positions, counts = occupancy.distinct(drawn)
+    for row, result, count in zip(drawn, positions, counts, strict=True):
         assert result[:count].tolist() == sorted(set(row.tolist()))
     assert counts.min() < 6 == counts.max()
 
 
-def test_bit_shares_are_those_of_all_profiles_weighed_by_their_chances():
+def test_bit_shares_are_those_of_all_profiles_weighed_by_their_probabilities():
     prior = np.array([0.1, 0.6, 1.0, 0.0, 0.3])
     positions = np.array([[0, 1], [1, 1], [4, 5], [2, 5], [0, 4]], np.uint32)
     counted = np.zeros(7)
     for inside in itertools.product([0, 1], repeat=5):
-        chance = np.prod(np.where(inside, prior, 1 - prior))
+        probability = np.prod(np.where(inside, prior, 1 - prior))
         bits = {int(at) for item in np.flatnonzero(inside) for at in positions[item]}
-        counted[list(bits)] += chance
+        counted[list(bits)] += probability
     np.testing.assert_allclose(occupancy.bit_shares(prior, positions, 7), counted, atol=1e-12)
 
 
 @pytest.mark.parametrize("prior", [[0.5], [0.5, 1.2], [0.5, -0.1], [0.5, np.nan], [[0.5, 0.5]]])
 def test_a_prior_that_is_none_is_refused(prior):
-    with pytest.raises(ValueError, match="prior must be a chance"):
+    with pytest.raises(ValueError, match="prior must be a probability"):
         occupancy.bit_shares(prior, np.zeros((2, 3), np.uint32), 8)

@@ -11,14 +11,14 @@ from support.hard_rows import released_to_all
 from support.profile_pairs import MECHANISMS, interactions
 
 KINDS = pytest.mark.parametrize("kind", MECHANISMS)
-HAD = interactions([1, 2, 3], [2, 3], [9])
+INTERACTIONS = interactions([1, 2, 3], [2, 3], [9])
 CELLS = {"jlt": "vectors", "signs": "codes", "minima": "codes"}
 
 
 @KINDS
 def test_a_file_gives_the_release_back(kind, tmp_path):
     for users in (range(3), np.array([5, 1, 0, 2]), np.array(["5", "1", "0", "2"], object)):
-        release = MECHANISMS[kind]().release(HAD, users=users)
+        release = MECHANISMS[kind]().release(INTERACTIONS, users=users)
         release.save(tmp_path / "profiles")
         read = load(tmp_path / "profiles")
         assert type(read) is type(release)
@@ -34,7 +34,7 @@ def test_a_file_gives_the_release_back(kind, tmp_path):
 
 @KINDS
 def test_cells_that_cannot_be_are_refused(kind):
-    release = released_to_all(MECHANISMS[kind](), HAD)
+    release = released_to_all(MECHANISMS[kind](), INTERACTIONS)
     data = bytearray(release.to_bytes())
     for at in (len(data) // 2, len(data) - 1):
         broken = bytearray(data)
@@ -47,7 +47,7 @@ def test_cells_that_cannot_be_are_refused(kind):
 
 @KINDS
 def test_rows_that_do_not_go_with_the_users_are_refused(kind):
-    release = released_to_all(MECHANISMS[kind](), HAD)
+    release = released_to_all(MECHANISMS[kind](), INTERACTIONS)
     cells = getattr(release, CELLS[kind])
     arrays = {**release._arrays(), CELLS[kind]: cells[:2]}
     twin = object.__new__(type(release))
@@ -64,7 +64,9 @@ def test_rows_that_do_not_go_with_the_users_are_refused(kind):
 
 @KINDS
 def test_empty_profiles_have_answers(kind):
-    release = MECHANISMS[kind]().release(HAD, users=np.arange(40), source=InsecureSeededSource(1))
+    release = MECHANISMS[kind]().release(
+        INTERACTIONS, users=np.arange(40), source=InsecureSeededSource(1)
+    )
     assert len(release) == 40
     sizes = release.estimate_size()[3:]
     assert abs(sizes.mean()) < 5 * np.sqrt(release._size_variance()[3:].mean() / 37)
@@ -89,7 +91,7 @@ def test_nobody_at_all_is_a_release_too(kind):
 
 @KINDS
 def test_unknown_items_are_answered_for_like_any_other(kind):
-    release = released_to_all(MECHANISMS[kind](), HAD)
+    release = released_to_all(MECHANISMS[kind](), INTERACTIONS)
     assert release.memberships([10**9, 4], rows=[0, 2]).shape == (2, 2)
     assert release.memberships(np.array([], np.int64)).shape == (3, 0)
     with pytest.raises((TypeError, ValueError), match="items"):
@@ -108,16 +110,16 @@ def test_a_second_release_is_charged_and_the_one_too_many_refused(kind, tmp_path
     made = MECHANISMS[kind](epsilon=2)
     ledger.create("shop", 3.9, 1e-6, unit="item of a profile")
     terms = {"ledger": ledger, "dataset": "shop"}
-    first = released_to_all(made, HAD, release_id="monday", **terms)
-    assert released_to_all(made, HAD, release_id="monday", **terms) == first
+    first = released_to_all(made, INTERACTIONS, release_id="monday", **terms)
+    assert released_to_all(made, INTERACTIONS, release_id="monday", **terms) == first
     spent = ledger.spent("shop").epsilon
     assert 1.9 <= spent <= 2.0 * (1 + 1e-6)
     if kind != "minima":  # pure losses add up, so that two are too many already
-        assert released_to_all(made, HAD, **terms) != first
+        assert released_to_all(made, INTERACTIONS, **terms) != first
         assert ledger.spent("shop").epsilon > spent
-        released_to_all(made, HAD, **terms)
+        released_to_all(made, INTERACTIONS, **terms)
     with pytest.raises(BudgetExceeded):
-        released_to_all(made, HAD, **terms)
+        released_to_all(made, INTERACTIONS, **terms)
 
 
 @KINDS
@@ -125,7 +127,7 @@ def test_parts_by_batches_are_released_at_one_charge(kind, tmp_path):
     ledger = Ledger(tmp_path / "budget.db")
     ledger.create("shop", 2.1, 1e-6, unit="item of a profile")
     made = MECHANISMS[kind](epsilon=2)
-    batches = [HAD.filter(np.asarray(HAD.users) == user) for user in range(3)]
+    batches = [INTERACTIONS.filter(np.asarray(INTERACTIONS.users) == user) for user in range(3)]
     parts = list(
         made.release_batches(batches, users=[[0], [1], [2]], ledger=ledger, dataset="shop")
     )
@@ -133,4 +135,4 @@ def test_parts_by_batches_are_released_at_one_charge(kind, tmp_path):
     assert len({part.statement.release for part in parts}) == 1
     assert parts[0].similarity(parts[1]).shape == (1, 1)
     with pytest.raises(BudgetExceeded):
-        released_to_all(made, HAD, ledger=ledger, dataset="shop")
+        released_to_all(made, INTERACTIONS, ledger=ledger, dataset="shop")

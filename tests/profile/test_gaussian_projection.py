@@ -89,7 +89,7 @@ def test_sums_are_those_of_the_codewords_of_each_set(table, monkeypatch):
 
 
 def test_sums_of_more_codewords_than_32_bits_hold_do_not_wrap():
-    # 300,000 equal items cannot be in a set, but are the largest sum there is for so many.
+    # 300,000 equal items cannot be in a set, but are the largest sum of that number.
     count, word = 300_000, codewords(HASHES[:1], 2).astype(np.int64)
     (_, cells), *_ = sums(np.repeat(HASHES[:1], count), np.array([0, count]), 2)
     np.testing.assert_array_equal(cells, count * word)

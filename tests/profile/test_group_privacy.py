@@ -51,7 +51,7 @@ def cells(make, profiles, most):
 
 
 def holds(made, one, other, epsilon):
-    """Whether noise on these cells is within epsilon, by the exact law but for Signs."""
+    """Whether noise on these cells is within epsilon, by its exact distribution but for Signs."""
     if isinstance(made.statement.loss.get("probability"), str):
         p, changed = Loss.from_dict(made.statement.loss).probability, int((one != other).sum())
         return changed * math.log((1 - p) / p) <= epsilon
@@ -62,8 +62,8 @@ def holds(made, one, other, epsilon):
     return rho == 0 or concentrated_delta(epsilon, float(rho)) <= made.delta * (1 + 1e-6)
 
 
-class Told:
-    """A release, and the numbers that its sentence tells of whole profiles."""
+class StatedRelease:
+    """A release, and the losses that its statement reports for entire profiles."""
 
     def __init__(self, make, **terms):
         release = released_to_all(make, interactions([1, 2, 3]), **terms)
@@ -82,8 +82,8 @@ def pairs(rows):
 
 @EVERY
 @BOTH
-def test_no_two_profiles_are_told_apart_by_more_than_is_said_of_any_other(make, relation):
-    result = Told(make, unit="user", contributions=MOST, relation=relation)
+def test_the_privacy_loss_between_any_two_profiles_is_at_most_the_stated_one(make, relation):
+    result = StatedRelease(make, unit="user", contributions=MOST, relation=relation)
     rows, any_other = cells(make, PROFILES, MOST), result.against("any other")
     assert all(holds(result, one, other, any_other) for one, other in pairs(rows))
     assert not all(holds(result, one, other, 0.8 * any_other) for one, other in pairs(rows))
@@ -102,7 +102,7 @@ def test_no_two_profiles_are_told_apart_by_more_than_is_said_of_any_other(make, 
 @EVERY
 def test_an_item_that_evicts_another_is_within_what_is_said_of_any_other(make):
     ordered = np.array(ITEMS)[np.argsort(hashed_items(np.array(ITEMS), 0))]
-    result = Told(make, unit="user", contributions=1)
+    result = StatedRelease(make, unit="user", contributions=1)
     found = []
     for low, high in pairs(ordered):
         before, after = cells(make, [[high], [low, high]], 1)
@@ -116,7 +116,7 @@ def test_an_item_that_evicts_another_is_within_what_is_said_of_any_other(make):
 @BOTH
 @pytest.mark.parametrize("items", [1, 2, 3, 50])
 def test_the_loss_of_a_profile_of_a_user_is_that_of_the_statement(make, relation, items):
-    result = Told(make, unit="user", contributions=items, relation=relation)
+    result = StatedRelease(make, unit="user", contributions=items, relation=relation)
     assert result.profile_epsilon(items) >= result.statement.epsilon
     assert result.profile_epsilon(10 * items) == result.profile_epsilon(items)
     assert result.profile_epsilon(items) == pytest.approx(result.statement.epsilon, rel=1e-9)
@@ -126,7 +126,7 @@ def test_the_loss_of_a_profile_of_a_user_is_that_of_the_statement(make, relation
 @BOTH
 @pytest.mark.parametrize(("unit", "most"), [("item of a profile", 1), ("user", 2)])
 def test_the_loss_of_a_profile_bounds_all_profiles_of_so_many_items(make, relation, unit, most):
-    result = Told(make, unit=unit, contributions=most, relation=relation)
+    result = StatedRelease(make, unit=unit, contributions=most, relation=relation)
     retained = 3 if unit == "item of a profile" else most
     rows = cells(make, PROFILES, retained)
     sizes = np.array([len(profile) for profile in PROFILES])
@@ -144,7 +144,7 @@ def test_the_loss_of_a_profile_bounds_all_profiles_of_so_many_items(make, relati
 @EVERY
 def test_under_replace_a_typical_profile_is_said_to_be_exchanged(make):
     given = {**make.parameters, "typical_size": 3}
-    result = Told(type(make)(**given), relation="replace")
+    result = StatedRelease(type(make)(**given), relation="replace")
     said = result.against("any other of as many")
     assert said == pytest.approx(result.profile_epsilon(3), rel=1e-5)
     assert said >= result.profile_epsilon(3)
@@ -152,11 +152,11 @@ def test_under_replace_a_typical_profile_is_said_to_be_exchanged(make):
 
 def test_no_profile_loses_more_than_all_bits():
     blip = Blip(bits=256, hashes=3, epsilon=2.0, typical_size=60)
-    result = Told(blip, relation="replace")
+    result = StatedRelease(blip, relation="replace")
     each = Loss.from_dict(result.statement.loss).each
     assert result.profile_epsilon(60) == result.profile_epsilon(10**6) == pytest.approx(256 * each)
     assert result.sentence.endswith(
         "of as many (85.3334 for any profile), which hides next to nothing of it"
     )
-    many = Told(blip, unit="user", contributions=60)
+    many = StatedRelease(blip, unit="user", contributions=60)
     assert many.against("any other") == pytest.approx(256 / 180 * 2.0, rel=1e-5)

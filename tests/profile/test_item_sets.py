@@ -72,7 +72,7 @@ def test_profiles_of_any_size_are_sorted(size):
 def test_hashes_that_crowd_are_sorted_too():
     from sfumato.kernels.profile_sets import settle
 
-    near = np.arange(50, 0, -1, dtype=np.uint64)  # all alike in their first bits
+    near = np.arange(50, 0, -1, dtype=np.uint64)  # all equal in their first bits
     values, starts = np.concatenate([near, near[:3], near[:3]]), np.array([0, 53, 56])
     settle(starts, values)
     np.testing.assert_array_equal(starts, [0, 50, 53])

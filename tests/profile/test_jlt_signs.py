@@ -19,7 +19,7 @@ from sfumato.profile.signs import WEIGHT
 from support.hard_rows import released_to_all
 from support.profile_pairs import interactions, near
 
-HAD = interactions([1, 2, 3], [2, 3], [9])
+INTERACTIONS = interactions([1, 2, 3], [2, 3], [9])
 BOTH = pytest.mark.parametrize("make", [Jlt, Signs])
 MOVED = {Jlt: SCALE**2, Signs: SCALE**2 + WEIGHT**2}
 TERMS = [{}, {"relation": "replace"}, {"unit": "user", "contributions": 3}]
@@ -54,7 +54,7 @@ def test_repeated_items_and_their_order_change_nothing():
 @pytest.mark.parametrize("terms", TERMS)
 def test_the_noise_covers_the_epsilon_that_is_stated(make, terms):
     for epsilon, delta in ((0.5, 1e-6), (8, 1e-5), (60, 1e-9)):
-        release = released_to_all(make(epsilon=epsilon, delta=delta), HAD, **terms)
+        release = released_to_all(make(epsilon=epsilon, delta=delta), INTERACTIONS, **terms)
         events = {"replace": 2}.get(terms.get("relation"), 1) * terms.get("contributions", 1)
         rho = float(Fraction(MOVED[make] * events**2) / (2 * Fraction(release.grid_sigma) ** 2))
         assert concentrated_delta(epsilon, rho) <= delta * (1 + 1e-6)
@@ -67,7 +67,7 @@ def test_the_noise_covers_the_epsilon_that_is_stated(make, terms):
 
 def test_in_one_dimension_the_exact_law_keeps_the_promise():
     for epsilon in (0.7, 3.0):
-        release = released_to_all(Jlt(dimensions=1, epsilon=epsilon, delta=1e-5), HAD)
+        release = released_to_all(Jlt(dimensions=1, epsilon=epsilon, delta=1e-5), INTERACTIONS)
         most = int(np.abs(release.codewords(np.arange(50))).max())
         assert most <= SCALE
         assert gaussian_delta(epsilon, Fraction(release.grid_sigma), change=most) <= 1e-5
@@ -97,8 +97,8 @@ def test_an_epsilon_measured_on_neighbours_is_not_above_the_stated_one(make):
 
 
 @pytest.mark.parametrize(("level", "epsilon"), THESIS.items())
-def test_the_levels_of_the_thesis_are_told_as_epsilon(level, epsilon):
-    release = released_to_all(Jlt(sigma=level), HAD)
+def test_the_noise_levels_of_the_thesis_are_stated_as_epsilon(level, epsilon):
+    release = released_to_all(Jlt(sigma=level), INTERACTIONS)
     assert release.sigma == release.parameters["sigma"] == level
     assert release.grid_sigma == level * SCALE
     assert release.statement.epsilon == pytest.approx(epsilon, rel=5e-3)
@@ -108,14 +108,14 @@ def test_the_levels_of_the_thesis_are_told_as_epsilon(level, epsilon):
 @BOTH
 def test_a_sigma_that_is_no_whole_number_is_rounded_to_more_noise(make):
     for sigma in (0.1, 1 / 3, 1e-9):
-        release = released_to_all(make(sigma=sigma), HAD)
+        release = released_to_all(make(sigma=sigma), INTERACTIONS)
         assert release.grid_sigma == math.ceil(Fraction(sigma) * SCALE)
         assert release.sigma == release.grid_sigma / SCALE
 
 
 @BOTH
 def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile(make):
-    release = released_to_all(make(epsilon=8, typical_size=106), HAD)
+    release = released_to_all(make(epsilon=8, typical_size=106), INTERACTIONS)
     whole = release.profile_epsilon(106)
     rho = 106**2 * MOVED[make] / (2 * release.grid_sigma**2)
     assert whole > rho > 1000
@@ -133,13 +133,15 @@ def test_the_statement_tells_the_loss_of_one_item_and_of_a_whole_profile(make):
 
 @BOTH
 def test_users_of_many_items_are_trimmed_and_hidden_whole(make):
-    release = released_to_all(make(epsilon=1, delta=1e-6), HAD, unit="user", contributions=2)
-    assert release.sigma > 1.9 * released_to_all(make(epsilon=1), HAD).sigma
+    release = released_to_all(
+        make(epsilon=1, delta=1e-6), INTERACTIONS, unit="user", contributions=2
+    )
+    assert release.sigma > 1.9 * released_to_all(make(epsilon=1), INTERACTIONS).sigma
     assert release.profile_epsilon(50) == pytest.approx(release.statement.epsilon)
     assert "the 2 items of its least hashes" in release.statement.mechanism
 
 
-def test_noise_is_that_of_the_sigma_that_is_told():
+def test_noise_has_the_stated_sigma():
     # 200,000 numbers: mean within 5 standard errors, variance within 5, p < 1e-6.
     release = Jlt(dimensions=100, sigma=0.5).release(
         interactions([1]), users=np.arange(2000), source=InsecureSeededSource(1)
@@ -166,16 +168,20 @@ def test_a_profile_of_very_many_items_is_encoded():
 
 
 def test_vectors_are_sums_of_codewords_and_noise():
-    release = released_to_all(Jlt(dimensions=64, sigma=1e-9), HAD, source=InsecureSeededSource(1))
+    release = released_to_all(
+        Jlt(dimensions=64, sigma=1e-9), INTERACTIONS, source=InsecureSeededSource(1)
+    )
     words = release.codewords([1, 2, 3, 9]).astype(np.int64)
     expected = np.stack([words[:3].sum(axis=0), words[1:3].sum(axis=0), words[3]])
     assert np.abs(release.vectors - expected).max() <= 6  # sigma is 1 integer: p < 1e-6
 
 
 def test_signs_are_those_of_the_same_sums():
-    signs = released_to_all(Signs(bits=70, sigma=1e-9), HAD, source=InsecureSeededSource(1))
+    signs = released_to_all(
+        Signs(bits=70, sigma=1e-9), INTERACTIONS, source=InsecureSeededSource(1)
+    )
     sums_ = released_to_all(
-        Jlt(dimensions=70, sigma=1e-9), HAD, source=InsecureSeededSource(2)
+        Jlt(dimensions=70, sigma=1e-9), INTERACTIONS, source=InsecureSeededSource(2)
     ).vectors
     bits = np.unpackbits(signs.codes.view(np.uint8), axis=1, bitorder="little")
     sure = np.abs(sums_) > 12
@@ -186,8 +192,8 @@ def test_signs_are_those_of_the_same_sums():
 
 
 def test_what_32_bits_cannot_hold_is_held_in_64_or_cut():
-    wide = released_to_all(Jlt(dimensions=8, sigma=2.0**13), HAD)
-    assert (wide.vectors.dtype, released_to_all(Jlt(sigma=61), HAD).vectors.dtype) == (
+    wide = released_to_all(Jlt(dimensions=8, sigma=2.0**13), INTERACTIONS)
+    assert (wide.vectors.dtype, released_to_all(Jlt(sigma=61), INTERACTIONS).vectors.dtype) == (
         np.int64,
         np.int32,
     )
@@ -214,4 +220,4 @@ def test_without_noise_nothing_is_released(make):
         with pytest.raises(ValueError, match="sigma must be"):
             make(sigma=bad)
     with pytest.raises(ValueError, match="noise would be too large"):
-        released_to_all(make(sigma=2.0**30), HAD)
+        released_to_all(make(sigma=2.0**30), INTERACTIONS)

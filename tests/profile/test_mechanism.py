@@ -38,7 +38,7 @@ def source():
     return InsecureSeededSource(7)
 
 
-HAD = rows([3, 1, 3, 2, 3], ["tea", "tea", "milk", "rum", "tea"])
+INTERACTIONS = rows([3, 1, 3, 2, 3], ["tea", "tea", "milk", "rum", "tea"])
 
 
 @pytest.fixture
@@ -49,14 +49,18 @@ def ledger(tmp_path):
 
 
 def test_feeding_in_parts_and_merging_release_the_same():
-    once = blip().update(HAD)
+    once = blip().update(INTERACTIONS)
     assert len(once) == 3
-    parts = [blip().update(HAD.filter([at])) for at in (4, 0, 2, 1, 3)]
+    parts = [blip().update(INTERACTIONS.filter([at])) for at in (4, 0, 2, 1, 3)]
     merged = parts[0]
     for part in parts[1:]:
         assert merged.merge(part) is merged
     private_release = [each.release(users=[1, 2, 3], source=source()) for each in (once, merged)]
-    assert private_release[0] == private_release[1] == released_to_all(blip(), HAD, source=source())
+    assert (
+        private_release[0]
+        == private_release[1]
+        == released_to_all(blip(), INTERACTIONS, source=source())
+    )
     assert private_release[0].users_.tolist() == [1, 2, 3]
 
 
@@ -66,14 +70,14 @@ def test_what_was_fed_nothing_is_no_false_value():
 
 
 def test_releasing_given_interactions_leaves_what_was_fed():
-    fed = blip().update(HAD)
+    fed = blip().update(INTERACTIONS)
     before = fed.release(users=[1, 2, 3], source=source())
     assert released_to_all(fed, rows([9], ["rum"]), source=source()).users_.tolist() == [9]
     assert fed.release(users=[1, 2, 3], source=source()) == before
 
 
 def test_what_cannot_be_merged_or_changed_is_refused():
-    fed = blip().update(HAD)
+    fed = blip().update(INTERACTIONS)
     with pytest.raises(ValueError, match=r"Blip: cannot merge, seed is 0 here and 1 there\."):
         fed.merge(blip(seed=1))
     with pytest.raises(TypeError, match="Blip: cannot merge with int"):
@@ -106,7 +110,7 @@ def test_nobody_and_empty_profiles_have_releases():
     assert nobody.similarity().shape == (0, 0)
     assert nobody.estimate_size().shape == (0,)
     assert len(blip().release(users=[])) == 0
-    private_release = blip(epsilon=60).release(HAD, users=[5, 3, 2, 1, 4])
+    private_release = blip(epsilon=60).release(INTERACTIONS, users=[5, 3, 2, 1, 4])
     assert private_release.users_.tolist() == [5, 3, 2, 1, 4]
     assert private_release.words.any(axis=1).sum() >= 3
     assert private_release.estimate_size()[0] < 5
@@ -115,11 +119,11 @@ def test_nobody_and_empty_profiles_have_releases():
 def test_users_are_public_and_must_be_given():
     for made in (Blip(epsilon=1), Jlt(epsilon=1), Signs(epsilon=1), Minima(epsilon=1)):
         with pytest.raises(ValueError, match="users must be given, a public column of ids"):
-            made.release(HAD)
+            made.release(INTERACTIONS)
         with pytest.raises(ValueError, match="users must be given, a public column of ids for"):
-            made.release_batches([HAD])
+            made.release_batches([INTERACTIONS])
     with pytest.raises(ValueError, match="Blip: users must name each user once"):
-        blip().release(HAD, users=[1, 2, 3, 3])
+        blip().release(INTERACTIONS, users=[1, 2, 3, 3])
 
 
 def cells(release):
@@ -147,7 +151,7 @@ def released(kind, before, **terms):
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_no_odd_row_raises_warns_or_moves_more_than_one_item_may(kind):
+def test_no_invalid_row_raises_warns_or_moves_more_than_one_item_may(kind):
     # User 10 has nothing, user 9 one item.
     plain = rows([7, 7, 8, 8, 9], [1, 2, 2, 4, 5])
     one, (_, l1, l2) = released(kind, plain), MADE[kind]
@@ -184,7 +188,9 @@ def test_who_has_a_profile_does_not_depend_on_the_rows(kind):
 @pytest.mark.parametrize("kind", MADE)
 def test_two_texts_of_one_user_are_one_profile_and_no_list_names_both(kind):
     plain = rows(["7", "8"], ["1", "2"])
-    more = rows(["7.0", "7", "8"], ["9", "1", "2"])  # as if an odd row had made floats texts
+    more = rows(
+        ["7.0", "7", "8"], ["9", "1", "2"]
+    )  # as if a malformed row turned floats into texts
     change = np.abs(cells(released(kind, more)) - cells(released(kind, plain)))
     assert change.sum() <= MADE[kind][1]
     assert (change**2).sum() <= MADE[kind][2]
@@ -195,31 +201,31 @@ def test_two_texts_of_one_user_are_one_profile_and_no_list_names_both(kind):
 def test_only_an_item_or_a_user_is_hidden():
     for unit in ("event", "basket", "adjacency list"):
         with pytest.raises(ValueError, match="Blip: unit must be 'item of a profile' or 'user'"):
-            released_to_all(blip(), HAD, unit=unit, contributions=1)
+            released_to_all(blip(), INTERACTIONS, unit=unit, contributions=1)
     with pytest.raises(ValueError, match="contributions must be given for unit 'user'"):
-        released_to_all(blip(), HAD, unit="user")
+        released_to_all(blip(), INTERACTIONS, unit="user")
     with pytest.raises(ValueError, match="contributions must be 1 for an item of a profile"):
-        released_to_all(blip(), HAD, contributions=2)
+        released_to_all(blip(), INTERACTIONS, contributions=2)
     with pytest.raises(TypeError, match="Blip: release takes no 'epsilon'"):
-        released_to_all(blip(), HAD, epsilon=3.0)
+        released_to_all(blip(), INTERACTIONS, epsilon=3.0)
 
 
 def test_a_second_release_is_charged_and_the_one_too_many_refused(ledger):
     terms = dict(ledger=ledger, dataset="profiles")
-    first = released_to_all(blip(), HAD, **terms)
+    first = released_to_all(blip(), INTERACTIONS, **terms)
     assert ledger.spent("profiles").epsilon == pytest.approx(first.statement.epsilon)
     assert (first.statement.dataset, first.statement.ledger) == ("profiles", "shop.ledger")
-    second = released_to_all(blip(), HAD, **terms)
+    second = released_to_all(blip(), INTERACTIONS, **terms)
     assert second.statement.release != first.statement.release
     with pytest.raises(BudgetExceeded):
-        released_to_all(blip(), HAD, **terms)
+        released_to_all(blip(), INTERACTIONS, **terms)
     assert len(ledger.history("profiles")) == 2
 
 
 def test_a_retry_returns_the_stored_bytes(ledger):
     terms = dict(ledger=ledger, dataset="profiles", release_id="spring")
-    first = released_to_all(blip(), HAD, **terms)
-    assert released_to_all(blip(), HAD, **terms).to_bytes() == first.to_bytes()
+    first = released_to_all(blip(), INTERACTIONS, **terms)
+    assert released_to_all(blip(), INTERACTIONS, **terms).to_bytes() == first.to_bytes()
     assert len(ledger.history("profiles")) == 1
 
 
@@ -233,11 +239,11 @@ def test_a_retry_returns_the_stored_bytes(ledger):
 )
 def test_a_retry_that_asks_for_something_else_is_refused(ledger, changed, users, name):
     terms = dict(ledger=ledger, dataset="profiles", release_id="spring")
-    first = released_to_all(blip(), HAD, **terms)
+    first = released_to_all(blip(), INTERACTIONS, **terms)
     with pytest.raises(ValueError, match=f"Blip: release 'spring' was made with {name}"):
-        blip(**changed).release(HAD, users=users, **terms)
+        blip(**changed).release(INTERACTIONS, users=users, **terms)
     assert len(ledger.history("profiles")) == 1
-    more = rows([9, 1], ["rum", "tea"])  # what they have in the meantime was not asked for
+    more = rows([9, 1], ["rum", "tea"])  # added in the meantime, not part of the request
     assert blip().release(more, users=[1, 2, 3], **terms) == first
 
 
@@ -245,19 +251,22 @@ def test_a_retry_that_asks_for_something_else_is_refused(ledger, changed, users,
 def test_every_kind_refuses_a_retry_with_another_seed(ledger, kind):
     ledger.create("more", 10.0, 1e-3, unit=ITEM)
     terms = dict(ledger=ledger, dataset="more", release_id="spring")
-    first = released_to_all(kind(epsilon=4), HAD, **terms)
-    assert released_to_all(kind(epsilon=4), HAD, **terms) == first
+    first = released_to_all(kind(epsilon=4), INTERACTIONS, **terms)
+    assert released_to_all(kind(epsilon=4), INTERACTIONS, **terms) == first
     with pytest.raises(ValueError, match="was made with another seed, 0 there and 1 here"):
-        released_to_all(kind(epsilon=4, seed=1), HAD, **terms)
+        released_to_all(kind(epsilon=4, seed=1), INTERACTIONS, **terms)
 
 
 def test_only_whole_releases_need_room_in_a_ledger(ledger, monkeypatch):
-    monkeypatch.setattr("sfumato.privacy.release.KEPT", 100)
+    monkeypatch.setattr("sfumato.privacy.release.MAX_STORED_BYTES", 100)
     terms = dict(ledger=ledger, dataset="profiles")
     with pytest.raises(ValueError, match="Blip: 192 bytes of cells are more than a ledger keeps"):
-        released_to_all(blip(epsilon=1.0), HAD, **terms)
+        released_to_all(blip(epsilon=1.0), INTERACTIONS, **terms)
     assert ledger.history("profiles") == []
-    assert len(next(blip(epsilon=1.0).release_batches([HAD], users=[[1, 2, 3]], **terms))) == 3
+    assert (
+        len(next(blip(epsilon=1.0).release_batches([INTERACTIONS], users=[[1, 2, 3]], **terms)))
+        == 3
+    )
     assert len(ledger.history("profiles")) == 1
 
 
@@ -266,9 +275,9 @@ def test_a_data_set_of_another_unit_is_refused_with_a_remedy(ledger, unit):
     ledger.create("other", 10.0, unit=unit)
     remedy = "Blip: unit must be .* create the data set with unit='item of a profile'"
     with pytest.raises(ValueError, match=remedy):
-        released_to_all(blip(), HAD, ledger=ledger, dataset="other")
+        released_to_all(blip(), INTERACTIONS, ledger=ledger, dataset="other")
     with pytest.raises(ValueError, match="Blip: unit must be 'item of a profile' or 'user', not"):
-        released_to_all(blip(), HAD, unit=unit)
+        released_to_all(blip(), INTERACTIONS, unit=unit)
 
 
 def listed(count, users=50):
@@ -277,7 +286,7 @@ def listed(count, users=50):
 
 
 def batches(count, users=50, items=20):
-    """Batches of new users, made when they are asked for."""
+    """Batches of new users, made lazily."""
     for at in range(count):
         who = np.repeat(np.arange(at * users, (at + 1) * users), items)
         yield rows(who, np.tile(np.arange(items), users))
@@ -313,16 +322,18 @@ def test_batches_are_charged_once_before_any_noise(ledger):
 
 def test_batches_are_the_release_of_all_part_by_part():
     both = list(
-        blip().release_batches([HAD.filter([0, 2, 4]), HAD.filter([1, 3])], users=[[3], [1, 2]])
+        blip().release_batches(
+            [INTERACTIONS.filter([0, 2, 4]), INTERACTIONS.filter([1, 3])], users=[[3], [1, 2]]
+        )
     )
     assert [part.users_.tolist() for part in both] == [[3], [1, 2]]
-    named = list(blip().release_batches([HAD], users=[[4, 3, 2, 1]], source=source()))
-    assert named[0] == blip().release(HAD, users=[4, 3, 2, 1], source=source())
+    named = list(blip().release_batches([INTERACTIONS], users=[[4, 3, 2, 1]], source=source()))
+    assert named[0] == blip().release(INTERACTIONS, users=[4, 3, 2, 1], source=source())
 
 
 def test_a_user_who_comes_again_in_a_later_batch_is_refused(ledger):
     private_release = blip().release_batches(
-        [HAD.filter([0, 1]), HAD.filter([2])],
+        [INTERACTIONS.filter([0, 1]), INTERACTIONS.filter([2])],
         users=[[1, 3], [3]],
         ledger=ledger,
         dataset="profiles",
@@ -341,22 +352,27 @@ def test_a_user_who_comes_again_in_a_later_batch_is_refused(ledger):
 @pytest.mark.parametrize("users", [[], [[1, 2, 3]] * 2, [3]])
 def test_users_of_batches_must_come_in_step(users):
     with pytest.raises(ValueError, match="Blip: users must be a column of users for each batch"):
-        list(blip().release_batches([HAD], users=users))
+        list(blip().release_batches([INTERACTIONS], users=users))
 
 
 def test_users_of_batches_are_all_named_or_none(ledger):
     private_release = blip().release_batches(
-        [HAD.filter([0]), HAD.filter([1])], users=[[3], None], ledger=ledger, dataset="profiles"
+        [INTERACTIONS.filter([0]), INTERACTIONS.filter([1])],
+        users=[[3], None],
+        ledger=ledger,
+        dataset="profiles",
     )
     assert next(private_release).users_.tolist() == [3]
     with pytest.raises(ValueError, match=r"Blip: users must be .*; at position 1 there is None"):
         next(private_release)
     with pytest.raises(ValueError, match="at position 0 there is None"):
-        next(blip().release_batches([HAD], users=[None], ledger=ledger, dataset="profiles"))
+        next(
+            blip().release_batches([INTERACTIONS], users=[None], ledger=ledger, dataset="profiles")
+        )
     assert len(ledger.history("profiles")) == 1
 
 
-def test_bad_terms_of_batches_are_told_at_once_and_cost_nothing(ledger):
+def test_invalid_options_of_batches_raise_at_once_and_cost_nothing(ledger):
     with pytest.raises(ValueError, match="unit"):
         blip().release_batches(batches(1), users=listed(1), unit="event")
     broken = blip().release_batches(["no rows"], users=[[1]], ledger=ledger, dataset="profiles")

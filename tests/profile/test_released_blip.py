@@ -56,11 +56,11 @@ def test_sizes_are_right_on_average_and_their_bounds_hold(pairs):
     # 400 profiles of each size. A mean 5 errors off has p < 1e-6; of 95 % bounds at least 90 % and
     # at most 99 % hold (outside with p < 1e-4 each).
     low, high = pairs.size_bounds(0.95)
-    spread = np.sqrt(pairs._size_variance())
+    std_errors = np.sqrt(pairs._size_variance())
     for which, true in ((slice(0, None, 2), 60), (slice(1, None, 2), 90)):
         sizes = pairs.estimate_size()[which]
         assert abs(sizes.mean() - true) < 5 * sizes.std() / np.sqrt(PAIRS) + 0.02 * true
-        assert 0.85 < sizes.std() / spread[which].mean() < 1.15
+        assert 0.85 < sizes.std() / std_errors[which].mean() < 1.15
         inside = (low[which] <= true) & (true <= high[which])
         assert 0.90 <= inside.mean() <= 0.99
         assert ((low[which] <= sizes) & (sizes <= high[which])).all()
@@ -77,7 +77,7 @@ def test_similarities_are_right_on_average_and_vary_as_is_said(pairs, metric):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_hashes_that_meet_make_all_errors_of_a_pair_alike(metric):
+def test_hashes_that_meet_make_all_errors_of_a_pair_equal(metric):
     # Hardly a bit is flipped, so that errors are of collisions, and of both sizes together where
     # most items are in common: without that the variance of a cosine would be half of this.
     private_release = released(list(fresh(PAIRS, (80, 80), 64)), epsilon=200.0, bits=300, hashes=2)
@@ -220,13 +220,13 @@ def test_memberships_count_each_bit_of_an_item_once():
     p, items = float(private_release.flip_probability), range(20)
     bits = np.unpackbits(private_release.words.view(np.uint8), axis=1, bitorder="little")[:, :60]
     true, found = (bits - p) / (1 - 2 * p), private_release.memberships(items)
-    places = private_release.positions(items)
+    positions = private_release.positions(items)
     for item in items:
-        own = np.isin(np.arange(60), places[item])
+        own = np.isin(np.arange(60), positions[item])
         inside, outside = true[:, own].mean(axis=1), true[:, ~own].mean(axis=1)
         expected = (inside - outside) / (1 - outside)
         np.testing.assert_allclose(found[:, item], expected, atol=1e-9)
-    assert min(np.unique(each).size for each in places) < 12  # hashes of an item meet
+    assert min(np.unique(each).size for each in positions) < 12  # hashes of an item meet
 
 
 def test_popular_items_make_their_bits_likelier():
@@ -256,13 +256,13 @@ def test_a_filter_that_is_full_has_a_finite_size_and_no_upper_bound():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_full_filters_look_alike_and_say_that_they_do_not_know(metric):
+def test_full_filters_look_similar_and_have_infinite_variances(metric):
     profiles = [np.arange(3000), np.arange(3000, 6000), np.arange(3)]
     private_release = released(profiles, bits=64, hashes=8, epsilon=60.0)
     assert np.isinf(private_release.size_bounds()[1]).tolist() == [True, True, False]
     said = private_release.similarity_variance(metric=metric, rows=[2, 0])
     assert np.isinf(said[0]).tolist() == [True, True, False]
-    assert np.isinf(said[1]).tolist() == [metric == "inner", True, True]  # alike to itself: 1
+    assert np.isinf(said[1]).tolist() == [metric == "inner", True, True]  # similarity to itself: 1
     other = released(profiles[1:], bits=64, hashes=8, epsilon=60.0, seed=4)
     said = other.similarity_variance(private_release, metric=metric)
     assert np.isinf(said).tolist() == [[True] * 3, [True, True, False]]
@@ -270,7 +270,7 @@ def test_full_filters_look_alike_and_say_that_they_do_not_know(metric):
 
 @pytest.mark.parametrize("epsilon", [4.0, 20.0, 60.0, 400.0])
 def test_a_full_filter_tells_no_memberships_and_no_other_tells_wild_ones(epsilon):
-    # A membership is told where at least 1.96**2 of 5000 bits are unset, and is 1 less the share of
+    # A membership is finite if at least 1.96**2 of 5000 bits are unset, and is 1 less the part of
     # an item's 20 that are, divided by that of all: below -200 it takes 4 unset ones of so few,
     # p < 2e-9 for an item and row, 5e-5 for all here. Of those too full 1 in 40 passes for less.
     sizes = (30, 300, 800, 1200, *range(1800, 2300, 50), *[3000] * 40)
@@ -285,8 +285,8 @@ def test_a_full_filter_tells_no_memberships_and_no_other_tells_wild_ones(epsilon
 def test_text_ids_come_back_and_damaged_files_are_refused(tmp_path):
     before = Interactions(["bo", "ann", "é"], ["tea", "tea", "rum"], [1, 1, 1])
     private_release = released_to_all(Blip(epsilon=30.0, bits=100, hashes=2), before)
-    private_release.save(tmp_path / "told.blip")
-    twin = load(tmp_path / "told.blip")
+    private_release.save(tmp_path / "released.blip")
+    twin = load(tmp_path / "released.blip")
     assert twin == private_release
     assert twin.users_.tolist() == ["ann", "bo", "é"]
     assert twin.nearest(["é"], 4)[0].tolist()[0][2:] == [None, None]
@@ -331,7 +331,7 @@ def test_similarities_are_not_cut_to_1_and_come_with_their_errors(epsilon, metri
     assert not np.isin(near, [0.0, 1.0]).any()
     assert (near > 1).any()
     every = private_release.similarity(metric=metric)[~np.eye(60, dtype=bool)]
-    assert np.unique(every).size > 0.4 * every.size  # each pair is told twice
+    assert np.unique(every).size > 0.4 * every.size  # each pair occurs twice
     assert (every < 0).any()
 
 

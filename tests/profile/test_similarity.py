@@ -1,4 +1,4 @@
-"""Sizes, items in common and memberships are right on average, and their variances are told right.
+"""Sizes, items in common and memberships are unbiased, and their stated variances are right.
 
 One release of a thousand users, all items of whom are their own, is a thousand independent draws
 of the noise and of the codebook. Seeds are fixed; at 5 standard errors a test fails with p < 1e-6.
@@ -54,7 +54,7 @@ def test_similarities_are_right_on_average_and_so_is_their_variance(released, ki
 
 @pytest.mark.parametrize("metric", TRUE)
 @pytest.mark.parametrize("code_bits", [2, 7])
-def test_minima_vary_by_what_of_their_items_is_seen_too(metric, code_bits):
+def test_variances_of_minima_include_the_sampling_of_items(metric, code_bits):
     # Where answers are nearly all right, what varies is which item of a bin is its minimum, what
     # symbols it shares and how many bins are full. 5 errors of a variance of 1,000 draws: 22 %.
     left, right = both(MECHANISMS["minima"](epsilon=20, code_bits=code_bits))

@@ -10,7 +10,7 @@ from sfumato.data import Interactions, generate_world, read_interactions
 from sfumato.recommend.bias import DampedMeans
 
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[3] / "shared" / "data"))
-SEEN = generate_world(users=80, items=60, ratings=1500, random_state=2).interactions
+RATINGS = generate_world(users=80, items=60, ratings=1500, random_state=2).interactions
 
 
 def by_hand(observed, damping):
@@ -18,17 +18,17 @@ def by_hand(observed, damping):
     mean = sum(observed.ratings) / len(observed)
     items, users = {}, {}
     for item in set(observed.items):
-        rest = [
+        residuals = [
             r - mean for r, i in zip(observed.ratings, observed.items, strict=True) if i == item
         ]
-        items[item] = sum(rest) / (damping + len(rest))
+        items[item] = sum(residuals) / (damping + len(residuals))
     for user in set(observed.users):
-        rest = [
+        residuals = [
             r - mean - items[i]
             for r, i, u in zip(observed.ratings, observed.items, observed.users, strict=True)
             if u == user
         ]
-        users[user] = sum(rest) / (damping + len(rest))
+        users[user] = sum(residuals) / (damping + len(residuals))
     return mean, users, items
 
 
@@ -36,9 +36,9 @@ def by_hand(observed, damping):
 @pytest.mark.parametrize("kind", [int, str])
 def test_means_are_those_worked_by_hand(damping, kind):
     observed = Interactions(
-        [kind(user) for user in SEEN.users.tolist()],
-        [kind(item) for item in SEEN.items.tolist()],
-        SEEN.ratings,
+        [kind(user) for user in RATINGS.users.tolist()],
+        [kind(item) for item in RATINGS.items.tolist()],
+        RATINGS.ratings,
     )
     mean, users, items = by_hand(observed, damping)
     wanted = [
@@ -49,10 +49,10 @@ def test_means_are_those_worked_by_hand(damping, kind):
 
 
 def test_unseen_ids_deviate_by_nothing():
-    model = DampedMeans().fit(SEEN)
-    known = model.predict([SEEN.users[0], 999], [999, SEEN.items[0]])
+    model = DampedMeans().fit(RATINGS)
+    known = model.predict([RATINGS.users[0], 999], [999, RATINGS.items[0]])
     deviations = dict(zip(model.user_ids_, model.user_means_, strict=True))
-    assert known[0] == model.mean_ + deviations[SEEN.users[0]]
+    assert known[0] == model.mean_ + deviations[RATINGS.users[0]]
     assert model.predict([999, -7], [999, -7]).tolist() == [model.mean_] * 2
 
 
@@ -74,10 +74,10 @@ def test_means_need_ratings_ids_of_their_type_and_a_damping():
     with pytest.raises(ValueError, match="no ratings to learn from"):
         DampedMeans().fit(Interactions([], [], []))
     with pytest.raises(ValueError, match="damping must be a number from 0 up, not -1"):
-        DampedMeans(damping=-1).fit(SEEN)
+        DampedMeans(damping=-1).fit(RATINGS)
     with pytest.raises(ValueError, match="fit it first"):
         DampedMeans().predict([1], [1])
-    model = DampedMeans().fit(SEEN)
+    model = DampedMeans().fit(RATINGS)
     with pytest.raises(TypeError, match="users were integers in fit, and are texts now"):
         model.predict(["1"], [1])
     with pytest.raises(ValueError, match="differ in length, 2 and 1"):

@@ -14,8 +14,8 @@ WORDS = np.array([f"é{number}" for number in NUMBERS], object)
 @pytest.mark.parametrize("ids", [NUMBERS, WORDS, NUMBERS[:1], WORDS[:1]])
 def test_places_are_those_of_a_catalogue(ids):
     wanted = np.concatenate([ids, ids[::-1], ids[:0]])
-    strange = [10**9, -(10**9)] if ids.dtype == np.int64 else ["", "zz"]
-    wanted = np.concatenate([wanted, np.array(strange, ids.dtype)])
+    unknown = [10**9, -(10**9)] if ids.dtype == np.int64 else ["", "zz"]
+    wanted = np.concatenate([wanted, np.array(unknown, ids.dtype)])
     np.testing.assert_array_equal(
         SortedCatalogue(ids).positions(wanted), Catalogue(ids).positions(wanted)
     )

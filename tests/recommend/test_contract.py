@@ -58,7 +58,7 @@ def check_bad_parameters_name_themselves(make):
                 model.predict(USERS, SHOWN)
 
 
-def check_parameters_are_keywords_declared_and_kept_as_given(make):
+def check_parameters_are_keywords_declared_and_stored_as_given(make):
     model = make()
     signature = inspect.signature(type(model)).parameters
     assert set(signature) == set(model.LIMITS)
@@ -115,7 +115,7 @@ def check_bad_data_is_refused_and_changes_nothing(make):
     assert_same_answers(model, want)
 
 
-def check_one_user_or_one_item_is_refused_unless_that_would_tell(make):
+def check_one_user_or_one_item_is_refused_unless_that_would_leak(make):
     # A private model learns from public lists and must not say who is in the data.
     for rows in (TRAIN.users == 7, TRAIN.items == 1007, np.array([3])):
         train = TRAIN.filter(rows)
@@ -134,7 +134,7 @@ def check_one_user_or_one_item_is_refused_unless_that_would_tell(make):
 def check_predictions_stay_inside_bounds(make):
     model = learned(make)
     users, items = np.divmod(np.arange(3 * RATED * 2 * SHELF), 2 * SHELF)
-    got = model.predict(users, items + 1000)  # many users and items were never seen
+    got = model.predict(users, items + 1000)  # many users and items are unknown
     assert got.dtype == np.float64
     assert got.min() >= model.low_ >= BOUNDS[0]
     assert got.max() <= model.high_ <= BOUNDS[1]
@@ -147,12 +147,12 @@ def check_it_learns_the_items_that_are_liked(make):
 
 
 def check_unknown_users_get_the_order_of_item_biases(make):
-    # A sketch reads noise for a stranger, whose sign is even: the mean of 4000 is near 0.
+    # A sketch reads noise for an unknown user, whose sign is even: the mean of 4000 is near 0.
     model = learned(make)
-    strangers = np.arange(4000) + 10**9
-    items, scores = model.recommend(strangers, SHELF)
+    unknown = np.arange(4000) + 10**9
+    items, scores = model.recommend(unknown, SHELF)
     by_item = np.zeros(SHELF)
-    np.add.at(by_item, items.ravel() - 1000, scores.ravel() / strangers.size)
+    np.add.at(by_item, items.ravel() - 1000, scores.ravel() / unknown.size)
     biases = model._item_vectors(ITEMS)[:, -1]
     np.testing.assert_allclose(by_item, model.mean_ + biases, atol=0.05)
 
@@ -170,19 +170,19 @@ def check_more_than_is_left_is_filled_up_or_cut(make):
     model = learned(make)
     items, scores = model.recommend([3, 4], SHELF + 5, exclude=TRAIN)
     for row, user in enumerate((3, 4)):
-        left = np.setdiff1d(ITEMS, TRAIN.items[TRAIN.users == user])
-        assert set(items[row, : left.size].tolist()) == set(left.tolist())
-        assert (scores[row, left.size :] == -np.inf).all()
+        remaining = np.setdiff1d(ITEMS, TRAIN.items[TRAIN.users == user])
+        assert set(items[row, : remaining.size].tolist()) == set(remaining.tolist())
+        assert (scores[row, remaining.size :] == -np.inf).all()
         one, _ = model.recommend(user, SHELF + 5, exclude=TRAIN)
-        assert set(one.tolist()) == set(left.tolist())
+        assert set(one.tolist()) == set(remaining.tolist())
 
 
 def check_the_parts_of_a_prediction_add_up(make):
     model = learned(make)
     parts = model.explain(3, 1004)
     inside = sum(each["part"] for each in parts["components"]) + parts["rest"]
-    whole = parts["mean"] + parts["user_bias"] + parts["item_bias"] + inside
-    assert parts["score"] == pytest.approx(whole, abs=1e-9)
+    total = parts["mean"] + parts["user_bias"] + parts["item_bias"] + inside
+    assert parts["score"] == pytest.approx(total, abs=1e-9)
     assert parts["prediction"] == pytest.approx(model.predict(3, 1004)[0], abs=1e-5)
     json.dumps(parts, allow_nan=False)
 
@@ -254,12 +254,10 @@ def check_texts_as_ids_work_throughout(make):
         [f"user {u}" for u in TRAIN.users], names[TRAIN.items - 1000], TRAIN.ratings
     )
     model = learned(make, train, catalogue=names)
-    items, _ = model.recommend(["user 3", "stranger"], 3, exclude=train)
+    items, _ = model.recommend(["user 3", "nobody"], 3, exclude=train)
     assert set(items.ravel().tolist()) <= set(names.tolist())
     twin = load(model.to_bytes())
-    np.testing.assert_array_equal(
-        twin.recommend(["user 3", "stranger"], 3, exclude=train)[0], items
-    )
+    np.testing.assert_array_equal(twin.recommend(["user 3", "nobody"], 3, exclude=train)[0], items)
     assert np.isfinite(model.predict("user 3", names)).all()
 
 

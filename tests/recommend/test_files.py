@@ -1,4 +1,4 @@
-"""A model file is whole and intact or refused; it holds what was learned and nothing seen."""
+"""A model file is complete and intact or refused; it has the fitted state and no training data."""
 
 import numpy as np
 import pytest

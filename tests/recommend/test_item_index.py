@@ -22,10 +22,10 @@ def same(left, right):
     )
 
 
-def observed(model, users, share, seed=0):
+def observed(model, users, fraction, seed=0):
     rng = np.random.default_rng(seed)
     pairs = rng.permutation(users * len(model.catalogue_))
-    who, what = np.divmod(pairs[: int(share * pairs.size)], len(model.catalogue_))
+    who, what = np.divmod(pairs[: int(fraction * pairs.size)], len(model.catalogue_))
     return Interactions(who, model.catalogue_.ids[what], np.ones(who.size))
 
 
@@ -59,8 +59,8 @@ def test_scores_are_exact_and_what_is_excluded_stays_out(options):
     assert scores[found] == pytest.approx(np.take_along_axis(exact, items, 1)[found], abs=1e-5)
 
 
-def test_seen_items_take_no_place_on_the_short_list():
-    # Whoever has seen the best 300 of 500 items still gets what a short-list of the others gives.
+def test_excluded_items_take_no_slot_of_the_short_list():
+    # Whoever excludes the best 300 of 500 items still gets what a short-list of the others gives.
     model = random_world(20, 500, 8)
     index = model.index(bits=256, shortlist=40)
     best = model.recommend(range(20), 300)[0]
@@ -71,7 +71,7 @@ def test_seen_items_take_no_place_on_the_short_list():
 
 
 @pytest.mark.parametrize("options", FEW)
-def test_an_answer_does_not_depend_on_who_else_is_asked(options):
+def test_a_list_does_not_depend_on_the_other_users_of_the_call(options):
     model = random_world(30, 400, 8)
     rated = observed(model, 30, 0.1)
     index = model.index(**options)
@@ -82,12 +82,12 @@ def test_an_answer_does_not_depend_on_who_else_is_asked(options):
 
 
 @pytest.mark.parametrize("options", FEW)
-def test_users_are_asked_about_in_parts(options, monkeypatch):
+def test_users_are_processed_in_batches(options, monkeypatch):
     model = random_world(30, 400, 8)
     rated, index = observed(model, 30, 0.1), model.index(**options)
-    whole, touched = index.recommend(range(30), 5, exclude=rated), index.touched(range(30))
+    full, touched = index.recommend(range(30), 5, exclude=rated), index.touched(range(30))
     monkeypatch.setattr(item_index, "ROOM", 20)  # four users at a time, or one
-    assert same(index.recommend(range(30), 5, exclude=rated), whole)
+    assert same(index.recommend(range(30), 5, exclude=rated), full)
     assert index.touched(range(30)) == pytest.approx(touched)
 
 
@@ -107,9 +107,9 @@ def test_recall_is_the_share_of_the_models_own_answers():
     model = random_world(30, 400, 8)
     index = model.index(bits=16, shortlist=12)
     true, mine = (each.recommend(range(30), 10)[0] for each in (model, index))
-    share = np.mean([np.isin(true[u], mine[u]).mean() for u in range(30)])
-    assert index.recall(range(30), 10) == pytest.approx(share)
-    assert 0.1 < share < 1
+    fraction = np.mean([np.isin(true[u], mine[u]).mean() for u in range(30)])
+    assert index.recall(range(30), 10) == pytest.approx(fraction)
+    assert 0.1 < fraction < 1
 
 
 def test_texts_are_ids_like_any_other():
@@ -133,7 +133,7 @@ def test_a_stale_index_says_so_and_refuses():
     assert not model.index(bits=16).stale
 
 
-def test_strangers_and_nobody_are_answered():
+def test_unknown_users_and_no_users_are_answered():
     model = random_world(10, 60, 4)
     for options in WHOLE:
         index = model.index(**options)
@@ -157,7 +157,7 @@ def test_bad_parameters_are_refused():
 
 
 def test_few_items_of_great_length_are_found_whatever_their_direction():
-    # 40 items as popular as no other differ only in how much; codes alone would not tell which.
+    # 40 items as popular as no other differ only in how much; codes alone would not show which.
     rng = np.random.default_rng(4)
     items = rng.normal(0, 0.05, (8000, 9))
     items[:40, -1] = rng.permutation(np.linspace(3, 4, 40))

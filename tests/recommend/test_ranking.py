@@ -36,7 +36,7 @@ def test_recommend_is_the_head_of_the_sorted_scores(world, n):
     np.testing.assert_allclose(scores, want_scores, atol=1e-6)
 
 
-def test_long_lists_are_sorted_alike(monkeypatch, world):
+def test_long_lists_are_sorted_equally(monkeypatch, world):
     users = np.arange(USERS)
     short = world.recommend(users, 40)
     monkeypatch.setattr(ranking, "LONG", 2)
@@ -44,7 +44,7 @@ def test_long_lists_are_sorted_alike(monkeypatch, world):
         np.testing.assert_array_equal(got, want)
 
 
-def test_an_answer_does_not_depend_on_who_else_is_asked(world):
+def test_a_list_does_not_depend_on_the_other_users_of_the_call(world):
     users = np.arange(USERS)
     items, scores = world.recommend(users, 10)
     for user in (0, 3, 17, 59):
@@ -123,7 +123,7 @@ def test_ids_of_another_kind_are_refused_where_nothing_would_be_left_out(world):
         world.recommend([1], exclude=Interactions(["1"], [2], [3]))
     with pytest.raises(TypeError, match="items of exclude are text, but integers"):
         world.recommend([1], exclude=Interactions([1], ["2"], [3]))
-    with pytest.raises(TypeError, match="exclude must be Interactions of seen items, not list"):
+    with pytest.raises(TypeError, match="exclude must be Interactions of items to leave"):
         world.recommend([1], exclude=[2])
 
 
@@ -168,12 +168,16 @@ def test_a_place_without_an_item_is_no_item_and_counts_as_none():
     assert {without[name] for name in ("precision", "recall", "ndcg", "mrr", "hit_rate")} == {0.0}
     found = metrics.ranked(items, ([0, 1], [2, 2]))
     assert (found["precision"], found["recall"]) == (0.75, 1.0)
-    shelf = model.catalogue_.ids
-    assert metrics.coverage(items, shelf) == metrics.coverage(items, shelf, scores=scores) == 2 / 3
-    assert metrics.novelty(items, shelf, [1, 1, 1], 2) == 1.0
-    assert metrics.diversity(items, shelf, np.eye(3)) == 1.0
+    catalogue = model.catalogue_.ids
+    assert (
+        metrics.coverage(items, catalogue)
+        == metrics.coverage(items, catalogue, scores=scores)
+        == 2 / 3
+    )
+    assert metrics.novelty(items, catalogue, [1, 1, 1], 2) == 1.0
+    assert metrics.diversity(items, catalogue, np.eye(3)) == 1.0
     texts = np.array([["tea", "", ""]], object)  # as lists were filled before
     assert metrics.precision(texts, ([0], ["tea"])) == 1.0
     assert metrics.recall(texts.astype(str), ([0, 0], ["tea", ""])) == 0.5
-    # Where -1 is an item, scores say which places hold it.
+    # Where -1 is an item, scores say which slots contain it.
     assert metrics.recall([[-1, -1]], ([0], [-1]), scores=[[1.0, -np.inf]]) == 1.0

@@ -75,7 +75,7 @@ def test_more_fine_values_come_nearer_to_the_best():
     assert all(trial.stage == 1 for trial in coarse.trials)
 
 
-def test_the_model_is_left_alone_and_refitted_if_asked():
+def test_the_model_is_left_alone_and_refitted_on_request():
     mine = Bowl(flavour="own")
     result = tune(mine, TRAIN, VALID, refit=True, catalogue=[1, 2])
     assert mine.get_params() == Bowl(flavour="own").get_params()
@@ -130,19 +130,19 @@ def test_a_model_without_regularization_of_its_own_is_searched_too():
 
 
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
-    whole = tune(Bowl(), TRAIN, VALID)
+    full = tune(Bowl(), TRAIN, VALID)
     log = tmp_path / "trials.jsonl"
     Bowl.fits, Bowl.dies_at = 0, 6
     with pytest.raises(KeyboardInterrupt):
         tune(Bowl(), TRAIN, VALID, log=log)
     assert len(log.read_text().splitlines()) == 1 + 5
     result = tune(Bowl(), TRAIN, VALID, log=log)
-    assert Bowl.fits == 6 + len(whole.trials) - 5
+    assert Bowl.fits == 6 + len(full.trials) - 5
     assert [(t.parameters, t.rmse) for t in result.trials] == [
-        (t.parameters, t.rmse) for t in whole.trials
+        (t.parameters, t.rmse) for t in full.trials
     ]
     again = tune(Bowl(), TRAIN, VALID, log=log)
-    assert Bowl.fits == 6 + len(whole.trials) - 5
+    assert Bowl.fits == 6 + len(full.trials) - 5
     assert again.trials == result.trials
 
 
@@ -150,15 +150,15 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
 def test_a_half_written_last_line_is_dropped(cut, tmp_path):
     log = tmp_path / "trials.jsonl"
     result = tune(Bowl(), TRAIN, VALID, log=log)
-    whole = log.read_bytes()
-    log.write_bytes(whole[:-cut])
+    full = log.read_bytes()
+    log.write_bytes(full[:-cut])
     Bowl.fits = 0
     assert tune(Bowl(), TRAIN, VALID, log=log).parameters == result.parameters
     assert Bowl.fits == 1
-    assert len(log.read_bytes().splitlines()) == len(whole.splitlines())
+    assert len(log.read_bytes().splitlines()) == len(full.splitlines())
     assert tune(Bowl(), TRAIN, VALID, log=log).parameters == result.parameters
-    assert Bowl.fits == 1  # the line that was written again is whole
-    log.write_bytes(whole[:30])  # within the first line
+    assert Bowl.fits == 1  # the line that was written again is complete
+    log.write_bytes(full[:30])  # within the first line
     tune(Bowl(), TRAIN, VALID, log=log)
     assert json.loads(log.read_text().splitlines()[0])["model"] == "Bowl"
 
@@ -180,11 +180,11 @@ def test_a_log_of_another_search_is_refused_and_left_alone(tmp_path):
         with pytest.raises(ValueError, match=sentence):
             tune(**arguments)
         assert log.read_bytes() == before
-    for strange in (b"my notes\n", b"{}\n", b"my notes"):
-        log.write_bytes(strange)
+    for invalid in (b"my notes\n", b"{}\n", b"my notes"):
+        log.write_bytes(invalid)
         with pytest.raises(ValueError, match="no log of a search"):
             tune(Bowl(), TRAIN, VALID, log=log)
-        assert log.read_bytes() == strange
+        assert log.read_bytes() == invalid
     log.write_bytes(before + b"oops\n")
     with pytest.raises(ValueError, match=r"line .* is damaged"):
         tune(Bowl(), TRAIN, VALID, log=log)
@@ -200,7 +200,7 @@ def test_a_model_of_proved_privacy_is_tuned_on_public_data_only():
         privacy_label = "proved"
 
     for model in (Private(), Labelled()):
-        with pytest.raises(ValueError, match=r"promises proved privacy.*public=True"):
+        with pytest.raises(ValueError, match=r"is differentially private.*public=True"):
             tune(model, TRAIN, VALID)
         assert type(model).fits == 0
         assert tune(model, TRAIN, VALID, public=True).rmse < 1

@@ -129,13 +129,13 @@ def test_every_cut_is_found_even_without_reading_the_arrays(tmp_path):
 
 
 @settings(max_examples=300)
-@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_any_bit_that_turned_is_found(tmp_path_factory, place, bit):
+@given(position=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_any_bit_that_turned_is_found(tmp_path_factory, position, bit):
     path = tmp_path_factory.getbasetemp() / "whole.index"
     if not path.exists():
         filled("kept").save(path)
     data = bytearray(path.read_bytes())
-    data[int(place**2 * len(data))] ^= 1 << bit  # more changes hit the header
+    data[int(position**2 * len(data))] ^= 1 << bit  # more changes hit the header
     damaged = path.with_name("damaged.index")
     damaged.write_bytes(data)
     with pytest.raises(IndexFormatError):
@@ -240,7 +240,7 @@ def test_any_list_of_arrays_is_read_or_refused(tmp_path_factory, listed):
 )
 @pytest.mark.parametrize("shape", [[0], [0, 2**48, 2**48], [0] * 70])
 def test_an_array_of_no_bytes_can_be_listed_wrongly_too(tmp_path, dtype, shape):
-    # All sums hold and nothing is read: only the list itself tells.
+    # All sums hold and nothing is read: only the list itself shows it.
     with_list(tmp_path / "a.index", [["ids", dtype, shape, checksum(memoryview(b"")).hex()]])
     with pytest.raises(IndexFormatError):
         BinaryIndex.load(tmp_path / "a.index")

@@ -12,7 +12,7 @@ rng = np.random.default_rng(5)
 def test_cosines_of_lifted_vectors_are_the_products_within_the_radius():
     X, Q = rng.normal(2, 1, (1000, 6)), rng.normal(size=(20, 6))
     lift = Lift.of(X)
-    points, queries = lift.points(X).astype(np.float64), lift.asked(Q)
+    points, queries = lift.points(X).astype(np.float64), lift.lifted_queries(Q)
     inside = np.linalg.norm(X - lift.centre, axis=1) <= lift.radius
     assert 0.98 <= inside.mean() <= 0.995
     assert np.linalg.norm(points, axis=1) == pytest.approx(1, abs=1e-6)

@@ -87,7 +87,7 @@ def main() -> int:
     queries = parser.parse_args()
     mutants = [m for m in listed() if not queries.only or any(o in str(m) for o in queries.only)]
     began = time.monotonic()
-    fresh = [mutant for mutant in mutants if not _told_stale(mutant)]
+    fresh = [mutant for mutant in mutants if not _stale_message(mutant)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         original = Path(folder) / "original"
         shutil.copytree(ROOT / SOURCE, original / SOURCE)  # with times, so that caches stay valid
@@ -100,7 +100,7 @@ def main() -> int:
     return 0 if found["killed"] + found["killed by time"] == len(mutants) else 1
 
 
-def _told_stale(mutant: Mutant) -> bool:
+def _stale_message(mutant: Mutant) -> bool:
     if why := mutant.stale():
         print(f"stale      {mutant} ({why})", flush=True)
     return bool(why)

@@ -315,10 +315,10 @@ PATHS["PrivateFactorization"] = [
 PATHS["PrivateNeighbours"] = [
     rated(lambda train: PrivateNeighbours(epsilon=4, per_user=4).fit(train, catalogue=range(9))),
 ]
-PATHS["Blip"] = [rated(lambda had: Blip(bits=64, epsilon=4).release(had, users=range(12)))]
-PATHS["Jlt"] = [rated(lambda had: Jlt(dimensions=8, epsilon=4).release(had, users=range(12)))]
-PATHS["Signs"] = [rated(lambda had: Signs(bits=16, epsilon=4).release(had, users=range(12)))]
-PATHS["Minima"] = [rated(lambda had: Minima(bins=16, epsilon=4).release(had, users=range(12)))]
+PATHS["Blip"] = [rated(lambda rows: Blip(bits=64, epsilon=4).release(rows, users=range(12)))]
+PATHS["Jlt"] = [rated(lambda rows: Jlt(dimensions=8, epsilon=4).release(rows, users=range(12)))]
+PATHS["Signs"] = [rated(lambda rows: Signs(bits=16, epsilon=4).release(rows, users=range(12)))]
+PATHS["Minima"] = [rated(lambda rows: Minima(bins=16, epsilon=4).release(rows, users=range(12)))]
 
 PATHS["Laplace"] = [counted(Laplace(1, 1), 0), counted(Laplace(2, 1), 2)]
 PATHS["Gaussian"] = [counted(Gaussian(1, 1, 1e-6), 0)]

@@ -47,7 +47,7 @@ def check_says_what_it_promises(case: Case, folder: Any) -> None:
     assert released.headline in repr(release)
 
 
-def check_insecure_noise_is_told(case: Case, folder: Any) -> None:
+def check_insecure_noise_is_reported(case: Case, folder: Any) -> None:
     class Disguised(SystemSource):
         known = InsecureSeededSource(1)
 
@@ -114,7 +114,7 @@ def check_is_a_function_of_noisy_cells_and_public_parameters(case: Case, folder:
             assert outside(case.release(which)) == observed
 
 
-def check_answers_all_that_it_can_be_asked(case: Case, folder: Any) -> None:
+def check_answers_every_query(case: Case, folder: Any) -> None:
     release = case.release()
     released = list(use(release))
     assert {name for name, _ in released} == set(public(type(release)))

@@ -1,4 +1,4 @@
-"""The encoder: the same secret answers alike for ever, other ones independently, rows by row."""
+"""The encoder: equal secrets give equal responses for ever, others independent ones, by row."""
 
 import math
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ def cells(payload, count):
 def coins(params, secret=SECRET, values=range(2000)):
     """The noise of the permanent responses of a client to many values: 1 where a bit was turned."""
     client = ReportEncoder(params, secret=secret)
-    held = params.values(np.asarray(values))
-    retained = client._kept(client._client(), held, np.zeros(held.codes.size, np.int32))
-    clear = np.zeros((len(retained), params.bits), np.uint8)
+    column = params.values(np.asarray(values))
+    payload = client._response(client._client(), column, np.zeros(column.codes.size, np.int32))
+    clear = np.zeros((len(payload), params.bits), np.uint8)
     np.put_along_axis(clear, params.members(np.asarray(values))[:, 0], 1, axis=1)
-    return cells(retained, params.bits) ^ clear
+    return cells(payload, params.bits) ^ clear
 
 
 @pytest.mark.parametrize("bits", [48, 100])
@@ -59,7 +59,7 @@ def test_cells_are_uniform_for_any_number_of_them(bits):
 
 @pytest.mark.parametrize("params", [ONE_TIME, FULL], ids=["one-time", "full"])
 @pytest.mark.parametrize("keyed", [False, True], ids=["drawn", "keyed"])
-def test_cells_are_marked_with_the_stated_chances(params, keyed):
+def test_cells_are_marked_with_the_stated_probabilities(params, keyed):
     # A count of that many coins is beyond six standard deviations with p < 2e-9.
     rows = 30000
     values = np.arange(rows) % 50
@@ -69,9 +69,9 @@ def test_cells_are_marked_with_the_stated_chances(params, keyed):
     table = params.members(np.arange(50))
     np.put_along_axis(own, table[values, sent.cohorts], True, axis=1)
     marked = cells(sent.payload, params.bits)
-    for chance, found in ((params.high, marked[own]), (params.low, marked[~own])):
-        spread = math.sqrt(float(chance * (1 - chance)) / found.size)
-        assert abs(found.mean() - float(chance)) < 6 * spread
+    for probability, found in ((params.high, marked[own]), (params.low, marked[~own])):
+        deviation = math.sqrt(float(probability * (1 - probability)) / found.size)
+        assert abs(found.mean() - float(probability)) < 6 * deviation
     assert stats.chisquare(np.bincount(sent.cohorts, minlength=params.cohorts)).pvalue > 1e-9
 
 
@@ -88,7 +88,7 @@ def test_the_same_secret_and_metric_give_the_same_permanent_response_for_ever():
 
 
 def test_other_metrics_parameters_secrets_and_values_have_independent_noise():
-    # Coins of chance 1/4 agree with 1/4**2 + 3/4**2 = 5/8 if independent: p < 2e-9 each.
+    # Coins of probability 1/4 agree with 1/4**2 + 3/4**2 = 5/8 if independent: p < 2e-9 each.
     params = Rappor(128, 2, 1, f=0.5, metric="a")
     noise = coins(params)
     others = {
@@ -136,8 +136,8 @@ def test_reports_do_not_depend_on_how_rows_are_split_into_calls(how, params):
     def reports(encode, part):
         return encode.encode_many(values[part], secrets[part] if how == "secrets" else None)
 
-    whole, parts = encoder(), encoder()
-    one = reports(whole, slice(None))
+    full, parts = encoder(), encoder()
+    one = reports(full, slice(None))
     many = [reports(parts, slice(a, b)) for a, b in pairwise(cuts)]
     assert (one.payload == np.concatenate([each.payload for each in many])).all()
     assert (one.cohorts == np.concatenate([each.cohorts for each in many])).all()
@@ -184,7 +184,7 @@ def test_numbers_in_bins_and_categories_are_encoded_in_their_cell():
         HadamardResponse(1.0, ["tea", "milk"]),
     ],
 )
-def test_words_of_a_dictionary_that_no_row_holds_are_no_values(scheme):
+def test_unused_words_of_a_dictionary_column_are_no_values(scheme):
     drinks = pa.DictionaryArray.from_arrays(pa.array([2, 0]), pa.array(["tea", "secret", "milk"]))
     for encoder in (ReportEncoder(scheme), ReportEncoder(scheme, secret=SECRET)):
         assert len(encoder.encode_many(drinks)) == 2
@@ -199,8 +199,8 @@ class Plain(schemes.Scheme):
     cells = 40
 
     def members(self, values):
-        held = value_column(values)
-        lengths = np.diff(held.offsets)[held.codes]
+        column = value_column(values)
+        lengths = np.diff(column.offsets)[column.codes]
         return (lengths[:, None, None] * 5 + np.arange(5)[:, None]).astype(np.int32)
 
 
@@ -275,7 +275,7 @@ ODD_VALUES = [None, math.nan, 7.5, 2.0**70, True, [1], {"a": 1}, "\ud800", 10**5
 @pytest.mark.parametrize("name", ALL_SCHEMES)
 def test_no_value_raises_warns_or_changes_the_report_of_another(name):
     # Secrets make cohorts and permanent responses fixed, and all schemes here send just those.
-    scheme, alike = ALL_SCHEMES[name]
+    scheme, equivalent = ALL_SCHEMES[name]
     good = (
         [7, "7", 7.0, "tea", 7, "-3"] if name != "edges" else [7, "7", 7.0, -1e9, math.inf, 10**9]
     )
@@ -293,8 +293,8 @@ def test_no_value_raises_warns_or_changes_the_report_of_another(name):
         assert (sent.payload.dtype, sent.payload.shape) == (np.uint8, (7, plain.payload.shape[1]))
         assert (sent.payload[6] == empty.payload[6]).all()  # one answer for all that is none
     assert len(Counts(scheme).update(empty)) == 7
-    if alike is not None:
-        known = ReportEncoder(scheme).encode_many([alike], secrets[6:])
+    if equivalent is not None:
+        known = ReportEncoder(scheme).encode_many([equivalent], secrets[6:])
         assert (known.payload[0] == empty.payload[6]).all()
     one = ReportEncoder(scheme, secret=SECRET)
     assert (one.permanent(None) == one.permanent(math.nan)).all()
@@ -316,5 +316,5 @@ def test_what_is_none_of_the_domain_marks_every_cell_as_the_cell_of_another(para
     high = params.high
     ratio = max(high / params.low, (1 - params.low) / (1 - high))
     assert math.log(ratio) <= params.epsilon_one
-    retained = 1 - params.f / 2
-    assert math.log(retained / (1 - retained)) <= params.epsilon_permanent
+    unchanged = 1 - params.f / 2
+    assert math.log(unchanged / (1 - unchanged)) <= params.epsilon_permanent

@@ -1,4 +1,4 @@
-"""A plan's figures come true: standard errors, visible shares, and what it recommends."""
+"""A plan's figures are right: standard errors, visible fractions, and the recommendation."""
 
 import dataclasses
 import json
@@ -57,22 +57,22 @@ def test_standard_errors_are_near_the_bound_of_all_linear_estimates(epsilon, val
         assert row.std_error == pytest.approx(np.sqrt(np.mean(bound**2)), rel=0.05)
 
 
-def test_a_visible_share_is_detected_as_often_as_said():
-    # 20,000 runs each: a rate of 0.5 is off by 6 deviations, 0.021, with chance 2e-9.
+def test_a_visible_fraction_is_detected_as_often_as_stated():
+    # 20,000 runs each: a rate of 0.5 is off by 6 deviations, 0.021, with probability 2e-9.
     planned = plan(1_000_000, 1.0, 100, known=True, level=0.01)
     row = next(row for row in planned.rows if row.name == "subset selection")
     high, low = float(row.scheme.high), float(row.scheme.low)
     rng = np.random.default_rng(2)
     threshold = 3.719  # of a normal: one-sided, 0.01 / 100
-    for share, rate in ((row.visible, 0.5), (row.surely_visible, 0.9)):
-        true = round(share * 1_000_000)
+    for fraction, rate in ((row.visible, 0.5), (row.surely_visible, 0.9)):
+        true = round(fraction * 1_000_000)
         marked = rng.binomial(true, high, 20_000) + rng.binomial(1_000_000 - true, low, 20_000)
         estimates = (marked - 1_000_000 * low) / (high - low)
         assert np.mean(estimates > threshold * row.std_error) == pytest.approx(rate, abs=0.021)
 
 
 @pytest.mark.parametrize("longitudinal", [False, True])
-def test_no_scheme_of_a_plan_costs_more_than_asked(longitudinal):
+def test_no_scheme_of_a_plan_costs_more_than_requested(longitudinal):
     for epsilon in (0.3, 2.2148, 6.0):
         for row in plan(10**6, epsilon, 50, known=True, longitudinal=longitudinal).rows:
             assert row.scheme.epsilon_permanent <= epsilon
@@ -106,7 +106,7 @@ def test_reports_of_a_longitudinal_plan_are_noised_afresh():
 
 
 @pytest.mark.parametrize("epsilon", [40.0, 50.0, 1e300])
-def test_even_where_chances_cannot_cost_epsilon_a_longitudinal_plan_adds_noise(epsilon):
+def test_even_where_probabilities_cannot_cost_epsilon_a_longitudinal_plan_adds_noise(epsilon):
     planned = plan(10**4, epsilon, 20, known=True, longitudinal=True)
     assert planned.recommended.fresh_noise
     assert planned.recommended.scheme.epsilon_one <= epsilon / 2
@@ -124,16 +124,16 @@ def test_at_the_seeds_epsilon_subset_selection_halves_the_error_of_its_rappor():
     assert math.sqrt(variance(ours, 201) / ideal) < 0.6
 
 
-def test_a_plan_in_json_holds_parameters_that_can_be_used():
+def test_a_plan_in_json_has_parameters_that_can_be_used():
     planned = plan(10**5, 1.0, 60, known=True)
     document = json.loads(planned.to_json())
     assert document["recommended"] == planned.recommended.name
-    for row, held in zip(planned.rows, document["rows"], strict=True):
-        assert held["std_error"] == row.std_error
+    for row, fields in zip(planned.rows, document["rows"], strict=True):
+        assert fields["std_error"] == row.std_error
         if row.scheme.domain is None:
-            assert read_scheme(json.dumps(held["parameters"])) == row.scheme
+            assert read_scheme(json.dumps(fields["parameters"])) == row.scheme
         else:
-            assert "categories" not in held["parameters"]
+            assert "categories" not in fields["parameters"]
     row = next(row for row in planned.rows if row.name == "subset selection")
     names = [f"word {i}" for i in range(60)]
     assert dataclasses.replace(row.scheme, categories=names).domain == names
@@ -152,10 +152,10 @@ def test_nothing_visible_is_said():
 
 
 def test_bad_parameters_are_refused_by_name():
-    for wrong in ({"n_reports": 0}, {"epsilon": 0}, {"dictionary_size": 1}, {"level": 1.0}):
-        name = next(iter(wrong))
+    for invalid in ({"n_reports": 0}, {"epsilon": 0}, {"dictionary_size": 1}, {"level": 1.0}):
+        name = next(iter(invalid))
         with pytest.raises(ValueError, match=f"plan: {name} must be"):
-            plan(**{"n_reports": 10, "epsilon": 1.0, "dictionary_size": 5, **wrong})
+            plan(**{"n_reports": 10, "epsilon": 1.0, "dictionary_size": 5, **invalid})
     with pytest.raises(ValueError, match="plan: epsilon must be larger, not 1e-07"):
         plan(10, 1e-7, 5)
     for name in ("known", "longitudinal"):

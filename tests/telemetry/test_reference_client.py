@@ -39,9 +39,9 @@ def test_encoder_reproduces_the_vectors(case):
         cohort = np.array([client.cohort], np.int32)
         cells = scheme.own_members(scheme.reported([value]), cohort)[0]
         assert cells[cells >= 0].tolist() == result["cells"]
-        retained = client.permanent(value)
-        assert retained.tobytes().hex() == result["permanent"]
-        sent = scheme.instant(retained[np.newaxis], Given(bytes.fromhex(result["fresh"])))
+        permanent = client.permanent(value)
+        assert permanent.tobytes().hex() == result["permanent"]
+        sent = scheme.instant(permanent[np.newaxis], Given(bytes.fromhex(result["fresh"])))
         assert sent.tobytes().hex() == result["report"]
         if scheme.one_time:
             assert client.encode(value).payload.tobytes().hex() == result["report"]

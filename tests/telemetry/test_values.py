@@ -143,7 +143,7 @@ def test_what_is_no_value_is_reported_as_an_empty_text_and_changes_no_other(odd)
     ],
     ids=lambda column: type(column).__name__,
 )
-def test_values_are_reported_alike_whatever_the_column_is(column):
+def test_values_are_reported_equally_whatever_the_column_is(column):
     values = reported_column(column)
     assert (values.texts(), values.codes.tolist()) == ([b"7", b"31"], [0, 1, 0])
 

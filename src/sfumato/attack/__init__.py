@@ -1,4 +1,4 @@
-"""Attacks: what an adversary learns from a release, measured."""
+"""Attacks and audits: what an adversary learns from a release, measured."""
 
 from sfumato.attack.channels.bloom_bits import BitChannel
 from sfumato.attack.channels.gaussian import SignChannel, VectorChannel

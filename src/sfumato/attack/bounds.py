@@ -1,9 +1,9 @@
-"""What released profiles can give away, in nats: the formulas of thesis section 3.3, corrected.
+"""Information bounds of released profiles, in nats: the formulas of thesis section 3.3, corrected.
 
-All take and give arrays that broadcast. `single` is what a release tells about one item of a
-profile, `joint` what it tells about the whole of it. Both are those of a simple model: codewords
-are drawn at random, so the bits or numbers of a release are independent. A real catalogue of N
-items never gives more than the log of the number of profiles of that size.
+All functions take and return arrays that broadcast. A `single` formula is the information of a
+release about one item of a profile, a `joint` formula that about the entire profile. Both assume
+random codewords, so that the bits or numbers of a release are independent. With a catalogue of N
+items, a release never carries more than the log of the number of profiles of that size.
 """
 
 from sfumato.attack.leakage.decoding_limits import (

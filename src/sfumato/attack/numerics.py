@@ -1,10 +1,4 @@
-"""Chances and their log odds, without overflow and never certain.
-
-Columns and tables of numbers as formulas take them: finite or not, but within their limits.
-Entropy and divergence of coins, in nats. Users in blocks, worked off by threads: the same answer
-whatever the number of threads. Products with a matrix that stays, computed by the calling thread
-alone. Weights of a logistic regression.
-"""
+"""Numerics of attacks: log-odds, entropies, checked arrays, threads over users, logistic fits."""
 
 import math
 import os
@@ -33,22 +27,22 @@ __all__ = [
     "within",
 ]
 
-SLOPE = 1e-7  # of the mean loss of logistic weights, at which they are found
-LEAST = 1e-6  # no item is out of the question, none is certain; samples of a chain can be 0 or 1
+SLOPE = 1e-7  # gradient tolerance of the mean logistic loss
+LEAST = 1e-6  # probabilities are clipped to this: sample means of a chain can be 0 or 1
 
 
-def log_odds(chances: np.ndarray) -> np.ndarray:
-    """log(p / (1 - p)), of chances cut to what can still be changed by evidence.
+def log_odds(probabilities: np.ndarray) -> np.ndarray:
+    """log(p / (1 - p)), with probabilities clipped so that evidence can still change them.
 
     >>> log_odds(np.array([0.5, 1.0])).round(2)
     array([ 0.  , 13.82])
     """
-    chances = np.clip(chances, LEAST, 1 - LEAST)
-    return np.asarray(np.log(chances) - np.log1p(-chances))
+    probabilities = np.clip(probabilities, LEAST, 1 - LEAST)
+    return np.asarray(np.log(probabilities) - np.log1p(-probabilities))
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + e^-x); SciPy's expit takes as long for float64, five times as long for float32.
+    """1 / (1 + e^-x); SciPy's expit is as fast for float64 and five times slower for float32.
 
     >>> sigmoid(np.array([-1e4, 0.0]))
     array([0. , 0.5])
@@ -57,33 +51,37 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 
 
 def within(owner: str, name: str, values: Any, low: float, high: float = math.inf) -> np.ndarray:
-    """Numbers as float64, refused unless all lie from low to high, both included.
+    """Values as float64; ValueError unless all lie from low to high, both included.
 
-    >>> within("flips", "share", [0, 0.5], 0, 1)
+    >>> within("flips", "rate", [0, 0.5], 0, 1)
     array([0. , 0.5])
     """
     try:
         given = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{owner}: {name} must be numbers.") from None
-    if not bool(((given >= low) & (given <= high)).all()):  # also false for what is no number
+    if not bool(((given >= low) & (given <= high)).all()):  # also false for NaN
         top = f" to {high:g}" if high < math.inf else " up"
         raise ValueError(f"{owner}: {name} must be numbers from {low:g}{top}.")
     return given
 
 
 def binary_entropy(chance: Any) -> np.ndarray:
-    """(3.17): the entropy of a coin, in nats; 0 where it is certain.
+    """Compute the entropy of a Bernoulli distribution.
 
     Parameters
     ----------
-    chance : object
-        TODO.
+    chance : array_like
+        Probability of success, from 0 to 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Entropy in nats, from 0 to log 2.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.17) (binary entropy).
 
     Examples
     --------
@@ -97,19 +95,20 @@ def binary_entropy(chance: Any) -> np.ndarray:
 
 
 def binary_divergence(chance: Any, other: Any) -> np.ndarray:
-    """The divergence of a coin from another, in nats; infinite where the other rules it out.
+    """Compute the KL divergence of two Bernoulli distributions.
 
     Parameters
     ----------
-    chance : object
-        TODO.
-    other : object
-        TODO.
+    chance : array_like
+        Probability of success under the first distribution, from 0 to 1.
+    other : array_like
+        Probability of success under the second distribution, from 0 to 1.
 
     Returns
     -------
     ndarray
-        The divergence of a coin from another, in nats; infinite where the other rules it out.
+        Divergence of the first from the second in nats, at least 0; infinite where the second gives
+        probability 0 to an outcome that the first allows.
 
     Examples
     --------
@@ -120,13 +119,13 @@ def binary_divergence(chance: Any, other: Any) -> np.ndarray:
 
     chance = within("binary_divergence", "chance", chance, 0, 1)
     other = within("binary_divergence", "other", other, 0, 1)
-    apart = rel_entr(chance, other) + rel_entr(1 - chance, 1 - other)
-    return np.asarray(np.maximum(apart, 0))
+    divergence = rel_entr(chance, other) + rel_entr(1 - chance, 1 - other)
+    return np.asarray(np.maximum(divergence, 0))
 
 
 Progress = Callable[[int, int], Any]
 THREADS = optional(integer(1, 1024))
-PAUSE = 0.1  # seconds between two looks at Ctrl-C
+PAUSE = 0.1  # seconds between two checks for Ctrl-C
 
 
 def in_blocks(
@@ -136,10 +135,10 @@ def in_blocks(
     threads: int | None,
     progress: Progress | None,
 ) -> None:
-    """Call work for every block of so many users, on threads; progress here, as blocks end.
+    """Call work for each block of `size` users on threads; report progress as blocks end.
 
-    An error stops the blocks that have not begun and is raised; so does Ctrl-C, after the blocks
-    at hand.
+    An error cancels the blocks that have not begun and is raised; so does Ctrl-C, after the running
+    blocks have ended. The result does not depend on the number of threads.
     """
     blocks = [slice(start, min(start + size, users)) for start in range(0, users, size)]
     with ThreadPoolExecutor(threads or _cores()) as pool:
@@ -160,16 +159,17 @@ def in_blocks(
 
 
 def _cores() -> int:
+    """Number of CPU cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class Factor:
-    """A matrix that rows are multiplied with, again and again, in single precision.
+    """A fixed right-hand matrix for repeated float32 products on the calling thread alone.
 
-    BLAS shares a product out to threads of its own. Where all cores have a block of users already,
-    these wait for each other: on two busy cores decoding took eight times as long.
+    BLAS would split each product over threads of its own. Where all cores already work on a block
+    of users, these wait for each other: on two busy cores decoding took eight times as long.
 
     >>> Factor(np.arange(6.0).reshape(2, 3)).after(np.array([[1, 1], [0, 2]]))
     array([[ 3.,  5.,  7.],
@@ -195,23 +195,23 @@ class Factor:
 
 
 def logistic_weights(features: np.ndarray, truth: np.ndarray, ridge: float = 1.0) -> np.ndarray:
-    """Weights of features for the log-odds that `truth` is 1, by scikit-learn's Newton steps.
+    """Weights of a logistic regression for `truth` = 1, by scikit-learn's Newton steps.
 
-    Parameters: features, a row of numbers for each of them, no constant is added; truth, 0 or 1;
-    ridge, on all weights.
+    Takes features x samples (no constant is added), labels 0 or 1 and the ridge penalty on all
+    weights.
 
     >>> logistic_weights(np.ones((1, 4)), np.array([1, 1, 1, 0]), ridge=1e-9).round(3)  # 3 to 1
     array([1.099])
     """
-    from sklearn.linear_model import LogisticRegression  # slow to load, and only audits need it
+    from sklearn.linear_model import LogisticRegression  # slow to import, and only audits need it
 
     rows, counted = features.T, np.ones(len(truth))
-    if truth.min() == truth.max():  # refused by it, unless a row of the other class weighs nothing
+    if truth.min() == truth.max():  # scikit-learn needs both classes: add a row of weight 0
         rows, counted = np.concatenate([rows, rows[:1]]), np.append(counted, 0)
         truth = np.append(truth, 1 - truth[0])
     model = LogisticRegression(
         C=1 / ridge, solver="newton-cholesky", fit_intercept=False, tol=SLOPE
     )
-    with warnings.catch_warnings():  # where features are one, L-BFGS takes over and arrives too
+    with warnings.catch_warnings():  # for collinear features L-BFGS takes over and converges
         warnings.filterwarnings("ignore", "Line search of Newton solver")
         return np.asarray(model.fit(rows, truth, counted).coef_[0])

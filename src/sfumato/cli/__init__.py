@@ -81,14 +81,14 @@ def _sentence(error: Any) -> str:
     if hasattr(error, "format_message"):  # the command line itself was not understood
         context = getattr(error, "ctx", None)
         hint = f" See {context.command_path} --help." if context else ""
-        told = error.format_message().rstrip(".") + "." + hint
+        message = error.format_message().rstrip(".") + "." + hint
     elif isinstance(error, OSError) and error.strerror:
-        told = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+        message = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     elif isinstance(error, MemoryError):
-        told = "there is not enough memory; make the sketch smaller with --set."
+        message = "there is not enough memory; make the sketch smaller with --set."
     else:
-        told = str(error) or type(error).__name__
-    return " ".join(" ".join([told, _hint(error), *getattr(error, "__notes__", [])]).split())
+        message = str(error) or type(error).__name__
+    return " ".join(" ".join([message, _hint(error), *getattr(error, "__notes__", [])]).split())
 
 
 def _hint(error: Any) -> str:

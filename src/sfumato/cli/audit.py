@@ -1,4 +1,4 @@
-"""`sfumato audit`: measure what releases give away, and hold it against what they promise.
+"""`sfumato audit`: measure what releases leak, and compare it with their guarantee.
 
 `sfumato audit profiles`: attack what would be released, and tell the curator what was found.
 """
@@ -21,7 +21,7 @@ COMMAND = "audit profiles"
 @takes(model_options.COLUMNS, before="force")
 def profiles(
     context: typer.Context,
-    interactions: Annotated[Path, typer.Argument(help="A file of who had what: user, item, ...")],
+    interactions: Annotated[Path, typer.Argument(help="File of interactions: user, item, ...")],
     mechanism: _encoding.Kind = "blip",
     epsilon: Annotated[
         float | None, typer.Option(help="Of one item of a profile; or --choose-epsilon.")
@@ -33,11 +33,11 @@ def profiles(
         ),
     ] = False,
     max_recovery: Annotated[
-        float | None, typer.Option(help="Share of a profile, 0.3 unless told.")
+        float | None, typer.Option(help="Fraction of a profile; default: 0.3.")
     ] = None,
     attacked: Annotated[
         int | None,
-        typer.Option(help="The most users; 200 unless told, fewer of over 20,000 items."),
+        typer.Option(help="Maximum number of users; default: 200, fewer for over 20,000 items."),
     ] = None,
     known: Annotated[
         float, typer.Option(help="Share of users whose profiles the attacker knows.")
@@ -45,13 +45,13 @@ def profiles(
     seed: Annotated[int, typer.Option(help="Of users, noise, codebook and attacks.")] = 0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Start of the names; INTERACTIONS-audit unless told."),
+        typer.Option("--output", "-o", help="Prefix of the files; default: INTERACTIONS-audit."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack released profiles to see what they tell: writes JSON, PNG and a page for the curator.
+    """Attack released profiles to measure what they leak: write JSON, PNG and an HTML page.
 
     It is computed from raw data and no release. So is an epsilon that --choose-epsilon finds: one
     row can move it, and the guarantee of a release does not cover that; choose on public or earlier
@@ -65,13 +65,13 @@ def profiles(
     allowed = _allowed(epsilon, choose_epsilon, max_recovery)
     encoder = _encoding.make(COMMAND, context.params, START if epsilon is None else epsilon)
     positions = _positions(output or interactions.with_name(f"{_stem(interactions)}-audit"))
-    for place in positions.values():
-        check_output(place, force, interactions)
+    for path in positions.values():
+        check_output(path, force, interactions)
     # A profile is a set, in which a row that comes again counts once.
     rows = model_options.read(
         interactions, {**model_options.columns(context.params), "duplicates": "keep"}
     )
-    with model_options.bar("attacking", hidden=quiet or json) as tell:
+    with model_options.bar("attacking", hidden=quiet or json) as advance:
         found = audit_profiles(
             rows,
             encoder,
@@ -79,16 +79,16 @@ def profiles(
             known=known,
             sample=attacked,
             random_state=seed,
-            progress=tell,
+            progress=advance,
         )
     for kind, data in found.files().items():
         write_atomic(positions[kind], data)
-    files = {kind: str(place) for kind, place in positions.items()}
-    told = {**found.to_dict(), **model_options.reported(rows), "files": files}
-    printing.document(told if json else _summary(told), json)
+    files = {kind: str(path) for kind, path in positions.items()}
+    report = {**found.to_dict(), **model_options.reported(rows), "files": files}
+    printing.document(report if json else _summary(report), json)
     if not json:
-        print(*_sentences(told), sep="\n")
-    if choose_epsilon and told["choice"]["epsilon"] is None:
+        print(*_sentences(report), sep="\n")
+    if choose_epsilon and report["choice"]["epsilon"] is None:
         raise typer.Exit(1)
 
 
@@ -117,29 +117,29 @@ def _positions(begin: Path) -> dict[str, Path]:
     return {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
 
 
-def _summary(told: dict[str, Any]) -> dict[str, Any]:
+def _summary(report: dict[str, Any]) -> dict[str, Any]:
     """What people read first; the files hold the rest."""
-    here = next(point for point in told["points"] if point["epsilon"] == told["epsilon"])
-    choice = told["choice"] and {"chosen_epsilon": told["choice"]["epsilon"]}
+    here = next(point for point in report["points"] if point["epsilon"] == report["epsilon"])
+    choice = report["choice"] and {"chosen_epsilon": report["choice"]["epsilon"]}
     return {
-        "audience": told["audience"],
-        "mechanism": told["mechanism"]["kind"],
+        "audience": report["audience"],
+        "mechanism": report["mechanism"]["kind"],
         **(choice or {}),
-        "epsilon": told["epsilon"],
+        "epsilon": report["epsilon"],
         "epsilon_of_a_whole_profile": here["profile_epsilon"],
         "strongest_attack": here["strongest"],
         "recovered": here["recovery"],
-        "by_popularity_alone": told["popularity"]["recovery"],
+        "by_popularity_alone": report["popularity"]["recovery"],
         "privacy": here["privacy"],
         "utility": here["utility"],
-        "users_attacked": told["users"]["attacked"],
-        **{f"{kind}_file": place for kind, place in told["files"].items()},
+        "users_attacked": report["users"]["attacked"],
+        **{f"{kind}_file": path for kind, path in report["files"].items()},
     }
 
 
-def _sentences(told: dict[str, Any]) -> list[str]:
-    choice = [] if told["choice"] is None else [told["choice"]["sentence"]]
-    return [*choice, told["sentence"], told["promise"]]
+def _sentences(report: dict[str, Any]) -> list[str]:
+    choice = [] if report["choice"] is None else [report["choice"]["sentence"]]
+    return [*choice, report["sentence"], report["promise"]]
 
 
 # Written out, so that --help need not load the mechanisms; a test compares them.
@@ -149,7 +149,7 @@ NAMES = (
     "report-noisy-max, sample-and-aggregate, smooth-median"
 )
 app = typer.Typer(
-    help="Measure what releases give away, and hold it against what they promise.",
+    help="Measure what releases leak, and compare it with their guarantee.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -161,14 +161,14 @@ app.command()(profiles)
 @app.command()
 def mechanism(
     name: Annotated[str, typer.Argument(help=f"One of {NAMES}.")],
-    epsilon: Annotated[float, typer.Option(help="What the mechanism is built to promise.")] = 1.0,
+    epsilon: Annotated[float, typer.Option(help="Epsilon that the mechanism is built for.")] = 1.0,
     delta: Annotated[
         float | None, typer.Option(help="Where epsilon is measured: 0, or 1e-6 if it needs one.")
     ] = None,
     trials: Annotated[int, typer.Option(help="Runs on each of two neighbours.")] = 100_000,
     confidence: Annotated[float, typer.Option(help="Of the measured bound.")] = 0.999,
     seed: Annotated[
-        int | None, typer.Option(help="The same runs again; the system's bits unless told.")
+        int | None, typer.Option(help="Seed that repeats a run; default: the system's random bits.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -181,8 +181,8 @@ def mechanism(
     built, neighbours = named(name, epsilon, delta)
     source = None if seed is None else InsecureSeededSource(seed)
     result = audit(built, neighbours, trials, confidence=confidence, delta=delta, source=source)
-    told = {"mechanism": name, **result.to_dict()}
-    printing.document(told if json else _table(told), json)
+    report = {"mechanism": name, **result.to_dict()}
+    printing.document(report if json else _table(report), json)
     if not result.passed:
         raise typer.Exit(1)
 
@@ -193,10 +193,10 @@ def model(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
     train: Annotated[Path, typer.Option(help="The ratings it learned from.")],
-    test: Annotated[Path, typer.Option(help="Ratings of the same kind it has not seen.")],
+    test: Annotated[Path, typer.Option(help="Held-out ratings of the same kind.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Start of the names; MODEL-audit unless told."),
+        typer.Option("--output", "-o", help="Prefix of the files; default: MODEL-audit."),
     ] = None,
     force: Force = False,
     json: Json = False,
@@ -209,48 +209,48 @@ def model(
     printing.check_kind(file, "model")
     begin = output or file.with_name(f"{file.stem}-audit")
     positions = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
-    for place in positions.values():
-        check_output(place, force, file, train, test)
+    for path in positions.values():
+        check_output(path, force, file, train, test)
     given = model_options.columns(context.params)
     learned = load(file)
     found = audit_model(learned, model_options.read(train, given), model_options.read(test, given))
     found.save_json(positions["json"])
     found.save_png(positions["png"])
     found.save_html(positions["html"])
-    told = {**found.to_dict(), "files": {kind: str(place) for kind, place in positions.items()}}
-    printing.document(told if json else _leak(told), json)
+    report = {**found.to_dict(), "files": {kind: str(path) for kind, path in positions.items()}}
+    printing.document(report if json else _leak(report), json)
 
 
-def _leak(told: dict[str, Any]) -> dict[str, Any]:
+def _leak(report: dict[str, Any]) -> dict[str, Any]:
     """What people read first of a model's audit; the files hold the rest."""
-    strongest = told["membership"]["strongest"]
-    attack = told["membership"]["attacks"][strongest]
+    strongest = report["membership"]["strongest"]
+    attack = report["membership"]["attacks"][strongest]
     refuted = {None: "no statement to test", False: "not refuted", True: "REFUTED"}
     return {
-        "model": told["model"],
-        "rmse_of_train": told["rmse"]["train"],
-        "rmse_of_test": told["rmse"]["test"],
-        "kl_divergence": told["divergence"]["gaussian"],
+        "model": report["model"],
+        "rmse_of_train": report["rmse"]["train"],
+        "rmse_of_test": report["rmse"]["test"],
+        "kl_divergence": report["divergence"]["gaussian"],
         "strongest_attack": strongest,
         "auc": attack["auc"]["value"],
         "found_at_0.1_%_false_alarms": attack["tpr"]["0.001"]["value"],
         "epsilon_of_replacing_at_least": attack["epsilon"]["epsilon"],
-        "claim": refuted[told["refuted"]],
-        **{f"{kind}_file": place for kind, place in told["files"].items()},
+        "claim": refuted[report["refuted"]],
+        **{f"{kind}_file": path for kind, path in report["files"].items()},
     }
 
 
-def _table(told: dict[str, Any]) -> dict[str, Any]:
+def _table(report: dict[str, Any]) -> dict[str, Any]:
     """What people read, in the order in which they ask."""
-    verdict = "passed" if told["passed"] else "FAILED: the measured bound exceeds the claim"
+    verdict = "passed" if report["passed"] else "FAILED: the measured bound exceeds the claim"
     return {
-        "mechanism": told["mechanism"],
-        "claimed_epsilon": told["claimed"],
-        "at_delta": told["delta"],
-        "measured_lower_bound": told["epsilon"],
-        "certifiable_ceiling": told["ceiling"],
-        "confidence": told["confidence"],
-        "trials": told["trials"],
-        "told_by": told["score"],
+        "mechanism": report["mechanism"],
+        "claimed_epsilon": report["claimed"],
+        "at_delta": report["delta"],
+        "measured_lower_bound": report["epsilon"],
+        "certifiable_ceiling": report["ceiling"],
+        "confidence": report["confidence"],
+        "trials": report["trials"],
+        "told_by": report["score"],
         "verdict": verdict,
     }

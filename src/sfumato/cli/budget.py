@@ -59,7 +59,7 @@ def create(
 @app.command()
 def show(
     ledger: File,
-    dataset: Annotated[str | None, typer.Argument(help="All of them unless told.")] = None,
+    dataset: Annotated[str | None, typer.Argument(help="Default: all.")] = None,
     json: Json = False,
 ) -> None:
     """What is spent and what is left of the budgets, and the chain to note elsewhere."""
@@ -125,7 +125,7 @@ def resume(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write out a release that was paid and stored; or tell the command that completes it."""
+    """Write a release that was charged and stored, or print the command that completes it."""
     from sfumato.cli import printing, release_options
     from sfumato.core.file_format import write_atomic
 

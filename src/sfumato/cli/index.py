@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 File = Annotated[Path, typer.Argument(help="A file that index build wrote.")]
 Vectors = Annotated[Path, typer.Argument(help="Vectors: .npy, or Parquet of numbers or lists.")]
-Ids = Annotated[Path | None, typer.Option(help="Integers, one a line; unless told, they count on.")]
+Ids = Annotated[Path | None, typer.Option(help="Integer ids, one per line; default: consecutive.")]
 IdColumn = Annotated[str | None, typer.Option(help="The column of ids in a Parquet file.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the index.")]
 
@@ -32,7 +32,7 @@ def build(
     output: Out,
     encoder: Annotated[
         str | None,
-        typer.Option(help=f"One of {ENCODERS}; unless told: qolsh with centre and factor."),
+        typer.Option(help=f"One of {ENCODERS}; default: qolsh with centre and factor."),
     ] = None,
     bits: Annotated[int, typer.Option(help="Of a code.")] = 256,
     metric: Annotated[str, typer.Option(help="cosine, or inner: the inner product.")] = "cosine",
@@ -61,7 +61,7 @@ def build(
     _fill(made, named, rows, hidden=quiet or json)
     made.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    printing.document({**_told(made, output), "seconds": seconds}, json)
+    printing.document({**_described(made, output), "seconds": seconds}, json)
 
 
 @app.command()
@@ -85,7 +85,7 @@ def add(
     named, rows = tables.read(vectors, ids, id_column, first)
     _fill(index, named, rows, hidden=quiet or json)
     index.save(output)
-    printing.document(_told(index, output), json)
+    printing.document(_described(index, output), json)
 
 
 @app.command()
@@ -104,7 +104,7 @@ def remove(
     index.remove(ids)
     index.compact()
     index.save(output)
-    printing.document(_told(index, output), json)
+    printing.document(_described(index, output), json)
 
 
 @app.command()
@@ -114,10 +114,10 @@ def search(
     k: Annotated[int, typer.Option("-k", help="How many for each query.", min=1)] = 10,
     shortlist: Annotated[int, typer.Option(help="Found by the scan, then ranked anew.")] = 1000,
     rerank: Annotated[
-        str | None, typer.Option(help="asymmetric, exact (with kept vectors) or none.")
+        str | None, typer.Option(help="asymmetric, exact (with stored vectors) or none.")
     ] = "asymmetric",
     scan: Annotated[
-        str | None, typer.Option(help="hamming or asymmetric; what suits the codes unless told.")
+        str | None, typer.Option(help="hamming or asymmetric; default: what suits the codes.")
     ] = None,
     id_column: IdColumn = None,
     json: Json = False,
@@ -133,8 +133,8 @@ def search(
     printing.rows(
         [
             {"query": int(query), "item": int(each), "score": float(score)}
-            for query, ids, told in zip(named, found, scores, strict=True)
-            for each, score in zip(ids, told, strict=True)
+            for query, ids, row_scores in zip(named, found, scores, strict=True)
+            for each, score in zip(ids, row_scores, strict=True)
             if each >= 0
         ],
         json,
@@ -145,20 +145,20 @@ def show(file: Path, json: bool) -> None:
     """Say what the index in a file is."""
     from sfumato.cli import printing
 
-    printing.document(_told(_any(file), file), json)
+    printing.document(_described(_any(file), file), json)
 
 
 def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:
     from sfumato.cli import printing
 
-    with printing.progress("encoding", hidden=hidden) as tell:
+    with printing.progress("encoding", hidden=hidden) as advance:
         for start in range(0, len(rows), STEP):
             part = slice(start, start + STEP)
             index.add(ids[part], rows[part])
-            tell(min(start + STEP, len(rows)), len(rows))
+            advance(min(start + STEP, len(rows)), len(rows))
 
 
-def _told(index: Any, file: Path) -> dict[str, Any]:
+def _described(index: Any, file: Path) -> dict[str, Any]:
     codes = hasattr(index, "nbytes_per_vector")
     return {
         "file": str(file),

@@ -1,4 +1,4 @@
-"""What stands behind `sfumato fit` and `recommend`: the model asked for, run under a bar, told.
+"""What `sfumato fit` and `recommend` share: the requested model, progress, description.
 
 How commands read ratings, lists of ids, and one id from the command line.
 """
@@ -27,6 +27,7 @@ __all__ = [
     "check_report",
     "columns",
     "curators_report",
+    "described",
     "id_of",
     "listed",
     "make",
@@ -36,7 +37,6 @@ __all__ = [
     "release",
     "reported",
     "run",
-    "told",
     "typed",
 ]
 
@@ -59,7 +59,7 @@ COLUMNS: dict[str, Any] = {
         f"{name}_column": Annotated[str | None, typer.Option(help="Name or number, from 0.")]
         for name in ("user", "item", "rating", "time")
     },
-    "delimiter": Annotated[str | None, typer.Option(help="Between fields; guessed unless told.")],
+    "delimiter": Annotated[str | None, typer.Option(help="Field separator; default: detected.")],
     "skip_bad": Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")],
 }
 PRIVATE_COLUMNS: dict[str, Any] = {
@@ -75,15 +75,15 @@ LEARNED: dict[str, Any] = {
     "gain": Annotated[float | None, typer.Option(help="How much smaller than dense.")],
     "cells": Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")],
     "epochs": Annotated[int | None, typer.Option(help="Passes over the ratings.")],
-    "learning_rate": Annotated[float | None, typer.Option(help="0.05 unless told.")],
-    "regularization": Annotated[float | None, typer.Option(help="0.05 unless told.")],
+    "learning_rate": Annotated[float | None, typer.Option(help="Default: 0.05.")],
+    "regularization": Annotated[float | None, typer.Option(help="Default: 0.05.")],
     "clip": Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")],
     "threads": Annotated[int | None, typer.Option(help="At once, on one table.")],
 }
 TUNED = {
     name: kind for name, kind in LEARNED.items() if name not in ("learning_rate", "regularization")
 }
-SEED = {"seed": Annotated[int | None, typer.Option(help="Of all that is random; 0 unless told.")]}
+SEED = {"seed": Annotated[int | None, typer.Option(help="Random seed; default: 0.")]}
 
 Columns = dict[str, Any]
 ROLES = ("users", "items", "ratings", "times")
@@ -126,7 +126,7 @@ def check_report(report: Path | None, output: Path, force: bool, *inputs: Path |
 def curators_report(
     path: Path | None, rows: Any, lists: dict[str, Any], bounds: Any = None
 ) -> None:
-    """Write what a private command leaves out of the rows and clips, if that was asked for."""
+    """Write how many rows a private command drops and clips, if --report was given."""
     if path is None:
         return
     from dataclasses import asdict
@@ -135,16 +135,16 @@ def curators_report(
     from sfumato.core.file_format import write_atomic
 
     used = rows.outside(users=lists.get("users"), items=lists.get("catalogue"), bounds=bounds)
-    told = {
+    reports = {
         "audience": "the curator alone: exact counts of raw rows, no part of a release",
         "read": asdict(rows.report),
         "used": asdict(used),
     }
-    write_atomic(path, (dumps(told, indent=1) + "\n").encode())
+    write_atomic(path, (dumps(reports, indent=1) + "\n").encode())
 
 
 def read(path: Path, given: Columns) -> Any:
-    """The ratings of a file; a missing file is told by its name."""
+    """Read the ratings of a file; the error of a missing one names it."""
     from sfumato.data import read_interactions
 
     if not path.exists():
@@ -154,13 +154,13 @@ def read(path: Path, given: Columns) -> Any:
 
 def reported(*read: Any) -> dict[str, Any]:
     """What was left out of files, where anything was."""
-    told = [str(each.report) for each in read if each is not None and each.report is not None]
-    dropped = [each for each in told if "dropped" in each or "skipped" in each]
+    reports = [str(each.report) for each in read if each is not None and each.report is not None]
+    dropped = [each for each in reports if "dropped" in each or "skipped" in each]
     return {"left_out": " ".join(dropped)} if dropped else {}
 
 
 def listed(path: Path, name: str, ratings: Path, encoding: str | None = None) -> Any:
-    """The ids of a text file, one a line: integers if all of them are."""
+    """Read ids from a text file, one per line: integers if all of them are."""
     if ratings.exists() and path.samefile(ratings):
         raise ValueError(f"{name}: {path} is the file of ratings; write the ids, one a line.")
     lines = _text(path, name, encoding or "utf-8").splitlines()
@@ -272,10 +272,10 @@ def public(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bool) -> str | None:
-    """Fit a model by descent; the words for what was kept if it was stopped, else None."""
-    with bar("fitting", hidden=hidden) as tell:
+    """Fit a model by gradient descent; a note on what was saved if interrupted, else None."""
+    with bar("fitting", hidden=hidden) as advance:
         try:
-            model.fit(train, valid, **lists, progress=tell)
+            model.fit(train, valid, **lists, progress=advance)
         except KeyboardInterrupt:
             if not getattr(model, "history_", []):
                 raise
@@ -284,7 +284,7 @@ def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bo
 
 
 def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, Any]) -> bool:
-    """Fit a private model; whether it was a stored one. After a charge the way back is told."""
+    """Fit a private model; True if stored before. Errors after the charge say how to resume."""
     given = {name: options[name] for name in PAID if options[name] is not None}
     if "ledger" not in given:
         model.fit(train, **lists, **given)
@@ -316,14 +316,14 @@ def bar(title: str, *, hidden: bool) -> Iterator[Any]:
     with bars.Progress(*shown, console=console, transient=True) as running:
         task = running.add_task(title, total=None)
 
-        def tell(done: int, total: int, error: float | None = None) -> None:
+        def advance(done: int, total: int, error: float | None = None) -> None:
             words = title if error is None else f"{title}, rmse {error:.4f}"
             running.update(task, completed=done, total=total, description=words)
 
-        yield tell
+        yield advance
 
 
-def told(model: Any, file: Path) -> dict[str, Any]:
+def described(model: Any, file: Path) -> dict[str, Any]:
     """What a model in a file is, without its numbers."""
     found: dict[str, Any] = {
         "file": str(file),
@@ -344,20 +344,20 @@ def told(model: Any, file: Path) -> dict[str, Any]:
 
 
 def best(
-    model: Any, user: str | None, likes: list[str], n: int, seen: Any
+    model: Any, user: str | None, likes: list[str], n: int, exclude: Any
 ) -> list[tuple[Any, float]]:
-    """Items and scores, best first, for a user or for a guest who likes some items."""
+    """Items and scores, best first, for a user, or folded in from some liked items."""
     if user is None:
         liked = [id_of(each, model.catalogue_.kind) for each in likes]
         items, scores = model.recommend_fold_in(liked, n=n)
     else:
-        one = id_of(user, model.user_kind_ or _kind(seen))
-        items, scores = model.recommend(one, n, exclude=seen)
+        one = id_of(user, model.user_kind_ or _kind(exclude))
+        items, scores = model.recommend(one, n, exclude=exclude)
     return list(zip(items.tolist(), scores.tolist(), strict=True))
 
 
-def _kind(seen: Any) -> str:
-    """What ids of users are, for a model that takes them as integers and as texts alike."""
+def _kind(exclude: Any) -> str:
+    """The kind of user ids for a model that takes integers and texts."""
     from sfumato.core.ids import kind_of
 
-    return "text" if seen is None else kind_of(seen.users)
+    return "text" if exclude is None else kind_of(exclude.users)

@@ -26,7 +26,9 @@ def fit(
     ratings: Ratings,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
     valid: Annotated[Path | None, typer.Option(help="Ratings to watch the error on.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="A proved private model.")] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Fit a differentially private model.")
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="With epsilon, such as 1e-6.")] = None,
     unit: Annotated[str | None, typer.Option(help="What is hidden: event or user.")] = None,
     covers: Annotated[str | None, typer.Option(help="file, or joint: own ratings serve.")] = None,
@@ -38,10 +40,10 @@ def fit(
         typer.Option(metavar="LOW HIGH", help="Lowest and highest rating; public."),
     ] = None,
     catalogue: Annotated[
-        Path | None, typer.Option(help="Ids of items that may be recommended, one a line; public.")
+        Path | None, typer.Option(help="Ids of candidate items, one per line; public.")
     ] = None,
     accounts: Annotated[
-        Path | None, typer.Option(help="Ids of users, one a line; public. With epsilon.")
+        Path | None, typer.Option(help="Ids of users, one per line; public. With --epsilon.")
     ] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays epsilon.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
@@ -51,9 +53,9 @@ def fit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Learn a model from ratings: sketched unless --dense, proved private with --epsilon.
+    """Fit a model to ratings: sketched by default, dense with --dense, private with --epsilon.
 
-    With --epsilon no row stops the command or is told of: what cannot be read or is in no public
+    With --epsilon no row stops the command or is reported: what cannot be read or is in no public
     list is left out, and ratings are clipped to the bounds. Line 1 is then taken to be public, or
     tells nothing where --header or --no-header and --delimiter are given. Ctrl-C keeps the last
     whole epoch.
@@ -77,7 +79,7 @@ def fit(
         stopped = model_options.run(model, train, watched, public, hidden=quiet or json)
     model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    printing.document({**model_options.told(model, output), **more, "seconds": seconds}, json)
+    printing.document({**model_options.described(model, output), **more, "seconds": seconds}, json)
     if model.statement is not None:
         printing.promise(model.statement, json)
     if stopped is not None:
@@ -91,7 +93,7 @@ def show(file: Path, json: bool) -> None:
     from sfumato.recommend import load
 
     model = load(file)
-    printing.document(model_options.told(model, file), json)
+    printing.document(model_options.described(model, file), json)
     if model.statement is not None:
         printing.promise(model.statement, json)
 
@@ -100,9 +102,11 @@ def show(file: Path, json: bool) -> None:
 def evaluate(
     context: typer.Context,
     model: Model,
-    test: Annotated[Path, typer.Argument(help="Ratings the model has not seen.")],
+    test: Annotated[Path, typer.Argument(help="Test ratings, not used in training.")],
     top: Annotated[int | None, typer.Option(help="Also rank: metrics of the best N.")] = None,
-    seen: Annotated[Path | None, typer.Option(help="Ratings to leave out of the ranks.")] = None,
+    exclude: Annotated[
+        Path | None, typer.Option("--seen", help="Ratings to leave out of the ranks.")
+    ] = None,
     relevant_from: Annotated[
         float | None, typer.Option(help="The rating from which on an item was right.")
     ] = None,
@@ -111,7 +115,7 @@ def evaluate(
     """Hold a model's predictions against ratings: rmse, mae, n, nbytes."""
     from sfumato.cli import printing
 
-    if top is None and (seen is not None or relevant_from is not None):
+    if top is None and (exclude is not None or relevant_from is not None):
         raise ValueError("evaluate: --seen and --relevant-from go with --top.")
     printing.check_kind(model, "model")
     from sfumato.recommend import load
@@ -119,9 +123,9 @@ def evaluate(
 
     given = model_options.columns(context.params)
     rows = model_options.read(test, given)
-    known = None if seen is None else model_options.read(seen, given)
-    told = measured(load(model), rows, n=top, exclude=known, relevant_from=relevant_from)
-    printing.document({**told, **model_options.reported(rows, known)}, json)
+    known = None if exclude is None else model_options.read(exclude, given)
+    scores = measured(load(model), rows, n=top, exclude=known, relevant_from=relevant_from)
+    printing.document({**scores, **model_options.reported(rows, known)}, json)
 
 
 @takes(model_options.COLUMNS, before="json")
@@ -132,25 +136,29 @@ def recommend(
         str | None, typer.Argument(help="The user's id, after -- if it begins with -.")
     ] = None,
     n: Annotated[int, typer.Option("-n", help="How many items.", min=1)] = 10,
-    seen: Annotated[Path | None, typer.Option(help="Ratings whose items are left out.")] = None,
+    exclude: Annotated[
+        Path | None, typer.Option("--seen", help="Ratings whose items are left out.")
+    ] = None,
     likes: Annotated[
-        list[str] | None, typer.Option(help="An item a guest likes; repeatable.")
+        list[str] | None, typer.Option(help="An item that a new user likes; repeatable.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """The best items for a user, or for a guest who likes some items."""
+    """Recommend items to a user, or to a new user who likes some items."""
     from sfumato.cli import model_options, printing
 
     if (user is None) == (not likes):
-        raise ValueError("recommend: give either a user's id or, for a guest, --likes ITEM.")
-    if user is None and seen is not None:
-        raise ValueError("recommend: --seen goes with a user's id; a guest's items are --likes.")
+        raise ValueError("recommend: give either a user's id or, for a new user, --likes ITEM.")
+    if user is None and exclude is not None:
+        raise ValueError("recommend: --seen goes with a user's id; for a new user give --likes.")
     printing.check_kind(model, "model")
     from sfumato.recommend import load
 
     loaded = load(model)
     known = (
-        None if seen is None else model_options.read(seen, model_options.columns(context.params))
+        None
+        if exclude is None
+        else model_options.read(exclude, model_options.columns(context.params))
     )
     found = model_options.best(loaded, user, likes or [], n, known)
     printing.rows([{"item": item, "score": score} for item, score in found], json)
@@ -161,7 +169,8 @@ def tune(
     context: typer.Context,
     ratings: Annotated[Path, typer.Argument(help="A file of ratings to learn from.")],
     valid: Annotated[
-        Path | None, typer.Option(help="Ratings to choose by; a tenth of the others unless told.")
+        Path | None,
+        typer.Option(help="Validation ratings; default: a tenth of the training ratings."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the best model.")
@@ -185,32 +194,32 @@ def tune(
     given = model_options.columns(context.params)
     model = model_options.make("tune", {**context.params, "valid": None})
     train, held = _parts(model_options.read(ratings, given), valid, given)
-    with model_options.bar("tuning", hidden=quiet or json) as tell:
+    with model_options.bar("tuning", hidden=quiet or json) as advance:
         try:
             found = search(
                 model,
                 train,
                 held,
                 log=log,
-                progress=tell and (lambda done, total, trial: tell(done, total, trial.rmse)),
+                progress=advance and (lambda done, total, trial: advance(done, total, trial.rmse)),
                 refit=output is not None,
             )
         except KeyboardInterrupt:
             if log is None or not log.exists():
                 raise
-            kept = f"{log} keeps the trials done; the same command goes on from it"
-            print(f"sfumato: stopped; {kept}.", file=sys.stderr)
+            hint = f"{log} keeps the trials done; the same command goes on from it"
+            print(f"sfumato: stopped; {hint}.", file=sys.stderr)
             raise SystemExit(130) from None
     if output is not None:
         found.model.save(output)
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "best": found.parameters,
         "valid_rmse": found.rmse,
         "trials": len(found.trials),
         "model": None if output is None else str(output),
         **model_options.reported(train, held),
     }
-    printing.document(told, json)
+    printing.document(summary, json)
 
 
 def _parts(ratings: Any, valid: Path | None, given: dict[str, Any]) -> tuple[Any, Any]:

@@ -55,26 +55,29 @@ def answer(file: Path, as_json: bool) -> None:
 
     if file.stat().st_size > ANSWER:
         raise ValueError(f"{file}: is no answer: it has more than {ANSWER} bytes.")
-    told = Answer.from_bytes(file.read_bytes())
+    released = Answer.from_bytes(file.read_bytes())
     if as_json:
-        content = {"value": np.asarray(told.value).tolist(), "statement": told.statement.to_dict()}
+        content = {
+            "value": np.asarray(released.value).tolist(),
+            "statement": released.statement.to_dict(),
+        }
         document({"file": str(file), "kind": "Answer", **content}, as_json)
     else:
-        print(told)
-    promise(told.statement, True)
+        print(released)
+    promise(released.statement, True)
 
 
 def promise(statement: Any, as_json: bool, more: str = "") -> None:
-    """The statement, for people; and once, on stderr, if it promises next to nothing.
+    """Print the statement, and a warning on stderr if it guarantees next to nothing.
 
     A promise of nothing at all is itself a warning, a text. more: another warning, or "".
     """
     if not as_json:
         print(statement)
     warning = statement if isinstance(statement, str) else statement.warning
-    told = " ".join(part for part in (warning, more) if part)
-    if told:
-        print(f"sfumato: warning: {told}", file=sys.stderr)
+    warnings = " ".join(part for part in (warning, more) if part)
+    if warnings:
+        print(f"sfumato: warning: {warnings}", file=sys.stderr)
 
 
 def _error_bound(sketch: Any) -> dict[str, Any]:
@@ -104,7 +107,7 @@ def document(content: dict[str, Any], as_json: bool) -> None:
 
 
 def rows(content: list[dict[str, Any]], as_json: bool) -> None:
-    """Many things alike: a line each."""
+    """Print a table, one line per row."""
     if as_json:
         print(json.dumps({"rows": _plain(content)}, allow_nan=False, ensure_ascii=False))
         return
@@ -117,7 +120,7 @@ def rows(content: list[dict[str, Any]], as_json: bool) -> None:
     _print(table)
 
 
-class _Tell:
+class _Advance:
     """The callback that `map_merge` gets: it keeps the rows and moves the bar if there is one."""
 
     def __init__(self) -> None:
@@ -131,13 +134,13 @@ class _Tell:
 
 
 @contextmanager
-def progress(title: str, *, hidden: bool) -> Iterator[_Tell]:
+def progress(title: str, *, hidden: bool) -> Iterator[_Advance]:
     """A bar on stderr while the block runs, when people look at it."""
     from rich.console import Console
 
-    tell, console = _Tell(), Console(stderr=True)
+    advance, console = _Advance(), Console(stderr=True)
     if hidden or not console.is_terminal:
-        yield tell
+        yield advance
         return
     from rich import progress as bars
 
@@ -147,9 +150,9 @@ def progress(title: str, *, hidden: bool) -> Iterator[_Tell]:
         bars.TextColumn("{task.completed:,.0f} rows"),
         bars.TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with bars.Progress(*shown, console=console, transient=True) as tell.bar:
-        tell.bar.add_task(title, total=None)
-        yield tell
+    with bars.Progress(*shown, console=console, transient=True) as advance.bar:
+        advance.bar.add_task(title, total=None)
+        yield advance
 
 
 def _table(*names: str) -> Any:

@@ -1,4 +1,4 @@
-"""`sfumato profiles`: publish who had what with noise, and find similar users in the result.
+"""`sfumato profiles`: release noisy profiles of users, and find similar users in the release.
 
 How commands name a mechanism for profiles and its parameters.
 """
@@ -41,7 +41,8 @@ CODES = {
     "bins": Annotated[int | None, typer.Option(help="Minima of a profile: minima.")],
     "code_bits": Annotated[int | None, typer.Option(help="Bits of a minimum: minima.")],
     "delta": Annotated[
-        float | None, typer.Option(help="Chance that the promise fails: jlt, signs.")
+        float | None,
+        typer.Option(help="Delta of (epsilon, delta)-differential privacy: jlt, signs."),
     ],
 }
 TIMELESS = {
@@ -82,19 +83,22 @@ app = typer.Typer(
 @takes(TIMELESS, before="encoding")
 def release(
     context: typer.Context,
-    interactions: Annotated[Path, typer.Argument(help="A file of who had what: user, item, ...")],
+    interactions: Annotated[Path, typer.Argument(help="File of interactions: user, item, ...")],
     mechanism: Kind,
     epsilon: Annotated[float, typer.Option(help="What one item of a profile may cost.")],
     users: Annotated[
-        Path, typer.Option(help="Ids of all who get a profile, one a line; public, never guessed.")
+        Path,
+        typer.Option(help="Ids of all users with a profile, one per line; public, never inferred."),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the profiles.")],
     typical_size: Annotated[
         int | None, typer.Option(help="Items of a profile that the statement speaks of; public.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the public codebook; 0 unless told.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the public codebook; default: 0.")
+    ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="What is hidden: 'item of a profile' unless told, or user.")
+        str | None, typer.Option(help="Privacy unit: 'item of a profile' (default) or user.")
     ] = None,
     relation: Relation = None,
     contributions: Annotated[
@@ -112,7 +116,7 @@ def release(
 ) -> None:
     """Write a private profile of every listed user with a statement, charged before it is made.
 
-    No row stops the command or is told of: what cannot be read or is of nobody listed is left out.
+    No row stops the command or is reported: what cannot be read or is of nobody listed is left out.
     Line 1 of the file is taken to be public, or tells nothing where --header or --no-header and
     --delimiter are given.
     """
@@ -144,8 +148,8 @@ def _whole_profile(epsilon: float, items: int) -> str:
     """A warning where a whole profile is hardly hidden, else ""."""
     from sfumato.privacy.statement import weakness
 
-    told = weakness(epsilon)
-    return told and f"Of a whole profile of {items} items: {told}"
+    sentence = weakness(epsilon)
+    return sentence and f"Of a whole profile of {items} items: {sentence}"
 
 
 PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")
@@ -171,11 +175,11 @@ def similar(
         raise ValueError(f"{file}: has no profile of the user that was named.")
     most = min(n, max(len(found) - 1, 1))
     answers = found.nearest_with_errors([one], most, metric=measure)
-    told = answers[1][0] > -math.inf  # the other places are filled with an id that means nobody
-    if not told.any():
-        print("sfumato: the release tells of nobody who is alike.", file=sys.stderr)
+    mask = answers[1][0] > -math.inf  # other positions hold the padding id
+    if not mask.any():
+        print("sfumato: the release shows no similar user.", file=sys.stderr)
     names = ("user", "similarity", "std_error")
-    rows = zip(*(column[0][told].tolist() for column in answers), strict=True)
+    rows = zip(*(column[0][mask].tolist() for column in answers), strict=True)
     printing.rows([dict(zip(names, row, strict=True)) for row in rows], json)
 
 

@@ -67,14 +67,14 @@ COMMANDS = {
 
 @contextmanager
 def way_back(ledger: Path | None, release_id: str | None) -> Iterator[None]:
-    """Where the block fails or is stopped after its charge, tell how to have what was paid for."""
+    """If the block fails after its charge, print how to get the paid release."""
     before = is_stored(ledger, release_id)
     try:
         yield
     except BaseException as error:
         try:
             paid_now = not before and is_charged(ledger, release_id)
-        except (OSError, ValueError):  # such as a full disk; the error itself tells
+        except (OSError, ValueError):  # such as a full disk; the error says so
             paid_now = False
         if not paid_now:
             raise

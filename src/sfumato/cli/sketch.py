@@ -71,7 +71,7 @@ def build(
             "private release needs; slower.",
         ),
     ] = False,
-    threads: Annotated[int | None, typer.Option(help="All cores unless told.")] = None,
+    threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
     memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Such as 1GiB.")] = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -96,7 +96,7 @@ def build(
     rows = sketch_kinds.rows_of(files, columns) if skip_bad else files
     source = read_batches(rows, columns, keys=keys, skip_nulls=skip_nulls)
     begin = time.perf_counter()
-    with printing.progress(f"sketching {column}", hidden=quiet or json) as tell:
+    with printing.progress(f"sketching {column}", hidden=quiet or json) as advance:
         sketch = map_merge(
             source,
             make,
@@ -104,13 +104,13 @@ def build(
             weights=weights,
             threads=threads,
             memory_limit=limit,
-            progress=tell,
+            progress=advance,
             update=step,
         )
     sketch.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     printing.document(
-        {**printing.info(sketch, output), "rows_read": tell.rows, "seconds": seconds}, json
+        {**printing.info(sketch, output), "rows_read": advance.rows, "seconds": seconds}, json
     )
 
 
@@ -150,7 +150,7 @@ def top(
     file: File,
     k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 10,
     among: Annotated[
-        Path | None, typer.Option(help="A text file of keys to choose among, one a line.")
+        Path | None, typer.Option(help="Text file of candidate keys, one per line.")
     ] = None,
     integers: Integers = False,
     json: Json = False,
@@ -165,7 +165,7 @@ def top(
 
 @app.command()
 def compare(left: File, right: File, json: Json = False) -> None:
-    """How alike the columns of two sketches are, of a kind that tells."""
+    """Estimate the similarity of two sketched columns."""
 
     from sfumato.cli import printing
 
@@ -203,11 +203,13 @@ def release(
     file: Annotated[Path, typer.Argument(help="A sketch.")],
     output: Out,
     epsilon: Annotated[float, typer.Option(help="What it may cost.")],
-    delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 0.0,
+    delta: Annotated[
+        float, typer.Option(help="Delta of (epsilon, delta)-differential privacy.")
+    ] = 0.0,
     ledger: Ledger = None,
     dataset: Dataset = None,
     release_id: ReleaseId = None,
-    unit: Annotated[str | None, typer.Option(help="What is hidden: event unless told.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Privacy unit; default: event.")] = None,
     relation: Relation = None,
     contributions: Annotated[
         int | None, typer.Option(help="The most events of one unit in the sketch.")
@@ -270,14 +272,14 @@ def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
     _refuse_points(sketch)
     ask = getattr(sketch, "contains", None) or getattr(sketch, "estimate", None)
     if ask is None or not inspect.signature(ask).parameters:
-        raise ValueError(f"{_name(sketch)}: cannot be asked about a key; give none.")
+        raise ValueError(f"{_name(sketch)}: takes no key; give none.")
     answers = ask(keys)
     label = "contains" if answers.dtype == bool else "estimate"
     return [{"key": key, label: answer} for key, answer in zip(keys, answers.tolist(), strict=True)]
 
 
 def overall(sketch: Any) -> float:
-    """The one number a sketch tells about all its keys: how many, or the norm of their weights."""
+    """The one number a sketch gives for all its keys: a count, or the norm of their weights."""
     _refuse_points(sketch)
     for verb in ("estimate", "estimate_size", "norm"):
         ask = getattr(sketch, verb, None)
@@ -320,10 +322,10 @@ def heaviest(sketch: Any, k: int, among: list[str] | None = None) -> list[dict[s
 def _refuse_points(sketch: Any) -> None:
     """What was learned from points knows no keys."""
     if hasattr(sketch, "mean") or hasattr(sketch, "matrix"):
-        told = "the release of it" if not hasattr(sketch, "statement") else "it"
+        subject = "the release of it" if not hasattr(sketch, "statement") else "it"
         raise ValueError(
-            f"{_name(sketch)}: answers about points, not keys; ask {told} with sfumato density "
-            "query, or from Python."
+            f"{_name(sketch)}: answers about points, not keys; query {subject} with sfumato "
+            "density query, or from Python."
         )
 
 

@@ -1,6 +1,6 @@
-"""Files of tables: what their first bytes are, and tables written whole or not at all.
+"""Files of tables: their first bytes, and tables written atomically.
 
-Nothing heavy is imported until a table is written, so that commands can ask before they load more.
+Nothing heavy is imported until a table is written, so that commands can check files first.
 """
 
 import errno
@@ -15,9 +15,9 @@ FORMULA = "^([=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"
 
 
 def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) -> bytes:
-    """The first bytes of a file, which tell its kind; devices are refused, and pipes unless told.
+    """First bytes of a file, which show its kind; b"" for a pipe.
 
-    Of a pipe nothing is read.
+    Devices are refused, and pipes unless `pipes` is true.
     """
     mode = file.stat().st_mode
     if stat.S_ISDIR(mode):
@@ -31,9 +31,9 @@ def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) ->
 
 
 def write_table(path: Path, table: Any) -> None:
-    """Write the table in the form that the ending of the name asks for, .csv or .parquet.
+    """Write the table as .csv or .parquet, by the ending of the name.
 
-    Texts of a CSV that a spreadsheet would run as formulas get an apostrophe before them.
+    In a CSV, texts that a spreadsheet would run as formulas are prefixed by an apostrophe.
     """
     import pyarrow as pa
     from pyarrow import csv, parquet
@@ -49,9 +49,9 @@ def write_table(path: Path, table: Any) -> None:
 
 
 def without_formulas(table: Any) -> Any:
-    """The table with an apostrophe before texts and names that begin as a formula does.
+    """Prefix texts and names that begin like a formula by an apostrophe.
 
-    Numbers stay as they are, below 0 as well. A Parquet file, which has types, needs none of this.
+    Numbers stay as they are, also below 0. A Parquet file, which has types, needs none of this.
 
     >>> import pyarrow as pa
     >>> without_formulas(pa.table({"value": ["=1+1", "tea"], "count": [-1, 2]})).to_pydict()

@@ -1,4 +1,4 @@
-"""Who rated what, and how: columns of equal length, checked once, in the memory of their types."""
+"""Interactions: validated columns of users, items, ratings and times."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
@@ -20,42 +20,57 @@ from sfumato.data.readers.base import ReadingReport
 __all__ = ["Coded", "Interactions", "as_ids", "item_seed"]
 
 ITEM_SEED = 0x5DEECE66D
-COUNTED = 1_000_000  # rows up to which a line says how many users and items there are
+COUNTED = 1_000_000  # rows up to which the repr counts users and items
 INVALID = one_of(("refuse", "drop"))
 NO_USER, NO_ITEM = "the user is no id", "the item is no id"
 NO_RATING = "the rating is not a finite number"
-_HeldIds: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
+_StoredIds: TypeAlias = np.ndarray | Any  # int64, or an Arrow dictionary of texts
 
 
 def item_seed(seed: int) -> int:
-    """The seed that items are hashed with where users are hashed with this one: 7 is not 7.
+    """Derive the seed that items are hashed with from that of users.
+
+    With it, equal ids of a user and an item have different hashes.
 
     Parameters
     ----------
     seed : int
-        TODO.
+        Seed that users are hashed with.
 
     Returns
     -------
     int
-        The seed that items are hashed with where users are hashed with this one: 7 is not 7.
+        Seed for items.
+
+    Examples
+    --------
+    >>> item_seed(item_seed(7))
+    7
     """
     return seed ^ ITEM_SEED
 
 
 class Coded(NamedTuple):
-    """_HeldIds as places in a list of those that occur, in the order of their first appearance.
+    """Users and items as consecutive integer codes, with the ids they stand for.
+
+    Made by `Interactions.coded`. Codes are numbered from 0 in the order of first appearance.
 
     Parameters
     ----------
-    user_codes : ndarray
-        TODO.
-    item_codes : ndarray
-        TODO.
-    user_ids : ndarray
-        TODO.
-    item_ids : ndarray
-        TODO.
+    user_codes : ndarray of shape (n,)
+        Code of each row's user: its position in `user_ids`.
+    item_codes : ndarray of shape (n,)
+        Code of each row's item: its position in `item_ids`.
+    user_ids : ndarray of shape (n_users,)
+        Distinct user ids, int64 or text.
+    item_ids : ndarray of shape (n_items,)
+        Distinct item ids, int64 or text.
+
+    Examples
+    --------
+    >>> coded = Interactions([7, 9, 7], ["tea", "tea", "milk"], [5, 4, 3]).coded()
+    >>> coded.user_codes, coded.user_ids
+    (array([0, 1, 0], dtype=int32), array([7, 9]))
     """
 
     user_codes: np.ndarray
@@ -69,43 +84,55 @@ class Coded(NamedTuple):
 
 
 class Interactions(Page, Table):
-    """Ratings that users gave to items, one a row, with or without the times.
+    """Ratings of items by users, one per row, with or without times.
 
     Parameters
     ----------
     users : array_like or scalar
-        Integers or texts as NumPy, Arrow, pandas, polars or a list.
+        User ids: integers or text, as NumPy, Arrow, pandas, polars or a list.
     items : array_like or scalar
-        Integers or texts as NumPy, Arrow, pandas, polars or a list.
-    ratings : array_like
-        Numbers.
+        Item ids: integers or text.
+    ratings : array_like of shape (n,)
+        Ratings, finite numbers.
     times : array_like or None, default=None
         Numbers or dates (which become seconds since 1970), or None.
-    invalid : str, default="refuse"
-        "refuse" to raise for a row without user, item or finite rating and for ids of two types,
-        "drop" to leave out a row that has not all three; it reads no times.
+    invalid : {"refuse", "drop"}, default="refuse"
+        "refuse" raises for a row without user, item or finite rating, and for ids of two types.
+        "drop", for data that will be released privately, leaves such rows out; `times` must be
+        None.
+
+    Attributes
+    ----------
+    ratings : ndarray of shape (n,)
+        Ratings, float64.
+    times : ndarray of shape (n,) or None
+        Times, or None.
+    report : ReadingReport or None
+        What was left out, of rows that were read from a source or with ``invalid="drop"``. It
+        counts raw data: for the curator only, and no part of a release.
 
     Notes
     -----
-    **Guarantee.** Columns of one length; ratings are finite; ids are integers below 2**63 or texts.
-    The columns are read-only and what was given is not copied where its type fits. May be empty: a
-    model says so when it needs rows. With invalid="drop", which is for what will be private, every
-    row is read by itself: whatever one holds, the others stay as they are without it, and nothing
-    is raised. 7, "7", 7.0 and "7.0" are then one id. What was dropped is in `report`, for the
-    curator: it tells of raw data and is no part of a release. What is printed, also in a notebook,
-    has no rows; `to_pandas`, `to_polars` and `to_arrow` give them: user, item, rating, time.
+    **Guarantee.** All columns have one length; ratings are finite; ids are integers below 2**63 or
+    text. The columns are read-only, and the given arrays are not copied where their types fit. With
+    ``invalid="drop"`` every row is read by itself: whatever it contains, the other rows are read as
+    they would be without it, and nothing is raised; 7, "7", 7.0 and "7.0" are then one id.
+
+    Interactions may be empty; a model raises where it needs rows. The printed form, also in a
+    notebook, shows no rows; `to_pandas`, `to_polars` and `to_arrow` return them, with the columns
+    user, item, rating and time.
 
     Examples
     --------
-    >>> seen = Interactions(users=[7, 7, 8], items=["tea", "milk", "tea"], ratings=[5, 3, 4])
-    >>> seen
+    >>> interactions = Interactions([7, 7, 8], ["tea", "milk", "tea"], ratings=[5, 3, 4])
+    >>> interactions
     Interactions(rows=3, users=2, items=2, times=False)
-    >>> seen.filter(seen.ratings > 3).items
+    >>> interactions.filter(interactions.ratings > 3).items
     array(['tea', 'tea'], dtype=object)
-    >>> seen.coded().item_codes
+    >>> interactions.coded().item_codes
     array([0, 1, 0], dtype=int32)
-    >>> odd = Interactions([7, "7", None], ["tea"] * 3, [5, float("nan"), 4], invalid="drop")
-    >>> print(odd.report)
+    >>> mixed = Interactions([7, "7", None], ["tea"] * 3, [5, float("nan"), 4], invalid="drop")
+    >>> print(mixed.report)
     3 rows read, 1 kept; 1 skipped: the user is no id; 1 skipped: the rating is not a finite number.
     """
 
@@ -135,29 +162,29 @@ class Interactions(Page, Table):
         self._set(columns["users"], columns["items"], columns["ratings"], columns.get("times"))
 
     def _keep_valid(self, users: Any, items: Any, ratings: Any, times: Any) -> None:
-        """Take the rows that hold an id each and a finite rating, each by itself."""
+        """Take the rows with two ids and a finite rating, each row by itself."""
         if times is not None:
             raise ValueError("Interactions: times must be None for invalid='drop'; none are read.")
         who, what = ids_by_row(users, "users"), ids_by_row(items, "items")
         rated = numbers_by_row(ratings, "ratings")
         _check_lengths({"users": who, "items": what, "ratings": rated})
-        left, skipped = np.ones(rated.size, bool), {}
+        valid, skipped = np.ones(rated.size, bool), {}
         for reason, bad in (
             (NO_USER, np.asarray(who.is_null())),
             (NO_ITEM, np.asarray(what.is_null())),
             (NO_RATING, np.isnan(rated)),
         ):
-            if count := int((left & bad).sum()):
+            if count := int((valid & bad).sum()):
                 skipped[reason] = count
-            left &= ~bad
-        who, what = (settled_ids(each.filter(pa.array(left))) for each in (who, what))
-        self._set(_coded_text(who), _coded_text(what), rated[left], None, "drop")
-        self.report = ReadingReport(left.size, len(self), 0, skipped)
+            valid &= ~bad
+        who, what = (settled_ids(each.filter(pa.array(valid))) for each in (who, what))
+        self._set(_coded_text(who), _coded_text(what), rated[valid], None, "drop")
+        self.report = ReadingReport(valid.size, len(self), 0, skipped)
 
     def _set(
         self,
-        users: _HeldIds,
-        items: _HeldIds,
+        users: _StoredIds,
+        items: _StoredIds,
         ratings: np.ndarray,
         times: np.ndarray | None,
         invalid: str = "refuse",
@@ -171,19 +198,19 @@ class Interactions(Page, Table):
 
     @classmethod
     def _of(cls, *columns: Any) -> "Interactions":
-        """From columns that were checked before."""
+        """Build from columns that were validated before."""
         made = cls.__new__(cls)
         made._set(*columns)
         return made
 
     @property
     def users(self) -> np.ndarray:
-        """The users' ids: int64, or an object array of texts."""
+        """User ids of the rows: int64, or an object array of text."""
         return self._plain("users", self._users)
 
     @property
     def items(self) -> np.ndarray:
-        """The items' ids: int64, or an object array of texts."""
+        """Item ids of the rows: int64, or an object array of text."""
         return self._plain("items", self._items)
 
     def __len__(self) -> int:
@@ -214,23 +241,23 @@ class Interactions(Page, Table):
     __hash__ = None  # type: ignore[assignment]
 
     def filter(self, rows: Any) -> "Interactions":
-        """The rows where a mask is true, or those at these places, in that order.
+        """Select rows by a mask or by their positions.
 
         Parameters
         ----------
-        rows : object
-            TODO.
+        rows : array_like of bool or int
+            Mask with one entry per row, or row numbers from 0, in the order wanted.
 
         Returns
         -------
         Interactions
-            The rows where a mask is true, or those at these places, in that order.
+            The selected rows; `report` is None.
         """
         keep = np.asarray(rows)
         if keep.dtype == bool:
             if keep.shape != (len(self),):
                 raise ValueError(
-                    f"Interactions: the mask must have {len(self)} entries, one a row, "
+                    f"Interactions: the mask must have {len(self)} entries, one per row, "
                     f"not shape {keep.shape}."
                 )
             keep = np.flatnonzero(keep)
@@ -242,28 +269,31 @@ class Interactions(Page, Table):
         return self._of(*ids, self.ratings[keep], times, self.invalid)
 
     def hashed(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """The 64-bit hashes of users and of items; the same id hashes differently as each.
+        """Hash users and items to 64 bits.
 
         Parameters
         ----------
         seed : int, default=0
-            TODO.
+            Seed of the users' hashes; that of items is derived by `item_seed`, so an equal id has
+            different hashes as a user and as an item.
 
         Returns
         -------
-        tuple
-            The 64-bit hashes of users and of items; the same id hashes differently as each.
+        users : ndarray of shape (n,)
+            Hashes of the users, uint64.
+        items : ndarray of shape (n,)
+            Hashes of the items, uint64.
         """
         users = hash_column(self._users, seed, name="users")
         return users, hash_column(self._items, item_seed(seed), name="items")
 
     def coded(self) -> Coded:
-        """Users and items as numbers from 0 on, with the ids that the numbers stand for.
+        """Encode users and items as consecutive integers.
 
         Returns
         -------
         Coded
-            TODO.
+            Codes from 0, and the ids they stand for. Computed once, then cached.
         """
         if "coded" not in self._cache:
             users, user_ids = _codes(self._users)
@@ -273,19 +303,18 @@ class Interactions(Page, Table):
         return coded
 
     def merge(self, other: "Interactions") -> "Interactions":
-        """The rows of both, these first; both need times, or none, and ids of one type.
-
-        Where both were made with invalid="drop" their types do not matter.
+        """Concatenate two sets of interactions, these rows first.
 
         Parameters
         ----------
         other : Interactions
-            TODO.
+            Rows to append. Both or neither must have times, and ids must be of one type, unless
+            both were made with ``invalid="drop"``.
 
         Returns
         -------
         Interactions
-            The rows of both, these first; both need times, or none, and ids of one type.
+            The rows of both.
         """
         if (self.times is None) != (other.times is None):
             raise ValueError("Interactions: cannot merge, only one of the two has times.")
@@ -310,29 +339,32 @@ class Interactions(Page, Table):
 
     @renamed_arguments(seed="random_state")
     def split(self, *sizes: float, random_state: RandomState = 0) -> tuple["Interactions", ...]:
-        """Parts of random rows without overlap, of these shares; each keeps the order of rows.
+        """Split the rows at random into parts without overlap.
 
         Parameters
         ----------
         *sizes : float
-            Above 0, together at most 1 (what is left over is in no part).
+            Fraction of the rows in each part: above 0, together at most 1. Rows that remain are in
+            no part.
         random_state : int, Generator or None, default=0
-            An int, a numpy Generator or None.
+            Seed or generator; None for a fresh seed.
 
         Returns
         -------
-        tuple
-            TODO.
+        tuple of Interactions
+            One part per size, each in the original order of rows.
         """
         return tuple(map(self.filter, splits.random_rows(len(self), sizes, random_state)))
 
     def by_row(self) -> "Interactions":
-        """The same rows as invalid="drop" reads them, which is how private paths take any rows.
+        """Return these rows as ``invalid="drop"`` reads them.
+
+        Private models and releases take rows in this form.
 
         Returns
         -------
         Interactions
-            The same rows as invalid="drop" reads them, which is how private paths take any rows.
+            The same rows with normalised ids; the object itself if it was made so. Cached.
         """
         if self.invalid == "drop":
             return self
@@ -349,35 +381,35 @@ class Interactions(Page, Table):
         items: Ids | None = None,
         bounds: tuple[float, float] | None = None,
     ) -> ReadingReport:
-        """What a private model with these public lists and bounds leaves out of the rows and clips.
+        """Count the rows that a private model with these public lists and bounds ignores or clips.
 
         Parameters
         ----------
         users : array_like, scalar or None, default=None
-            Public columns of ids, None for any.
+            Public user ids, None for any.
         items : array_like, scalar or None, default=None
-            Public columns of ids, None for any.
-        bounds : tuple or None, default=None
+            Public item ids, None for any.
+        bounds : tuple of (float, float) or None, default=None
             Lowest and highest rating, None for any.
 
         Returns
         -------
         ReadingReport
-            What a private model with these public lists and bounds leaves out of the rows and
-            clips.
+            Counts of rows used, skipped by reason, and clipped.
 
         Notes
         -----
-        **Guarantee.** It counts raw rows exactly, for the curator alone; no private path asks it.
+        **Guarantee.** The counts are exact and of raw rows, for the curator alone; no private model
+        or release uses them.
 
         Examples
         --------
-        >>> had = Interactions([7, 8, 9], ["tea", "tea", "rum"], [5, 9, 1])
-        >>> print(had.outside(users=[7, 8], bounds=(1, 5)))
+        >>> interactions = Interactions([7, 8, 9], ["tea", "tea", "rum"], [5, 9, 1])
+        >>> print(interactions.outside(users=[7, 8], bounds=(1, 5)))
         3 rows read, 2 kept; 1 skipped: the user is not listed; 1 ratings clipped to the bounds.
         """
         rows = self.by_row()
-        left, skipped = np.ones(len(rows), bool), {}
+        inside, skipped = np.ones(len(rows), bool), {}
         for reason, own, listed in (
             ("the user is not listed", rows._users, users),
             ("the item is not listed", rows._items, items),
@@ -386,14 +418,14 @@ class Interactions(Page, Table):
                 continue
             known = ids_by_row(as_ids(listed, "ids"), "ids")
             found = pc.is_in(_written(own), _written(known))
-            skipped[reason] = int((left & ~np.asarray(found)).sum())
-            left &= np.asarray(found)
+            skipped[reason] = int((inside & ~np.asarray(found)).sum())
+            inside &= np.asarray(found)
         low, high = (-np.inf, np.inf) if bounds is None else bounds
-        beyond = (rows.ratings[left] < low) | (rows.ratings[left] > high)
-        kept = {reason: count for reason, count in skipped.items() if count}
-        return ReadingReport(left.size, int(left.sum()), 0, kept, clipped=int(beyond.sum()))
+        beyond = (rows.ratings[inside] < low) | (rows.ratings[inside] > high)
+        reasons = {reason: count for reason, count in skipped.items() if count}
+        return ReadingReport(inside.size, int(inside.sum()), 0, reasons, clipped=int(beyond.sum()))
 
-    def _plain(self, name: str, ids: _HeldIds) -> np.ndarray:
+    def _plain(self, name: str, ids: _StoredIds) -> np.ndarray:
         if isinstance(ids, np.ndarray):
             return ids
         if name not in self._cache:
@@ -413,15 +445,15 @@ def _check_lengths(columns: dict[str, Any]) -> None:
         raise ValueError(f"Interactions: the columns differ in length: {lengths}.")
 
 
-def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> _HeldIds:
-    """Texts once each, with a number a row."""
+def _coded_text(ids: np.ndarray | pa.ChunkedArray) -> _StoredIds:
+    """Encode text ids as a dictionary; integers stay as they are."""
     if isinstance(ids, np.ndarray):
         return ids
     return ids.dictionary_encode().combine_chunks()
 
 
 def _written(ids: Any) -> Any:
-    """_HeldIds as Arrow texts; integers as they are written."""
+    """Ids as Arrow text; integers become their decimal digits."""
     if isinstance(ids, pa.DictionaryArray):
         ids = ids.dictionary_decode()
     return (pa.array(ids) if isinstance(ids, np.ndarray) else ids).cast(pa.large_string())
@@ -442,14 +474,14 @@ def _texts(array: pa.Array) -> np.ndarray:
     return np.asarray(array.to_numpy(zero_copy_only=False), dtype=object)
 
 
-def _take(ids: _HeldIds, rows: np.ndarray) -> _HeldIds:
+def _take(ids: _StoredIds, rows: np.ndarray) -> _StoredIds:
     if isinstance(ids, np.ndarray):
         return np.asarray(ids[rows])
     return pa.DictionaryArray.from_arrays(pa.array(_indices(ids)[rows]), ids.dictionary)
 
 
-def _codes(ids: _HeldIds) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers in the order of first appearance, and the ids they stand for."""
+def _codes(ids: _StoredIds) -> tuple[np.ndarray, np.ndarray]:
+    """Codes in the order of first appearance, and the ids they stand for."""
     if isinstance(ids, np.ndarray):
         positions, found = coded_integers(ids)
         return _locked(positions), _locked(found)

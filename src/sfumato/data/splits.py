@@ -1,4 +1,4 @@
-"""Ratings apart for learning and for judging: by chance, by user, by time, in folds."""
+"""Splits of interactions into train and test: at random, by user, by time, in folds."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["folds", "random_rows", "split_by_time", "split_by_user", "without_rare"]
 
-SHARE = between(0, 1 + 1e-9, above=True)
+FRACTION = between(0, 1 + 1e-9, above=True)
 
 
 def random_rows(rows: int, sizes: Sequence[float], random_state: RandomState) -> list[np.ndarray]:
-    """Random rows for parts of these shares, each sorted; no row is in two parts."""
+    """Sample sorted, disjoint row numbers for parts of these fractions."""
     for size in sizes:
-        SHARE.check("split", "each size", size)
+        FRACTION.check("split", "each size", size)
     if not sizes or sum(sizes) > 1 + 1e-9:
-        raise ValueError(f"split: sizes must be shares that sum to at most 1, not {tuple(sizes)}.")
+        raise ValueError(
+            f"split: sizes must be fractions that sum to at most 1, not {tuple(sizes)}."
+        )
     order = check_random_state("split", random_state).permutation(rows)
     ends = np.rint(np.cumsum(sizes) * rows).astype(np.int64)
     return [np.sort(part) for part in np.split(order, ends)[: len(sizes)]]
@@ -43,74 +45,80 @@ def split_by_user(
     latest: bool = False,
     random_state: RandomState = 0,
 ) -> tuple["Interactions", "Interactions"]:
-    """Train and test with rows of every user in both, as far as they have enough.
+    """Split into train and test with rows of every user in both.
 
     Parameters
     ----------
     interactions : Interactions
-        TODO.
+        The rows to split.
     leave : float, default=1
-        Rows of each user for the test, an integer from 1; or a share of them below 1, rounded down.
+        Rows of each user for the test: an integer from 1, or a fraction below 1 of the user's rows,
+        rounded down.
     latest : bool, default=False
-        Take the latest rows, by time, in place of random ones.
+        Whether to take the latest rows by time, instead of random ones.
     random_state : int, Generator or None, default=0
-        An int, a numpy Generator or None.
+        Seed or generator; None for a fresh seed.
 
     Returns
     -------
-    tuple
-        TODO.
+    train : Interactions
+        Rows to learn from.
+    test : Interactions
+        Rows to evaluate on.
 
     Notes
     -----
-    **Guarantee.** Nobody loses all rows to the test: who has no more than `leave` stays in train.
+    **Guarantee.** No user has all rows in the test: all rows of users with at most `leave` rows are
+    in train.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> seen = Interactions([1, 1, 1, 2], [1, 2, 3, 1], [5, 4, 3, 2], times=[7, 9, 8, 7])
-    >>> train, test = split_by_user(seen, 1, latest=True)
+    >>> interactions = Interactions([1, 1, 1, 2], [1, 2, 3, 1], [5, 4, 3, 2], times=[7, 9, 8, 7])
+    >>> train, test = split_by_user(interactions, 1, latest=True)
     >>> test.items
     array([2])
     """
-    share = isinstance(leave, float | np.floating)
-    limit = fraction if share else integer(1)
+    relative = isinstance(leave, float | np.floating)
+    limit = fraction if relative else integer(1)
     leave = limit.check("split_by_user", "leave", leave)
     if flag.check("split_by_user", "latest", latest):
         order = _times_of("split_by_user", interactions)
     else:
         order = check_random_state("split_by_user", random_state).permutation(len(interactions))
     users = interactions.coded().user_codes
-    left, many = _places_from_last(users, order)
-    wanted = np.floor(leave * many + 1e-9) if share else np.where(many > leave, leave, 0)
-    return _parted(interactions, left < wanted)
+    from_last, sizes = _positions_from_last(users, order)
+    wanted = np.floor(leave * sizes + 1e-9) if relative else np.where(sizes > leave, leave, 0)
+    return _parted(interactions, from_last < wanted)
 
 
 def split_by_time(
     interactions: "Interactions", share: float | None = None, *, at: float | None = None
 ) -> tuple["Interactions", "Interactions"]:
-    """Train and test so that no row of train is later than a row of test.
+    """Split into train and test so that no row of train is later than a row of test.
 
     Parameters
     ----------
     interactions : Interactions
-        TODO.
+        The rows to split, with times.
     share : float or None, default=None
-        Of the rows, the latest, for the test; or at, the first moment of the test, in the unit of
-        `times`. Of rows of one time, those that come later are taken first.
+        Fraction of the rows, the latest, for the test, between 0 and 1. Among rows of equal time
+        the last ones are taken first. Give either `share` or `at`.
     at : float or None, default=None
-        TODO.
+        First time of the test, in the unit of `times`.
 
     Returns
     -------
-    tuple
-        TODO.
+    train : Interactions
+        Rows to learn from.
+    test : Interactions
+        Rows to evaluate on.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> seen = Interactions([1, 1, 2], [1, 2, 3], [5, 4, 3], times=[30, 10, 20])
-    >>> [part.times for part in split_by_time(seen, at=20)]
+    >>> interactions = Interactions([1, 1, 2], [1, 2, 3], [5, 4, 3], times=[30, 10, 20])
+    >>> [part.times for part in split_by_time(interactions, at=20)]
     [array([10]), array([30, 20])]
     """
     if (share is None) == (at is None):
@@ -128,21 +136,29 @@ def split_by_time(
 def folds(
     interactions: "Interactions", n: int = 5, *, random_state: RandomState = 0
 ) -> Iterator[tuple["Interactions", "Interactions"]]:
-    """Pairs of train and test: every row is in one test, and all tests are as large within one row.
+    """Split into n pairs of train and test for cross-validation.
 
     Parameters
     ----------
     interactions : Interactions
-        TODO.
+        The rows to split.
     n : int, default=5
-        Of folds, from 2 up to the rows.
+        Number of folds, from 2 to the number of rows.
     random_state : int, Generator or None, default=0
-        An int, a numpy Generator or None.
+        Seed or generator; None for a fresh seed.
 
     Returns
     -------
-    iterator
-        TODO.
+    iterator of (Interactions, Interactions)
+        Pairs of train and test. Every row is in exactly one test, and the sizes of tests differ by
+        at most one row.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> interactions = Interactions([1, 2, 3, 4, 5], [1, 1, 2, 2, 3], [5, 4, 3, 2, 1])
+    >>> [(len(train), len(test)) for train, test in folds(interactions, n=2)]
+    [(2, 3), (3, 2)]
     """
     n = integer(2, max(2, len(interactions))).check("folds", "n", n)
     order = check_random_state("folds", random_state).permutation(len(interactions))
@@ -152,23 +168,31 @@ def folds(
 
 
 def without_rare(test: "Interactions", train: "Interactions", least: int = 10) -> "Interactions":
-    """The rows of test whose user and item both occur `least` times or more in train.
+    """Select the test rows whose user and item are frequent in train.
 
-    How often is counted in train, so that no row of test decides whether it is itself judged.
+    Frequencies are counted in train, so that no test row decides whether it is evaluated itself.
 
     Parameters
     ----------
     test : Interactions
-        TODO.
+        Rows to select from.
     train : Interactions
-        TODO.
+        Rows to count in, with ids of the same types.
     least : int, default=10
-        TODO.
+        Minimum number of rows in train of the user, and of the item; at least 0.
 
     Returns
     -------
     Interactions
-        The rows of test whose user and item both occur `least` times or more in train.
+        The rows of `test` whose user and item both have at least `least` rows in `train`.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> train = Interactions([1, 1, 2], ["tea", "milk", "tea"], [5, 4, 3])
+    >>> test = Interactions([1, 2], ["tea", "tea"], [5, 4])
+    >>> without_rare(test, train, least=2).users
+    array([1])
     """
     least = integer(0).check("without_rare", "least", least)
     keep = np.ones(len(test), bool)
@@ -177,13 +201,13 @@ def without_rare(test: "Interactions", train: "Interactions", least: int = 10) -
     return test.filter(keep)
 
 
-def _counts(wanted: np.ndarray, seen: np.ndarray, name: str) -> np.ndarray:
-    """How often each of the wanted ids is among those seen."""
-    if wanted.dtype != seen.dtype and wanted.size and seen.size:
+def _counts(wanted: np.ndarray, known: np.ndarray, name: str) -> np.ndarray:
+    """Number of occurrences of each wanted id among the known ones."""
+    if wanted.dtype != known.dtype and wanted.size and known.size:
         raise TypeError(f"without_rare: {name} are integers in one part and texts in the other.")
-    _, codes = np.unique(np.concatenate([seen, wanted]), return_inverse=True)
-    counts = np.bincount(codes[: seen.size], minlength=int(codes.max(initial=0)) + 1)
-    return np.asarray(counts[codes[seen.size :]])
+    _, codes = np.unique(np.concatenate([known, wanted]), return_inverse=True)
+    counts = np.bincount(codes[: known.size], minlength=int(codes.max(initial=0)) + 1)
+    return np.asarray(counts[codes[known.size :]])
 
 
 def _times_of(owner: str, interactions: "Interactions") -> np.ndarray:
@@ -192,14 +216,14 @@ def _times_of(owner: str, interactions: "Interactions") -> np.ndarray:
     return np.asarray(interactions.times)
 
 
-def _places_from_last(groups: np.ndarray, order: Any) -> tuple[np.ndarray, np.ndarray]:
-    """For each row its place in its group, 0 for the last in this order, and the group's size."""
+def _positions_from_last(groups: np.ndarray, order: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Position of each row in its group, 0 for the last in this order, and the group's size."""
     sizes = np.bincount(groups, minlength=1)
     rows = np.lexsort((np.arange(groups.size), order, groups))
     ends = np.cumsum(sizes)
-    left = np.empty(groups.size, np.int64)
-    left[rows] = ends[groups[rows]] - 1 - np.arange(groups.size)
-    return left, sizes[groups]
+    from_last = np.empty(groups.size, np.int64)
+    from_last[rows] = ends[groups[rows]] - 1 - np.arange(groups.size)
+    return from_last, sizes[groups]
 
 
 def _parted(

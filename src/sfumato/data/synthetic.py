@@ -1,7 +1,4 @@
-"""Generated worlds: ratings like those of people who do not exist, with the truth beside them.
-
-Texts of generated items: made-up words, each topic with its own, more of those that fit.
-"""
+"""Synthetic worlds: ratings of generated users and items, with the true parameters."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,12 +29,12 @@ __all__ = ["World", "generate_world", "topic_texts"]
 
 WORDS = 40  # of each topic
 LENGTH = 12  # words of a text
-COMMON = 0.25  # share of words that say nothing about the topic
+COMMON = 0.25  # fraction of words that are independent of the topic
 SYLLABLES = np.array([c + v for c in "bdfgklmnprstvz" for v in "aeiou"], object)
 
 
 def topic_texts(factors: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """A text for each row of factors: a component strongly above or below 0 gives its words often.
+    """Generate a text for each row of factors, from words of its strongest components.
 
     Words are of made-up syllables; topic 2l is component l above 0, topic 2l + 1 below, and the
     last topic is common to all.
@@ -57,10 +54,10 @@ def topic_texts(factors: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 
 def _words(many: int) -> np.ndarray:
-    """Different words of three syllables: multiplying by a prime spreads neighbours apart."""
+    """Distinct words of three syllables; multiplying by a prime makes neighbours dissimilar."""
     positions = (np.arange(many) * 7919) % SYLLABLES.size**3
-    first, rest = np.divmod(positions, SYLLABLES.size**2)
-    second, third = np.divmod(rest, SYLLABLES.size)
+    first, remainder = np.divmod(positions, SYLLABLES.size**2)
+    second, third = np.divmod(remainder, SYLLABLES.size)
     return np.asarray(SYLLABLES[first] + SYLLABLES[second] + SYLLABLES[third])
 
 
@@ -81,7 +78,7 @@ LIMITS: dict[str, Limit] = {
 # Strengths in quarters of the range of ratings, so in stars from 1 to 5. With them a world of the
 # shape of MovieLens-1M is about as hard as the real set.
 MEAN, USER_BIAS, ITEM_BIAS, TASTE, NOISE = 2.4, 0.5, 0.55, 0.47, 0.87
-LEAST = 0.12  # what everybody rates, as a share of the average
+LEAST = 0.12  # minimum number of ratings per user, as a fraction of the average
 GUIDE = 6  # slots that share one entry of the guide: 64
 BATCH_ROWS = 1 << 16
 START, SPAN = 956_700_000, 1000 * 86_400  # seconds: about three years
@@ -103,46 +100,49 @@ def generate_world(
     random_state: RandomState = 0,
     texts: bool = False,
 ) -> "World":
-    """A world whose truth is known: mean, biases, factors, so also the best possible error.
+    """Generate ratings from a known model: mean, biases and factors.
+
+    Since the truth is known, so is the smallest possible error of a prediction. The defaults have
+    the shape of MovieLens-1M and are about as hard. Ratings are generated when they are read: a
+    world takes memory for its users and items alone.
 
     Parameters
     ----------
     users : int, default=6040
-        How many, no user rating more than half of the items.
+        Number of users, at least 1.
     items : int, default=3706
-        How many, no user rating more than half of the items.
+        Number of items, at least 1.
     ratings : int, default=1000000
-        How many, no user rating more than half of the items.
+        Number of ratings; at most half of the items per user.
     factors : int, default=8
-        Of the truth.
-    bounds : tuple, default=(1, 5)
+        Number of latent factors of the model, 0 to 256.
+    bounds : tuple of (float, float), default=(1, 5)
         Lowest and highest rating.
     step : float or None, default=1
-        Of the grid of ratings, or None for any number.
+        Step of the grid of ratings, a divisor of the range; None for any number.
     noise : float or None, default=None
-        Standard deviation of a rating around the truth, by default 0.87 stars where bounds are 1
-        and 5.
+        Standard deviation of a rating around the truth, at least 0; None for 0.87 / 4 of the range
+        (0.87 stars for bounds 1 and 5).
     skew : float, default=12
-        How many times as often as the average the most popular item is rated, from 1 (all alike).
+        Popularity of the most popular item relative to the average, at least 1 (all equal).
     activity : float, default=1
-        Spread of the logarithm of ratings a user.
+        Standard deviation of the logarithm of ratings per user, 0 to 4.
     choices : int, default=2
-        Items that a user looks at to rate the one they like best.
+        Number of items, 1 to 16, of which a user rates the preferred one.
     random_state : int, Generator or None, default=0
-        An int, a numpy Generator or None.
+        Seed or generator; None for a fresh seed.
     texts : bool, default=False
-        Whether items get words by their factors.
+        Whether items get texts, with words by their factors.
 
     Returns
     -------
     World
-        A world whose truth is known: mean, biases, factors, so also the best possible error.
+        The generated users, items and true parameters, with their ratings.
 
     Notes
     -----
-    **Guarantee.** The same parameters give the same world, in batches of any size; nobody rates an
-    item twice; rows come in the order of their times, users mixed. Ratings are made when they are
-    read: a world takes memory for its users and items alone.
+    **Guarantee.** Equal parameters give equal worlds, in batches of any size. No user rates an item
+    twice. Rows are in the order of their times, with users mixed.
 
     Examples
     --------
@@ -160,43 +160,50 @@ def generate_world(
     }  # fmt: skip
     given = {name: LIMITS[name].check("generate_world", name, values[name]) for name in LIMITS}
     given["seed"] = random_seed("generate_world", given["random_state"])
-    law = _distribution(bounds, given)
+    distribution = _distribution(bounds, given)
     most = given["users"] * (given["items"] // 2)
     if given["ratings"] > most:
         raise ValueError(
             f"generate_world: ratings must be at most {most}, so that a user rates at most half of "
             f"the items, not {given['ratings']}."
         )
-    return _made(given, law)
+    return _made(given, distribution)
 
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Users 0, 1, ... and items 0, 1, ... with true factors; ratings as many as asked for.
+    """Generated users and items with their true parameters and ratings.
 
-    `user_factors` and `item_factors` hold one row each, the bias in the last column; an expected
-    score is `mean` + the product of the factors + both biases, before it is cut to `bounds`.
-    `texts` are words of the items, or None. `interactions` holds all rows; `batches` makes them one
-    batch after the other.
+    Made by `generate_world`. Users and items are 0, 1, ... The expected score of a pair is `mean` +
+    the product of the factors + both biases, before it is clipped to `bounds`.
 
     Parameters
     ----------
     mean : float
-        TODO.
+        Mean score.
     noise : float
-        TODO.
-    bounds : tuple
-        TODO.
+        Standard deviation of a rating around its expected score.
+    bounds : tuple of (float, float)
+        Lowest and highest rating.
     step : float or None
-        TODO.
-    user_factors : ndarray
-        TODO.
-    item_factors : ndarray
-        TODO.
-    texts : ndarray or None
-        TODO.
+        Step of the grid of ratings, None for any number.
+    user_factors : ndarray of shape (n_users, factors + 1)
+        Factors of the users, with the bias in the last column.
+    item_factors : ndarray of shape (n_items, factors + 1)
+        Factors of the items, with the bias in the last column.
+    texts : ndarray of shape (n_items,) or None
+        Texts of the items, or None.
     _draw : dict
-        TODO.
+        Internal state of the generation of ratings.
+
+    Examples
+    --------
+    >>> from sfumato.data import generate_world
+    >>> world = generate_world(users=50, items=40, ratings=600, random_state=1)
+    >>> world
+    World(users=50, items=40, ratings=600)
+    >>> world.user_factors.shape
+    (50, 9)
     """
 
     mean: float
@@ -217,40 +224,40 @@ class World:
 
     @cached_property
     def interactions(self) -> Interactions:
-        """All ratings, made when first asked for."""
+        """All ratings, generated when first used."""
         return self._rows(0, len(self))
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[Interactions]:
-        """The same rows in batches of so many, each made when it is asked for.
+        """Generate the ratings in batches.
 
         Parameters
         ----------
         rows : int, default=65536
-            TODO.
+            Maximum number of rows of a batch, at least 1.
 
         Yields
         ------
         Interactions
-            The same rows in batches of so many, each made when it is asked for.
+            The next rows; all batches together are `interactions`.
         """
         rows = integer(1).check("World", "rows", rows)
         for first in range(0, len(self), rows):
             yield self._rows(first, min(rows, len(self) - first))
 
     def expected(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """The mean of all ratings that each pair could get: no prediction has a smaller error.
+        """Compute the expected rating of each pair; no prediction has a smaller squared error.
 
         Parameters
         ----------
-        users : ndarray
-            Columns of one length.
-        items : ndarray
-            Columns of one length.
+        users : ndarray of shape (n,)
+            Users, integers from 0.
+        items : ndarray of shape (n,)
+            Items, integers from 0.
 
         Returns
         -------
-        ndarray
-            The mean of all ratings that each pair could get: no prediction has a smaller error.
+        ndarray of shape (n,)
+            Mean of all ratings that each pair could get.
         """
         who = _inside(users, len(self.user_factors), "users")
         what = _inside(items, len(self.item_factors), "items")
@@ -259,8 +266,8 @@ class World:
                 f"World: users and items must be of one length, not {who.size} and {what.size}."
             )
         out = np.empty(who.size)
-        law = self._draw["law"]
-        kernels.expected(who, what, self.user_factors, self.item_factors, law, out)
+        distribution = self._draw["law"]
+        kernels.expected(who, what, self.user_factors, self.item_factors, distribution, out)
         return out
 
     def _rows(self, first: int, count: int) -> Interactions:
@@ -275,7 +282,7 @@ class World:
 
 
 def _distribution(bounds: Any, given: dict[str, Any]) -> np.ndarray:
-    """mean, noise, low, high, step and skew, as the kernel reads them."""
+    """Parameters of ratings as the kernel reads them: mean, noise, low, high, step and skew."""
     try:
         low, high = map(float, bounds)
     except (TypeError, ValueError):
@@ -294,10 +301,10 @@ def _distribution(bounds: Any, given: dict[str, Any]) -> np.ndarray:
     return np.array([low + MEAN * scale, noise, low, high, step, given["skew"]])
 
 
-def _made(given: dict[str, Any], law: np.ndarray) -> World:
-    """Draw everything that is not a rating."""
+def _made(given: dict[str, Any], distribution: np.ndarray) -> World:
+    """Generate everything except ratings."""
     random = np.random.default_rng(given["seed"])
-    mean, noise, low, high, step, _ = map(float, law)
+    mean, noise, low, high, step, _ = map(float, distribution)
     scale = (high - low) / 4
     counts = _counts(given, random)
     offsets = np.concatenate([[0], np.cumsum(counts)])
@@ -307,7 +314,7 @@ def _made(given: dict[str, Any], law: np.ndarray) -> World:
         "offsets": offsets,
         "guide": (np.searchsorted(offsets, starts, side="right") - 1).astype(np.int32),
         "ranked": random.permutation(given["items"]).astype(np.int32),
-        "law": law,
+        "law": distribution,
         "choices": given["choices"],
     }
     factors = given["factors"]
@@ -318,21 +325,21 @@ def _made(given: dict[str, Any], law: np.ndarray) -> World:
 
 
 def _counts(given: dict[str, Any], random: np.random.Generator) -> np.ndarray:
-    """Ratings of each user: log-normal above a floor, at most half the items, in all as asked."""
+    """Ratings per user: log-normal above a floor, at most half the items, with the given sum."""
     users, ratings = given["users"], given["ratings"]
     least, most = int(LEAST * ratings / users), max(1, given["items"] // 2)
     weights = np.exp(given["activity"] * random.standard_normal(users))
-    share = weights * ((ratings - least * users) / weights.sum())
+    counts = weights * ((ratings - least * users) / weights.sum())
     full = np.zeros(users, bool)
     for _ in range(100):  # what does not fit one user goes to the others; ends after a few rounds
-        over = share > most - least
+        over = counts > most - least
         if not (over & ~full).any():
             break
         full |= over
-        share[full] = most - least
-        rest = ratings - least * users - (most - least) * int(full.sum())
-        share[~full] *= rest / max(share[~full].sum(), 1e-300)
-    ends = np.rint(np.cumsum(share)).astype(np.int64)
+        counts[full] = most - least
+        remaining = ratings - least * users - (most - least) * int(full.sum())
+        counts[~full] *= remaining / max(counts[~full].sum(), 1e-300)
+    ends = np.rint(np.cumsum(counts)).astype(np.int64)
     ends[-1] = ratings - least * users
     return np.asarray(least + np.diff(ends, prepend=0))
 
@@ -340,12 +347,12 @@ def _counts(given: dict[str, Any], random: np.random.Generator) -> np.ndarray:
 def _entities(
     many: int, factors: int, bias: float, strength: float, random: np.random.Generator
 ) -> np.ndarray:
-    """One row each: factors and a bias; a user's product with an item has the strength's variance.
+    """Factors and a bias per row; a product of user and item factors has this standard deviation.
 
-    The components' shares of it fall as 1, 1/4, 1/9, ...
+    The components' contributions to its variance fall as 1, 1/4, 1/9, ...
     """
-    shares = 1.0 / np.arange(1, factors + 1) ** 2
-    scales = strength * (shares / shares.sum()) ** 0.25
+    weights = 1.0 / np.arange(1, factors + 1) ** 2
+    scales = strength * (weights / weights.sum()) ** 0.25
     drawn = random.standard_normal((many, factors + 1), np.float32)
     return drawn * np.append(scales, bias).astype(np.float32)
 

@@ -1,9 +1,6 @@
-"""Tables of numbers by the names of their columns: errors tell file, row, column, never a value.
+"""Tables of points, vectors and ids from files; errors name file, row and column, never a value.
 
-A table that is to be hidden is read row by row instead: no row is refused, and none changes how
-another is read.
-
-Vectors and their ids from the files that commands are given.
+A private table is read row by row: no row is refused, and none changes how another is read.
 """
 
 import csv
@@ -32,12 +29,13 @@ LINE = 1 << 20  # bytes of the longest line that is a row
 
 @dataclass(frozen=True)
 class PointFile:
-    """A file of points, and a column beside them if one is named.
+    """A file of points, optionally with another column (labels or targets).
 
-    names: of the points' columns, none for a matrix in a .npy; text: whether the column beside is
-    classes; skip_nulls: leave out rows with an empty or NaN cell, which are refused otherwise;
-    private: refuse no row. What is no number is then NaN, and so is all of a line that has not as
-    many fields as the header, is no JSON object, or is longer than a mebibyte; a row is one line.
+    names: columns of the points, None for a matrix in a .npy; beside: the other column; text:
+    whether it contains classes; skip_nulls: leave out rows with an empty or NaN cell, which raise
+    otherwise; private: refuse no row. An invalid number is then NaN, and so is all of a line that
+    has not as many fields as the header, is no JSON object, or is longer than a mebibyte; a row is
+    one line.
     """
 
     file: Path
@@ -49,27 +47,27 @@ class PointFile:
     private: bool = False
 
     def parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """Points and the column beside them, a part of the rows at a time.
+        """Yield points and the other column, some rows at a time.
 
-        None of them is empty, but where the table is private and has no rows.
+        No part is empty, except where the table is private and has no rows.
         """
         if self.private:
             yield from self._private_parts()
             return
         row, none = 0, True
         for columns in self._matrix() if self.names is None else self._columns():
-            whole = self._whole(columns, row)
+            complete = self._complete(columns, row)
             row += len(next(iter(columns.values())))
-            if whole is None:
+            if complete is None:
                 continue
             none = False
-            other = whole.pop(self.beside) if self.beside is not None else None
-            yield (_stacked(whole) if self.names is None else pa.table(whole)), _plain(other)
+            other = complete.pop(self.beside) if self.beside is not None else None
+            yield (_stacked(complete) if self.names is None else pa.table(complete)), _plain(other)
         if none:
             raise ValueError(f"{self.file}: has no rows to use.")
 
     def all(self) -> tuple[Any, np.ndarray | None]:
-        """All rows at once."""
+        """Read all rows at once."""
         parts = list(self.parts())
         points = [each for each, _ in parts]
         beside = [other for _, other in parts if other is not None]
@@ -77,7 +75,7 @@ class PointFile:
         return joined, np.concatenate(beside) if beside else None
 
     def _private_parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """The rows as numbers, NaN where there is none; the column beside as it is written."""
+        """Yield rows as numbers, NaN where invalid, with the other column as written."""
         names = self.names
         if names is None:
             matrix = _array(self.file)
@@ -105,7 +103,7 @@ class PointFile:
 
         points = self.names or []
         wanted = [*points] if self.beside is None else [*points, self.beside]
-        # Numbers of a text file are read as text, since the first rows alone may look whole.
+        # Numbers of a text file are read as text, since only the first may look like integers.
         parquet = self.file.name.lower().endswith(".parquet")
         labels = [self.beside] if self.beside is not None and self.text else []
         row, as_text = 0, labels if parquet else wanted
@@ -135,8 +133,8 @@ class PointFile:
             )
         return found
 
-    def _whole(self, columns: dict[str, Any], row: int) -> dict[str, Any] | None:
-        """The rows of which every cell is there; None where no row is left."""
+    def _complete(self, columns: dict[str, Any], row: int) -> dict[str, Any] | None:
+        """Rows without empty cells; None where there is none."""
         missing = np.zeros(len(next(iter(columns.values()))), bool)
         for name, column in columns.items():
             empty = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
@@ -148,12 +146,12 @@ class PointFile:
             missing |= empty
         if missing.all():
             return None
-        kept = pa.array(~missing)
-        return {name: column.filter(kept) for name, column in columns.items()}
+        retained = pa.array(~missing)
+        return {name: column.filter(retained) for name, column in columns.items()}
 
 
 def read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
-    """Columns of cells, some rows at a time and at first none; no row is refused."""
+    """Yield columns of cells, some rows at a time and first an empty part; no row is refused."""
     from sfumato.data.readers.base import missing_column
     from sfumato.data.readers.batches import matches
 
@@ -176,7 +174,7 @@ def read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
 
 
 def _form(path: Path) -> Any:
-    """How a text file is written; None for Parquet."""
+    """Format of a text file; None for Parquet."""
     from sfumato.data.readers import text_files
 
     if path.name.lower().endswith(".parquet"):
@@ -201,22 +199,22 @@ def _parquet_cells(path: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
 
 
 def _lines(path: Path, form: Any) -> Iterator[bytes]:
-    """Every line; one that is too long for a row as an empty one."""
+    """Yield every line; one that is too long for a row as an empty one."""
     opened: Any = gzip.open if form.gzip else open
     try:
         with opened(path, "rb") as file:
             while line := file.readline(LINE):
-                whole = line.endswith(b"\n") or len(line) < LINE
-                while not whole:
+                ended = line.endswith(b"\n") or len(line) < LINE
+                while not ended:
                     more = file.readline(LINE)
-                    whole, line = more.endswith(b"\n") or len(more) < LINE, b""
+                    ended, line = more.endswith(b"\n") or len(more) < LINE, b""
                 yield line.rstrip(b"\r\n")
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
 
 
 def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> Iterator[list[Any]]:
-    """The wanted fields of every line that has as many of them as the header."""
+    """Yield the wanted fields of every line that has as many fields as the header."""
     positions, between = [known.index(name) for name in wanted], form.delimiter.encode()
     for line in islice(_lines(path, form), 1, None):
         fields: list[Any] = line.split(between)
@@ -226,11 +224,11 @@ def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> It
             except (csv.Error, ValueError):
                 continue
         if len(fields) == len(known):
-            yield [fields[place] for place in positions]
+            yield [fields[position] for position in positions]
 
 
 def _json_rows(path: Path, form: Any, wanted: list[str]) -> Iterator[list[Any]]:
-    """The wanted values of every JSON object, one a line, or all in one list where layouts vary."""
+    """Yield the wanted values of JSON objects, one per line, or all in one list."""
     rows: Any = map(_json_value, _lines(path, form))
     if form.layout == "auto":
         opened: Any = gzip.open if form.gzip else open
@@ -254,7 +252,7 @@ def _as_written(value: Any) -> Any:
 
 
 def names_of(file: Path) -> list[str]:
-    """The names of all columns of a file, in its order."""
+    """Names of all columns of a file, in order."""
     import pyarrow.parquet as pq
 
     from sfumato.data.readers import text_files
@@ -271,12 +269,12 @@ def names_of(file: Path) -> list[str]:
 
 
 def write(path: Path, columns: dict[str, Any]) -> None:
-    """Write columns by their names as a whole table: .csv or .parquet."""
+    """Write columns as a table, atomically: .csv or .parquet."""
     write_table(path, pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 
 def _cast(column: Any) -> Any:
-    """The column as numbers, or None where one cell is none."""
+    """The column as numbers, or None where a cell is none."""
     try:
         return column.cast(pa.float64(), safe=False)
     except pa.ArrowException:
@@ -284,7 +282,7 @@ def _cast(column: Any) -> Any:
 
 
 def _first_misfit(column: Any) -> int:
-    """The first row, from 1, that is no number; halving finds it in a few casts."""
+    """First row, from 1, that is no number, by bisection."""
     good, bad = 0, len(column)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -306,7 +304,7 @@ def _plain(column: Any) -> np.ndarray | None:
 def read(
     file: Path, ids: Path | None, id_column: str | None, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and vectors, one a row; ids count from `first` where none are told."""
+    """Read ids and vectors, one per row; without ids, count from `first`."""
     beginning(file, "file of vectors")
     if file.suffix == ".npy":
         if id_column is not None:
@@ -326,14 +324,14 @@ def read(
 
 
 def _array(file: Path) -> np.ndarray:
-    """A matrix that stays on disk until its rows are read."""
+    """Matrix of a .npy, memory-mapped."""
     try:
         rows: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError):
         raise ValueError(f"{file}: is no array of numbers that numpy.save wrote.") from None
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         raise ValueError(
-            f"{file}: must hold a matrix of numbers, one vector a row, not {rows.dtype} of shape "
+            f"{file}: must hold a matrix of numbers, one vector per row, not {rows.dtype} of shape "
             f"{rows.shape}."
         )
     return rows
@@ -392,7 +390,9 @@ def _listed(file: Path) -> np.ndarray:
     try:
         return np.array([_id(line) for line in file.read_text().split()], np.int64)
     except (ValueError, OverflowError):
-        raise ValueError(f"{file}: ids must be integers from 0 to 2**63 - 1, one a line.") from None
+        raise ValueError(
+            f"{file}: ids must be integers from 0 to 2**63 - 1, one per line."
+        ) from None
 
 
 def _id(line: str) -> int:

@@ -1,4 +1,4 @@
-"""Anomalies: points that are strange to histograms which can be told with nobody's data."""
+"""Unsupervised anomaly detection from histograms of projections, optionally private."""
 
 import math
 import warnings
@@ -12,7 +12,7 @@ from sfumato.core.bounds import Box
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, between, integer
 from sfumato.density.base import KernelEstimator, hash_seed
-from sfumato.density.classify.kernel_classes import Planned, refuse_told
+from sfumato.density.classify.kernel_classes import Planned, refuse_conflicting
 from sfumato.density.projection_histograms import (
     SCORE_CELLS,
     ReleasedSliceTable,
@@ -29,11 +29,11 @@ from sfumato.privacy.release import Release
 
 __all__ = ["SketchAnomalyDetector"]
 
-MOST = 0.1  # of the points may be past the threshold of contamination="auto"
+MOST = 0.1  # largest fraction of points past the threshold of contamination="auto"
 
 
 class _Contamination:
-    """ "auto", or a share above 0 up to one half."""
+    """ "auto", or a fraction above 0 up to one half."""
 
     def check(self, owner: str, name: str, value: Any) -> Any:
         if isinstance(value, str) and value == "auto":
@@ -49,88 +49,94 @@ class _Contamination:
 
 
 class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
-    """Unsupervised anomaly detection from histograms of slices, private when epsilon is given.
+    """Anomaly detection from histograms of projections, private when epsilon is given.
 
-    What `score_samples` tells: minus the root mean square, over slices, of the surprise (the
-    negative log of a cell's share of the points, in nats) past the slice's entropy; the lower, the
-    stranger. Slices are all columns, with half of the weight, and `projections` sums of two
-    columns; cells that hold less than their noise count as that.
-
-    The threshold: contamination is the share of the points that is past it, by the points' scores;
-    with epsilon, by a noisy histogram of them, which takes a tenth of the budget. "auto", not with
-    epsilon, is 3.2 (the root of 10) times the root mean square score, so that at most a tenth is
-    past it (Markov); the table alone tells it, and so `merge` and `partial_fit` are possible.
-
-    Learned: release_ and statement_ with epsilon, else sketch_ and clipped_; offset_, bounds_,
-    n_features_in_.
+    The score of a point is minus the root mean square, over slices, of its surprise (the negative
+    log of the fraction of points in its cell, in nats) in excess of the entropy of the slice; the
+    lower, the more anomalous. Slices are all columns, with half of the weight, and `projections`
+    random sums of two columns; cells that hold less than their noise count as that noise. Memory
+    and time per point are proportional to the number of slices.
 
     Parameters
     ----------
-    contamination : object, default=0.1
-        Above 0 up to 0.5, or "auto".
+    contamination : float or "auto", default=0.1
+        Fraction of the training points below the threshold, above 0 up to 0.5. With `epsilon` the
+        threshold comes from a noisy histogram of the scores, which takes a tenth of the budget.
+        "auto" sets the threshold to 3.2 (the root of 10) times the root mean square score, so that
+        at most a tenth is past it (Markov's inequality); it follows from the table alone, so that
+        `merge` and `partial_fit` are possible. Not with `epsilon`.
     projections : int, default=32
-        From 0.
+        Number of sums of two columns, from 0 to 2**16.
     bins : int, default=64
-        Cells of a histogram, from 2.
+        Cells of a histogram, from 2 to 2**12.
     epsilon : float or None, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+        Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
-    bounds : object, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
-    ledger : object, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
+    bounds : pair (low, high) or None, default=None
+        Public limits of the columns, each side a number or one number per column. Points outside
+        are clipped to them. They may be wide. Required with `epsilon`; None takes the range of the
+        data.
+    ledger : Ledger, path_like or None, default=None
+        Privacy ledger that is charged before noise is drawn; needs `dataset`. None leaves the cost
+        unaccounted.
     dataset : str or None, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+        Name of the data set in the ledger that is charged.
     unit : str or None, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
-    relation : str or None, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+        Unit of privacy, such as "event" or "user". None takes that of the data set in the ledger,
+        else "event".
+    relation : {"add/remove", "replace"} or None, default=None
+        Adjacency of data sets. None takes that of the data set in the ledger, else "add/remove".
     contributions : int or None, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+        Largest number of rows of one unit, from 1 to 2**31. Required unless the unit is an event or
+        item, which has one row.
     release_id : str or None, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
+        Name under which the ledger stores the release, so that a retry returns the same bytes at no
+        cost; needs `ledger`.
     privacy : Privacy or None, default=None
-        Random_state as in `SketchDensity`; bounds may be wide, if only they are public.
-    random_state : object, default=None
-        TODO.
+        One object in place of `epsilon`, `delta` and the six parameters before this one.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the projections, never of noise. None uses seed 0, so that separately fitted
+        estimators can merge.
 
     Attributes
     ----------
     backend_ : str
-        TODO.
-    bounds_ : Pair
-        TODO.
+        Always "slices".
+    bounds_ : tuple
+        Limits (low, high) to which points are clipped, one number per column.
     clipped_ : int
-        TODO.
+        Number of training points outside the bounds. Raw data: only without `epsilon`.
     n_features_in_ : int
-        TODO.
+        Number of columns.
     offset_ : float
-        TODO.
-    release_ : Any
-        TODO.
-    sketch_ : Any
-        TODO.
-    statement_ : Any
-        TODO.
+        Threshold of `score_samples`: lower scores are anomalies.
+    release_ : ReleasedSliceTable
+        The released histograms. Only with `epsilon`.
+    sketch_ : SliceTable
+        The histograms of the training points. Only without `epsilon`.
+    statement_ : PrivacyStatement
+        What the release guarantees. Only with `epsilon`.
 
     Notes
     -----
-    **Guarantee.** With epsilon, the estimator keeps nothing but one release, so that the whole
-    object, its file, its scores and its threshold are (epsilon, delta)-private as `statement_`
-    says. Without, it keeps a table that merges bit for bit.
+    **Guarantee.** With `epsilon`, the estimator stores nothing but one release, so that the object,
+    its file, its scores and its threshold are (epsilon, delta)-differentially private for `unit`
+    and `relation` as `statement_` says. Without, it stores a table that merges bit for bit.
 
     References
     ----------
-    .. [1] After LODA: Pevny 2016.
+    .. [1] Pevny. "Loda: Lightweight On-line Detector of Anomalies". Machine Learning 102, 2016
+       (mean surprise over random projections). https://doi.org/10.1007/s10994-015-5521-0
 
     Examples
     --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> usual = rng.normal(size=(20_000, 4))
-    >>> told = SketchAnomalyDetector(epsilon=2, bounds=(-10, 10), contamination=0.01).fit(usual)
-    >>> told.predict([[0, 0, 0, 0], [9, -9, 9, 9]]).tolist()
+    >>> model = SketchAnomalyDetector(epsilon=2, bounds=(-10, 10), contamination=0.01).fit(usual)
+    >>> model.predict([[0, 0, 0, 0], [9, -9, 9, 9]]).tolist()
     [1, -1]
     """
 
@@ -167,24 +173,22 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         self._store(locals())
 
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
-        """Learn from points, one a row; with epsilon, release the table and forget it.
-
-        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a cell
-        that is no number is dropped, one outside the bounds clipped, and none is refused.
+        """Fit the detector to points; with epsilon, release the histograms and discard them.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Training points, one per row. With `epsilon`, rows with a cell that is not a number are
+            dropped and rows outside `bounds` are clipped; no row raises an error.
         y : array_like or None, default=None
-            TODO.
-        sample_weight : array_like or None, default=None
-            TODO.
+            Ignored; present for scikit-learn's API.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
         """
         plain = self._check()
         points, weights = self._training_rows(X, sample_weight, plain)
@@ -197,8 +201,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         ).update(points, weights)
         inside = table.box.clip(points)[0]
         if plain["epsilon"] is not None:
-            planned = Planned(self._owner, lambda terms: planned_slices(table, inside, terms))
-            self._take_table(self._kept(planned, plain))
+            planned = Planned(self._owner, lambda request: planned_slices(table, inside, request))
+            self._take_table(self._release_if_private(planned, plain))
             return self
         self._take_table(table)
         if plain["contamination"] != "auto":
@@ -209,82 +213,99 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
-        """Learn from further points; only with contamination "auto" and without epsilon."""
+        """Add further points; only with contamination "auto" and without epsilon.
+
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Further training points, without NaN.
+        y : array_like or None, default=None
+            Ignored; present for scikit-learn's API.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+        """
         return super().partial_fit(X, y, sample_weight)
 
     def score_samples(self, X: Matrix) -> np.ndarray:
-        """Minus the surprise of every point: the lower, the stranger.
+        """Compute the score of every point, minus its surprise.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_samples,)
+            Scores up to 0 in nats; the lower, the more anomalous.
         """
-        inside = self._told.box.clip(self._queries(X))[0]
+        inside = self._summary.box.clip(self._queries(X))[0]
         return np.asarray(-self._surprise.scores(inside))
 
     def decision_function(self, X: Matrix) -> np.ndarray:
-        """The score less the threshold: below 0 for anomalies.
+        """Compute the score of every point minus the threshold.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            The score less the threshold: below 0 for anomalies.
+        ndarray of shape (n_samples,)
+            `score_samples` minus `offset_`; negative for anomalies.
         """
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def predict(self, X: Matrix) -> np.ndarray:
-        """-1 for anomalies, 1 for all others.
+        """Classify points as anomalies or usual points.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_samples,)
+            -1 for anomalies, 1 for all others.
         """
         return np.where(self.decision_function(X) < 0, -1, 1)
 
     @classmethod
     def from_release(cls, release: Release, **parameters: Any) -> Self:
-        """The detector that answers from a release of another, at no further cost.
+        """Build a detector that answers from the release of another.
 
         Parameters
         ----------
         release : Release
-            TODO.
+            The `release_` of a detector.
         **parameters : object
-            TODO.
+            Further parameters of the constructor; those that the release determines are refused,
+            except `random_state`.
 
         Returns
         -------
         Self
-            The detector that answers from a release of another, at no further cost.
+            The fitted detector, with the epsilon and delta of the release. It costs no further
+            privacy.
         """
         if not isinstance(release, ReleasedSliceTable):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a release of one, not {kind}.")
-        told = release.statement
+        statement = release.statement
         given = {
             **described_slices(release),
-            "epsilon": told.epsilon,
-            "delta": told.delta,
+            "epsilon": statement.epsilon,
+            "delta": statement.delta,
             "privacy": None,
         }
-        refuse_told(cls.__name__, parameters, given)
+        refuse_conflicting(cls.__name__, parameters, given)
         model = cls(**{**given, **parameters})
         model._check()
         model.n_features_in_ = len(release.bounds[0])
@@ -293,37 +314,38 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
 
     @property
     def _surprise(self) -> Surprise:
-        told = self._told
-        if isinstance(told, ReleasedSliceTable):
-            return told.surprise
-        return Surprise(told, told._table, 0.0)
+        summary = self._summary
+        if isinstance(summary, ReleasedSliceTable):
+            return summary.surprise
+        return Surprise(summary, summary._table, 0.0)
 
-    def _take_table(self, kept: Any) -> None:
+    def _take_table(self, summary: Any) -> None:
+        """Replace the fitted state by this table or release."""
         for name in ("release_", "statement_", "sketch_", "clipped_", "offset_"):
             self.__dict__.pop(name, None)
-        self.bounds_, self.backend_ = kept.bounds, "slices"
-        self._restore_parts({"release_" if isinstance(kept, Release) else "sketch_": kept})
+        self.bounds_, self.backend_ = summary.bounds, "slices"
+        self._restore_parts({"release_" if isinstance(summary, Release) else "sketch_": summary})
         if hasattr(self, "release_"):
             self._warn_of_noise()
 
     def _warn_of_noise(self) -> None:
-        """Say so where noise hides the threshold or the slices, by numbers released anyway."""
-        told, size = self.release_, float(self.release_.size())
+        """Warn if noise dominates the threshold or the slices, judged by released numbers alone."""
+        release, size = self.release_, float(self.release_.size())
         cell, score = (
-            math.sqrt(NoiseDistribution(told.noise, scale).variance)
-            for scale in (told.scale, told.score_scale)
+            math.sqrt(NoiseDistribution(release.noise, scale).variance)
+            for scale in (release.scale, release.score_scale)
         )
         # The threshold adds up cells of scores; a slice is noise where its mean cell is.
         past = math.sqrt(SCORE_CELLS) * score
-        if past > float(self.contamination) * size or cell > size / told.bins:
+        if past > float(self.contamination) * size or cell > size / release.bins:
             warnings.warn(
                 f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: the "
                 f"threshold has noise of about {past:.3g} points and a cell of a slice {cell:.3g}, "
                 "too much by the noisy count of points (release_.size()). A larger epsilon, more "
                 "data, a larger contamination, fewer projections or fewer bins would help; "
-                "input_report tells the curator how many rows could be read.",
+                "input_report shows the curator how many rows could be read.",
                 UserWarning,
-                stacklevel=4,  # whoever called fit or from_release
+                stacklevel=4,  # the caller of fit or from_release
             )
 
     def _check(self) -> dict[str, Any]:
@@ -354,13 +376,13 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         if plain["contamination"] != "auto":
             raise ValueError(
                 f"{self._owner}: {verb} needs contamination 'auto': any other threshold is of the "
-                "scores of all points, which are not kept."
+                "scores of all points, which are not stored."
             )
 
     def _box(
         self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Public bounds, or without epsilon those of the points."""
+        """The given bounds, or without epsilon those of the points."""
         if plain["bounds"] is not None:
             return Box.of(self._owner, plain["bounds"], points.shape[1]).bounds
         used = points if weights is None else points[weights > 0]

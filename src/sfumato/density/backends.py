@@ -1,4 +1,4 @@
-"""Which sketch answers for an estimator: a rule of public numbers, never of the data."""
+"""The choice of the sketch behind an estimator, by public numbers and never by the data."""
 
 import math
 from dataclasses import dataclass
@@ -15,17 +15,18 @@ __all__ = ["TYPES", "Setting", "choose", "described", "hash_error", "make", "sug
 NAMES = {"Race": "race", "KernelGrid": "grid", "KernelSlices": "slices", "KernelFourier": "fourier"}
 TYPES = {backend: name for name, backend in NAMES.items()}
 GRID_DIMENSIONS = 3
-NODES_PER_BANDWIDTH = (12.0, 3.0, 3.0)  # by the dimensions
+NODES_PER_BANDWIDTH = (12.0, 3.0, 3.0)  # in 1, 2 and 3 dimensions
 NODES = 2**22  # of a grid, at most: 32 MiB
-LEAST = 0.02  # epsilon for which the noise of a grid in three columns fits its cells
-USUAL_SIZE = 2**16  # points, where nobody guesses
+LEAST = 0.02  # smallest epsilon for which the noise of a grid in 3 columns fits its cells
+USUAL_SIZE = 2**16  # points, if expected_size is None
 FEWEST = 16  # rows
+# Hashing error times sqrt(rows), noise variance per unit of scale, and largest number of rows.
 ROWS = {"race": (0.04, 1, 2048), "slices": (0.02, 1, 1024), "fourier": (0.12, 2, 4096)}
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything public that decides a sketch: two equal settings make sketches that merge."""
+    """The public configuration of a sketch: equal settings make sketches that merge."""
 
     backend: str
     kernel: str
@@ -37,11 +38,11 @@ class Setting:
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a point has."""
+        """Number of columns of a point."""
         return len(self.bounds[0])
 
     def parameters(self) -> dict[str, Any]:
-        """Those of an estimator that has this setting."""
+        """The parameters of an estimator with this setting."""
         return dict(
             backend=self.backend,
             kernel=self.kernel,
@@ -68,7 +69,7 @@ def choose(
     seed: int,
     contributions: int | None = None,
 ) -> Setting:
-    """The setting that these public numbers ask for; "auto" and rows None are decided here."""
+    """The setting for these public numbers; resolves backend "auto" and rows None."""
     if backend == "auto":
         each = math.inf if epsilon is None else epsilon / (2 * (contributions or 1))
         lines = rows or suggested_rows("slices", epsilon, delta, expected_size or USUAL_SIZE)
@@ -82,30 +83,31 @@ def choose(
 
 
 def suggested_rows(backend: str, epsilon: float | None, delta: float, size: int) -> int:
-    """How many rows make the error least, for a public guess of the number of points.
+    """The number of rows with the smallest error, for a public guess of the number of points.
 
     Hashing leaves an error of about c / sqrt(rows) in a mean kernel value (see `_best`). Laplace
-    noise adds sqrt(2 v rows) / (epsilon size), with v = 1 for counts and 2 for waves; so the best
-    rows are c epsilon size / sqrt(2 v), as in corollary 3.5 of Coleman and Shrivastava 2021.
-    Gaussian noise, or none, does not grow with the rows: then the most.
+    noise adds sqrt(2 v rows) / (epsilon size), with v = 1 for counts and 2 for Fourier features.
+    The error is smallest at rows = c epsilon size / sqrt(2 v), as in Corollary 3.5 (optimal number
+    of rows) of Coleman and Shrivastava 2021. Gaussian noise, or none, does not grow with the rows:
+    then the maximum.
     """
     if backend == "grid":
         return 1
-    spread, variance, most = ROWS[backend]
+    deviation, variance, most = ROWS[backend]
     if epsilon is None or delta:
         return most
-    best = math.ceil(spread * epsilon * size / math.sqrt(2 * variance))
+    best = math.ceil(deviation * epsilon * size / math.sqrt(2 * variance))
     return min(max(best, FEWEST), most)
 
 
 def _best(kernel: str, bandwidth: float, bounds: Pair, epsilon: float, lines: int) -> str:
-    """The backend of the smallest error, as it was measured on mixtures of Gaussians.
+    """The backend with the smallest error, as measured on mixtures of Gaussians.
 
-    Mean kernel values of 20,000 and 40,000 points were off by 0.01 / sqrt(rows) with slices and by
-    0.04 with race in 3 dimensions; by 0.04 with both in 5 and 10, where race is faster; of the
-    smoother kernels, slices and fourier are alike there, and fourier is faster. Columns of very
-    different scale take these too, where slices would have too many bins. epsilon: of one row,
-    where a unit may exchange its rows; lines: of slices.
+    Mean kernel values of 20,000 and 40,000 points gave errors of 0.01 / sqrt(rows) with slices and
+    0.04 / sqrt(rows) with race in 3 dimensions, and 0.04 / sqrt(rows) with both in 5 and 10, where
+    race is faster; for the smoother kernels slices and fourier have equal errors there, and fourier
+    is faster. Columns of very different scale also take these, where slices would have too many
+    bins. epsilon: per row, if a unit may exchange its rows; lines: rows of slices.
     """
     roomy = len(bounds[0]) < GRID_DIMENSIONS or kernel == "gaussian" or epsilon >= LEAST
     if roomy and _nodes(bandwidth, bounds) <= NODES:
@@ -117,7 +119,7 @@ def _best(kernel: str, bandwidth: float, bounds: Pair, epsilon: float, lines: in
 
 
 def _nodes(bandwidth: float, bounds: Pair) -> float:
-    """How many nodes a grid needs, about; infinite past the dimensions that it has."""
+    """Approximate number of nodes of a grid; infinite above 3 dimensions."""
     if len(bounds[0]) > GRID_DIMENSIONS:
         return math.inf
     sides = ((high - low) / bandwidth for low, high in zip(*bounds, strict=True))
@@ -127,27 +129,27 @@ def _nodes(bandwidth: float, bounds: Pair) -> float:
 
 def make(setting: Setting) -> Any:
     """An empty sketch of this setting."""
-    place = setting.bandwidth, setting.bounds
+    geometry = setting.bandwidth, setting.bounds
     if setting.backend == "race":
         from sfumato.sketch.kernel_sums.race import Race
         from sfumato.sketch.lsh import Euclidean
 
-        return Race(setting.rows, setting.width, Euclidean(*place), seed=setting.seed)
+        return Race(setting.rows, setting.width, Euclidean(*geometry), seed=setting.seed)
     if setting.backend == "grid":
         from sfumato.sketch.kernel_sums.grid import KernelGrid
 
-        return KernelGrid(*place, kernel=setting.kernel, seed=setting.seed)
+        return KernelGrid(*geometry, kernel=setting.kernel, seed=setting.seed)
     if setting.backend == "slices":
         from sfumato.sketch.kernel_sums.slices import KernelSlices
 
-        return KernelSlices(*place, rows=setting.rows, kernel=setting.kernel, seed=setting.seed)
+        return KernelSlices(*geometry, rows=setting.rows, kernel=setting.kernel, seed=setting.seed)
     from sfumato.sketch.kernel_sums.fourier import KernelFourier
 
-    return KernelFourier(*place, rows=setting.rows, kernel=setting.kernel, seed=setting.seed)
+    return KernelFourier(*geometry, rows=setting.rows, kernel=setting.kernel, seed=setting.seed)
 
 
 def described(stored: Any) -> Setting:
-    """The setting of a kernel-sum sketch, of its release, or of releases that answer together."""
+    """The setting of a kernel-sum sketch, of its release, or of combined releases."""
     stored = stored.releases[0] if isinstance(stored, CombinedRelease) else stored
     name = type(stored).__name__.removeprefix("Released")
     family = stored.kernel if name == "Race" else stored
@@ -169,13 +171,18 @@ def described(stored: Any) -> Setting:
 
 
 def hash_error(setting: Setting, values: np.ndarray) -> np.ndarray:
-    """What rows leave of error in mean kernel values, about; a grid has none.
+    """Approximate standard deviation of the hashing error of mean kernel values; 0 for a grid.
 
-    A row that counts is right with chance v at most, one of waves has a variance of 1 / 2 at most.
-    Half of the first is taken: stratified rows that count were measured at 0.2 to 0.5 of it.
+    A counting row is right with probability at most v, a Fourier row has a variance of at most 1 /
+    2. For race half of the first deviation is taken: stratified counting rows were measured at 0.2
+    to 0.5 of it.
     """
     if setting.backend == "grid":
         return np.zeros(len(values))
-    share = np.clip(values, 0.0, 1.0)
-    each = share * (1 - share) / 4 if setting.backend == "race" else np.full(len(values), 0.5)
+    probability = np.clip(values, 0.0, 1.0)
+    each = (
+        probability * (1 - probability) / 4
+        if setting.backend == "race"
+        else np.full(len(values), 0.5)
+    )
     return np.asarray(np.sqrt(each / setting.rows))

@@ -1,8 +1,7 @@
-"""What the estimators share: parameters, checks of data, fit-and-release, merge and files.
+"""The base class of the density estimators: parameters, input checks, release, merge and files.
 
-What the estimators of this room may be told: one table of limits. Errors of a sketch that an
-estimator builds, in the name of the estimator that was asked. Why a table is not read as points,
-with its column and never with a cell.
+Also the valid ranges of the shared parameters, and errors that name the estimator instead of the
+sketch inside it. No error message repeats a cell of the data.
 """
 
 import contextlib
@@ -56,7 +55,7 @@ BACKENDS = ("race", "grid", "slices", "fourier")
 
 
 class _Anything:
-    """What the release itself checks, since a ledger must be opened for that."""
+    """A limit that accepts any value: the release checks it, once the ledger is open."""
 
     def check(self, owner: str, name: str, value: Any) -> Any:
         return value
@@ -88,7 +87,7 @@ LIMITS: dict[str, Limit] = {
 
 @contextlib.contextmanager
 def naming(owner: str, inner: str) -> Iterator[None]:
-    """Errors raised inside begin with the owner, not with the sketch it stands on.
+    """Make errors raised inside begin with the name of the owner instead of the inner sketch.
 
     >>> with naming("SketchDensity", "KernelGrid"):
     ...     raise ValueError("KernelGrid: epsilon is too small.")
@@ -107,7 +106,7 @@ def naming(owner: str, inner: str) -> Iterator[None]:
 
 
 class EstimatorNotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
-    """An estimator was asked before it learned anything; scikit-learn's error as well."""
+    """An estimator was used before `fit`; also an instance of scikit-learn's NotFittedError."""
 
 
 SENTENCES = {
@@ -119,26 +118,26 @@ REMEDY = "give codes 0, 1, ... by a public list"
 
 
 def why_unreadable(error: Exception, data: Any) -> str | None:
-    """Our sentence for an error of scikit-learn or NumPy, whose own may hold a cell; or None."""
+    """Our sentence for an error of scikit-learn or NumPy that may quote a cell, or None."""
     if str(error).startswith("could not convert"):
         return f"X must hold numbers; {_text_column(data)} holds text; {REMEDY}."
     return next((ours for start, ours in SENTENCES.items() if str(error).startswith(start)), None)
 
 
 def _text_column(data: Any) -> str:
-    """The first column that is not of numbers, by its name or else its number."""
+    """The first column that is not numeric, by name or else by position."""
     names = getattr(data, "column_names", getattr(data, "columns", None))
     table = np.asarray(data, object)
-    for place in range(table.shape[1] if table.ndim == 2 else 0):
+    for position in range(table.shape[1] if table.ndim == 2 else 0):
         try:
-            table[:, place].astype(np.float64)
+            table[:, position].astype(np.float64)
         except (TypeError, ValueError):
-            name = place if names is None else names[place]
-            return f"column {name!r}" if isinstance(name, str) else f"column {place}"
+            name = position if names is None else names[position]
+            return f"column {name!r}" if isinstance(name, str) else f"column {position}"
     return "a column"
 
 
-COLUMNS = integer(1, 2**16)  # of an estimator in a file
+COLUMNS = integer(1, 2**16)  # number of columns that a file may state
 READ = (*TYPES, "statistics", "angles", "surrogate", "columns", "kernel")
 _NOISE: ContextVar[Source | None] = ContextVar("sfumato-density-noise", default=None)
 OPTIONS = ("ledger", "dataset", "unit", "relation", "contributions", "release_id")
@@ -146,7 +145,7 @@ OPTIONS = ("ledger", "dataset", "unit", "relation", "contributions", "release_id
 
 @contextlib.contextmanager
 def noise_from(source: Source) -> Iterator[None]:
-    """Every private fit inside takes its noise from here: for tests only, its statement says so."""
+    """Draw the noise of private fits inside from this source; for tests, as statements then say."""
     token = _NOISE.set(source)
     try:
         yield
@@ -155,22 +154,23 @@ def noise_from(source: Source) -> Iterator[None]:
 
 
 class KernelEstimator(BaseEstimator):  # type: ignore[misc]
-    """The base of all estimators over kernel sums.
+    """Base class of the estimators over kernel sums.
 
-    A subclass takes its parameters by keyword, stores them as given, and names the limits of those
-    it adds in `LIMITS`. Its `fit` begins with `_check` and `_training_rows`, asks `_setting` for
-    what is public, fills one sketch or several from `_empty`, and hands each to `_kept`, which is
-    the sketch itself without privacy, and otherwise its release: the sketch is then forgotten.
-    What it holds goes to files by `_parts`, what else it learned by `_state`.
+    A subclass takes its parameters by keyword, stores them as given, and declares the valid ranges
+    of those it adds in `LIMITS`. Its `fit` begins with `_check` and `_training_rows`, gets the
+    public configuration from `_setting`, fills sketches made by `_empty`, and passes each to
+    `_release_if_private`, which returns the sketch itself without privacy and its release
+    otherwise; the sketch is then discarded. `_parts` lists the sketches or releases for files,
+    `_state` the other fitted values.
 
     With epsilon no content of a row raises, warns, or changes how another row is read: rows are
-    read one by one (`private_points`), dropped where a cell is no number, and clipped to `bounds`.
-    Any number of rows is learned from, none included. What is wrong with parameters, with the type
-    of a container or with its number of columns is public, and refused.
+    read one by one (`private_points`), dropped if a cell is not a number, and clipped to `bounds`.
+    Any number of rows is accepted, also none. Invalid parameters, containers of an invalid type and
+    an unexpected number of columns are public, and are refused.
 
-    privacy, a `sfumato.privacy.Privacy`, stands for epsilon, delta and all of OPTIONS. A clone or a
-    deep copy of an estimator with a ledger may not charge it, unless that `Privacy` allows it; a
-    pickled one may.
+    `privacy`, a `sfumato.privacy.Privacy`, replaces epsilon, delta and everything in OPTIONS. A
+    clone or deep copy of an estimator with a ledger may not charge it, unless that `Privacy` allows
+    it; a pickled one may.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = LIMITS
@@ -214,7 +214,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             KernelEstimator.KINDS[cls.__name__] = cls
 
     def _store(self, given: dict[str, Any]) -> None:
-        """Keep what `__init__` was given, as it is; its signature names the parameters."""
+        """Store the arguments of `__init__` as given; its signature names them."""
         for name, value in given.items():
             if name != "self":
                 setattr(self, name, value)
@@ -242,13 +242,13 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         return self.epsilon is not None or self.privacy is not None
 
     def _given(self) -> dict[str, Any]:
-        """The parameters as given, with those that `privacy` stands for in their places."""
+        """The parameters as given, with those of `privacy` expanded."""
         signature = inspect.signature(type(self)).parameters
-        usual = {name: each.default for name, each in signature.items()}
-        return spread(self._owner, self.get_params(deep=False), usual)
+        defaults = {name: each.default for name, each in signature.items()}
+        return spread(self._owner, self.get_params(deep=False), defaults)
 
     def _check(self) -> dict[str, Any]:
-        """The parameters in their plain types, or ValueError naming the first that is wrong."""
+        """Convert parameters to plain types; raise ValueError for the first invalid one."""
         given = self._given()
         plain = {
             name: limit.check(self._owner, name, given[name])
@@ -268,7 +268,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     def _training_rows(
         self, X: Any, sample_weight: Any, plain: dict[str, Any], *, reset: bool = True
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Points to learn from, and weights or None for ones; with epsilon by the public rule."""
+        """Training points and integer weights (None for ones); with epsilon by the public rule."""
         if plain["epsilon"] is None:
             points = self._train(X, reset=reset)
             return points, self._weights(sample_weight, len(points))
@@ -277,14 +277,14 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         return points[~np.isnan(points).any(axis=1)], None
 
     def _private_points(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
-        """Every row clipped to the bounds, with NaN where it is to be dropped; none is refused."""
+        """All rows clipped to the bounds, NaN in rows to drop; no row is refused."""
         points = self._numbers(X, plain, reset=reset)
         box = Box.of(self._owner, plain["bounds"], points.shape[1])
         self.n_features_in_ = points.shape[1]
         return np.asarray(np.clip(points, box.low, box.high))
 
     def _numbers(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
-        """Every row as numbers, NaN where a cell is none; refused is only what is public."""
+        """All rows as numbers, NaN for cells that are not; refuses only what is public."""
         validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=False)  # names alone
         one_for_all = all(np.ndim(side) == 0 for side in self.bounds)
         points = private_points(self._owner, X, None if one_for_all else len(plain["bounds"][0]))
@@ -295,41 +295,47 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             )
         return points
 
-    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """For a report: which rows are dropped and which clipped because of y."""
+    def _target_masks(
+        self, y: Any, plain: dict[str, Any], rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For `input_report`: masks of the rows dropped and clipped because of y."""
         return np.zeros(rows, bool), np.zeros(rows, bool)
 
     def input_report(self, X: Matrix, y: Column | None = None) -> dict[str, int]:
-        """How many rows a fit with epsilon would drop and clip: raw data, for the curator alone.
+        """Count the rows that a fit with epsilon would drop and clip.
 
         Parameters
         ----------
-        X, y
-            As `fit` takes them.
+        X : array_like
+            Data as `fit` takes them.
+        y : array_like or None, default=None
+            Labels or targets as `fit` takes them.
 
         Returns
         -------
-        dict
-            `rows`; `dropped`, those with a cell that is no number, a label that is not in the
-            public list, or no target; `clipped`, those of the others that are outside the bounds.
+        dict of str to int
+            `rows`, all rows; `dropped`, those with a cell that is not a number, a label that is not
+            in the public list, or no target; `clipped`, those of the others that are outside the
+            bounds.
 
         Notes
         -----
-        The counts are exact and hide nobody: no estimator, release or file holds them.
+        The counts are exact and not private: they are for the curator alone, and no estimator,
+        release or file stores them.
         """
         plain, twin = self._check(), type(self)(**self.get_params(deep=False))
         if plain["bounds"] is None:
             raise ValueError(f"{self._owner}: bounds must be given for a report.")
         points = twin._numbers(X, plain)
         box = Box.of(self._owner, plain["bounds"], points.shape[1])
-        dropped, outside = twin._beside(y, plain, len(points))
+        dropped, outside = twin._target_masks(y, plain, len(points))
         dropped = dropped | np.isnan(points).any(axis=1)
         outside = outside | (np.clip(points, box.low, box.high) != points).any(axis=1)
         clipped = int((outside & ~dropped).sum())
         return {"rows": len(points), "dropped": int(dropped.sum()), "clipped": clipped}
 
     def _train(self, X: Any, *, reset: bool = True) -> np.ndarray:
-        """Points to learn from: no NaN, and nothing infinite where no bounds could clip it."""
+        """Training points without NaN, and without infinities if no bounds clip them."""
         points = self._matrix(X, reset=reset)
         self._refuse_nan(points, np.isnan(points), "NaN")
         if self.bounds is None:
@@ -337,7 +343,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         return points
 
     def _queries(self, X: Any) -> np.ndarray:
-        """Points to ask about, all finite, of as many columns as the estimator learned from."""
+        """Finite query points with the number of columns of the training data."""
         self._check_fitted()
         points = self._matrix(X, reset=False)
         self._refuse_nan(points, ~np.isfinite(points), "NaN or inf")
@@ -357,16 +363,16 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"{self._owner}: {ours}") from None
         return np.asarray(checked)
 
-    def _refuse_nan(self, points: np.ndarray, wrong: np.ndarray, what: str) -> None:
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
+    def _refuse_nan(self, points: np.ndarray, invalid: np.ndarray, what: str) -> None:
+        if invalid.any():
+            row, column = np.argwhere(invalid)[0]
             raise ValueError(
                 f"{self._owner}: X must be finite; row {row}, column {column} holds {what}. "
                 "Drop or fill such rows first."
             )
 
     def _weights(self, sample_weight: Any, rows: int) -> np.ndarray | None:
-        """Whole weights as int64, None for ones."""
+        """Integer weights as int64, None for ones."""
         if sample_weight is None:
             return None
         weights = plain_numbers(sample_weight)
@@ -385,17 +391,17 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         return integer
 
     def _refuse_weights(self, sample_weight: Any) -> None:
-        """Refuse weights of a private fit, whatever they are: to look at them would tell."""
+        """Refuse weights in a private fit without reading them, since reading could reveal data."""
         if sample_weight is not None:
             raise ValueError(
-                f"{self._owner}: sample_weight must be None with epsilon, which hides one event of "
-                "weight 1; repeat rows and give contributions, or release a sketch yourself."
+                f"{self._owner}: sample_weight must be None with epsilon, which protects one event "
+                "of weight 1; repeat rows and give contributions, or release a sketch yourself."
             )
 
     def _setting(
         self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None = None
     ) -> Setting:
-        """What is public of a fit; with epsilon the points give nothing but their columns."""
+        """The public configuration; with epsilon points give only their number of columns."""
         dimension = points.shape[1]
         if plain["bounds"] is not None:
             bounds = Box.of(self._owner, plain["bounds"], dimension).bounds
@@ -403,16 +409,16 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             used = points if weights is None else points[weights > 0]
             bounds = _bounds_of(self._owner, used, plain["bandwidth"])
         names = ("backend", "kernel", "bandwidth", "rows", "width", "epsilon", "delta")
-        asked = {name: plain[name] for name in (*names, "expected_size", "contributions")}
-        return choose(self._owner, **asked, bounds=bounds, seed=hash_seed(plain["random_state"]))
+        options = {name: plain[name] for name in (*names, "expected_size", "contributions")}
+        return choose(self._owner, **options, bounds=bounds, seed=hash_seed(plain["random_state"]))
 
     def _empty(self, setting: Setting) -> Any:
-        """An empty sketch of this setting."""
+        """An empty sketch of this configuration."""
         with naming(self._owner, TYPES[setting.backend]):
             return make(setting)
 
-    def _kept(self, sketch: Any, plain: dict[str, Any], **more: Any) -> Any:
-        """The sketch without privacy, else its release: charged before any noise is drawn."""
+    def _release_if_private(self, sketch: Any, plain: dict[str, Any], **more: Any) -> Any:
+        """The sketch itself without privacy, else its release, charged before noise is drawn."""
         if plain["epsilon"] is None:
             return sketch
         options = {name: plain[name] for name in OPTIONS if plain[name] is not None}
@@ -426,25 +432,25 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
             raise EstimatorNotFittedError(f"{self._owner}: not fitted yet; call fit first.")
 
     def _parts(self) -> dict[str, Any]:
-        """The sketches or releases that the estimator holds, by name; empty before fit."""
+        """The sketches or releases of the estimator by name; empty before fit."""
         return {
             name: getattr(self, name) for name in ("sketch_", "release_") if hasattr(self, name)
         }
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
-        """Take over the sketches or releases of a file."""
+        """Take over the sketches or releases read from a file."""
         for name, part in parts.items():
             setattr(self, name, part)
 
     def _state(self) -> dict[str, Any]:
-        """What else was learned and may be saved, as plain JSON values."""
+        """The other fitted values that may be saved, as plain JSON values."""
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
         return dict(
             columns=self.n_features_in_, names=names, bounds=self.bounds_, backend=self.backend_
         )
 
     def _restore_state(self, state: dict[str, Any]) -> None:
-        """Take over what `_state` told."""
+        """Restore the values that `_state` returned."""
         self.n_features_in_ = COLUMNS.check("file", "columns", state["columns"])
         names = state["names"]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -457,55 +463,66 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         self.backend_ = one_of(READ).check("file", "backend", state["backend"])
 
     def to_bytes(self) -> bytes:
-        """The estimator as bytes with a checksum; a private one holds its releases only.
+        """Serialize the fitted estimator.
 
         Returns
         -------
         bytes
-            The estimator as bytes with a checksum; a private one holds its releases only.
+            Class, version, parameters, fitted state and a checksum. With `epsilon` only the release
+            is stored, and no ledger.
         """
         self._check_fitted()
         return serialization.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The estimator in these bytes; SketchFormatError when they are not a whole, intact one.
+        """Restore an estimator from its bytes.
 
         Parameters
         ----------
         data : bytes_like
-            TODO.
+            What `to_bytes` returned.
 
         Returns
         -------
         Self
-            The estimator in these bytes; SketchFormatError when they are not a whole, intact one.
+            The fitted estimator.
+
+        Raises
+        ------
+        SketchFormatError
+            If the bytes are truncated, damaged or of another class or version.
         """
         return serialization.read(data, cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the estimator to a file that is either complete or not there.
+        """Write the fitted estimator to a file atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write or replace; after a failure the old file is unchanged.
         """
         serialization.write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The estimator in a file; SketchFormatError when it is not a whole, intact one.
+        """Read an estimator from a file.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File written by `save`.
 
         Returns
         -------
         Self
-            The estimator in a file; SketchFormatError when it is not a whole, intact one.
+            The fitted estimator.
+
+        Raises
+        ------
+        SketchFormatError
+            If the file is truncated, damaged or of another class or version.
         """
         return cls.from_bytes(packed_file(path))
 
@@ -514,7 +531,7 @@ REGISTRIES.append(KernelEstimator.KINDS)
 
 
 def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:
-    """The box of the points, with at least a bandwidth and some digits between its sides."""
+    """The bounding box of the points, widened to at least one bandwidth per column."""
     low, high = points.min(axis=0), points.max(axis=0)
     far = np.maximum(np.abs(low), np.abs(high))
     if far.max() > LARGEST / 2:
@@ -528,5 +545,5 @@ def _bounds_of(owner: str, points: np.ndarray, bandwidth: float) -> Pair:
 
 
 def hash_seed(random_state: Any) -> int:
-    """The seed of all hashes; 0 unless told, so that two estimators can merge."""
+    """The seed of all hash functions; 0 for None, so that two estimators can merge."""
     return 0 if random_state is None else random_seed("hash_seed", random_state)

@@ -1,4 +1,4 @@
-"""Data that several parties hold: their releases answer together, for what each promised alone."""
+"""Releases of several parties that answer as one, at no cost beyond their own."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ OF_THE_NOISE = (
     "scale",
     "count_weight",
     "counts",
-)  # parameters in which parties may differ
+)  # parameters that may differ between parties
 DISJOINT = (
     "each party's release by that party's own statement; and all together only as far as no unit "
     "is in the data of two parties, which is an assumption"
@@ -28,20 +28,29 @@ SHARED = "all releases together, for a unit that may be in the data of every par
 
 
 class CombinedRelease:
-    """Releases of several parties, asked as one; made by `combine`.
+    """Releases of several parties that answer queries as one; made by `combine`.
 
     Parameters
     ----------
-    releases : sequence
-        TODO.
+    releases : sequence of Release
+        Releases of one kind and of the same public parameters.
     statement : PrivacyStatement
-        TODO.
+        What the releases guarantee together.
 
     Notes
     -----
-    **Guarantee.** Every answer is the sum of theirs, so that the mean of an estimate is the kernel
-    sum over the points of all; the variances of their noises add. It holds the releases and nothing
-    else, and costs nothing beyond them.
+    **Guarantee.** Every estimate is the sum of the estimates of the releases, so that its
+    expectation is the kernel sum over the points of all parties; the variances of their noises add.
+    It stores the releases and nothing else, and costs no privacy beyond theirs.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import KernelFourier
+    >>> parts = [[[1.0], [2.0]], [[2.0], [3.0]]]
+    >>> releases = [KernelFourier(1.0, (0, 9)).update(part).release(epsilon=0.5) for part in parts]
+    >>> together = combine(releases)
+    >>> len(together.releases), together.dimension
+    (2, 1)
     """
 
     def __init__(self, releases: Sequence[Any], statement: PrivacyStatement) -> None:
@@ -54,75 +63,81 @@ class CombinedRelease:
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a point has."""
+        """Number of columns of a point."""
         return int(self.releases[0].dimension)
 
-    def estimate(self, queries: Matrix, **asked: Any) -> np.ndarray:
-        """The sum of kernels between every query and the points of all parties.
+    def estimate(self, queries: Matrix, **options: Any) -> np.ndarray:
+        """Estimate the sum of kernels between each query and the points of all parties.
 
         Parameters
         ----------
-        queries : array_like
-            And what else the releases may be asked, as another bandwidth.
-        **asked : object
-            TODO.
+        queries : array_like of shape (n_queries, n_features)
+            Query points.
+        **options : object
+            Further options of the releases' own method, such as another bandwidth.
 
         Returns
         -------
-        ndarray
-            The sum of kernels between every query and the points of all parties.
+        ndarray of shape (n_queries,)
+            Estimated kernel sums; noise may make them negative.
         """
-        return np.asarray(sum(each.estimate(queries, **asked) for each in self.releases))
+        return np.asarray(sum(each.estimate(queries, **options) for each in self.releases))
 
-    def mean(self, queries: Matrix, **asked: Any) -> np.ndarray:
-        """The mean of the kernel over all points: `estimate` over `size`.
+    def mean(self, queries: Matrix, **options: Any) -> np.ndarray:
+        """Estimate the mean kernel value over the points of all parties.
 
         Parameters
         ----------
-        queries : array_like
-            TODO.
-        **asked : object
-            TODO.
+        queries : array_like of shape (n_queries, n_features)
+            Query points.
+        **options : object
+            Further options of the releases' own method, such as another bandwidth.
 
         Returns
         -------
-        ndarray
-            The mean of the kernel over all points: `estimate` over `size`.
+        ndarray of shape (n_queries,)
+            `estimate` divided by `size`.
         """
-        return np.asarray(self.estimate(queries, **asked) / (self.size() or math.nan))
+        return np.asarray(self.estimate(queries, **options) / (self.size() or math.nan))
 
     def size(self) -> float:
-        """The number of points of all parties, or their weight.
+        """Estimate the number of points of all parties.
 
         Returns
         -------
         float
-            The number of points of all parties, or their weight.
+            Noisy number of points, or their total weight.
         """
         return float(sum(each.size() for each in self.releases))
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise of an estimate: noises of parties are independent.
+        """Compute the standard deviation of the noise of an estimate.
 
         Returns
         -------
         float
-            The standard deviation of the noise of an estimate: noises of parties are independent.
+            Root of the sum of the parties' noise variances, since their noises are independent. The
+            error of hashing is not included.
         """
         return math.hypot(*(each.noise_error() for each in self.releases))
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be off by: the sum of all bounds, each at its part of the chance.
+        """Bound the error of an estimate.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability that the bound holds for one query, between 0 and 1.
 
         Returns
         -------
         float
-            What an estimate may be off by: the sum of all bounds, each at its part of the chance.
+            Sum of the bounds of all releases, each at an equal part of the failure probability.
+
+        Notes
+        -----
+        **Guarantee.** ``|estimate - true| <= error_bound(c)`` with probability at least ``c`` for
+        each query, by a union bound over the releases.
         """
         miss = 1 - fraction.check("CombinedRelease", "confidence", confidence)
         each = 1 - miss / len(self.releases)
@@ -137,47 +152,49 @@ class CombinedRelease:
 
 
 def combine(releases: Sequence[Release], *, disjoint: bool = False) -> CombinedRelease:
-    """The releases of parties that each added all of the noise, as one that answers for all.
+    """Combine releases of several parties into one that answers for all.
 
     Parameters
     ----------
-    releases : sequence
-        Of one kind and of the same public parameters (noise and scale may differ), unit and
-        relation.
+    releases : sequence of Release
+        Releases of one kind and of the same public parameters, unit and relation; noise and scale
+        may differ. Each party added all of the noise itself.
     disjoint : bool, default=False
-        True where it is known that no unit is in the data of two parties: the statement then names
-        the largest epsilon and this assumption.
+        Whether no unit is in the data of two parties. The statement then gives the largest epsilon,
+        and names this assumption.
 
     Returns
     -------
     CombinedRelease
-        The releases of parties that each added all of the noise, as one that answers for all.
+        The releases, answering as one.
 
     Notes
     -----
-    **Guarantee.** Nothing but the releases is used, so that each party's promise stands as it is.
-    For a unit in the data of several parties, epsilons and deltas add up, and the statement says
-    so.
+    **Guarantee.** Only the releases are used, so that the guarantee of each party stands unchanged.
+    For a unit in the data of several parties, the epsilons and deltas add up, as the statement
+    says.
 
     References
     ----------
-    .. [1] Parallel composition: McSherry 2009, theorem 4.
+    .. [1] McSherry. "Privacy Integrated Queries". SIGMOD 2009, Theorem 4 (parallel composition).
+       https://doi.org/10.1145/1559845.1559850
 
     Examples
     --------
     >>> from sfumato.sketch import KernelFourier
     >>> parts = [[[1.0], [2.0]], [[2.0], [3.0]]]
-    >>> told = [KernelFourier(1.0, (0, 9)).update(part).release(epsilon=0.5) for part in parts]
-    >>> combine(told).statement.epsilon, combine(told, disjoint=True).statement.epsilon
+    >>> releases = [KernelFourier(1.0, (0, 9)).update(part).release(epsilon=0.5) for part in parts]
+    >>> combine(releases).statement.epsilon, combine(releases, disjoint=True).statement.epsilon
     (1.0, 0.5)
     """
     flag.check("combine", "disjoint", disjoint)
     releases = list(releases)
-    _check_alike(releases)
+    _check_compatible(releases)
     return CombinedRelease(releases, _statement([each.statement for each in releases], disjoint))
 
 
-def _check_alike(releases: list[Any]) -> None:
+def _check_compatible(releases: list[Any]) -> None:
+    """Raise unless the releases are of one kind, of the same parameters, and distinct."""
     if not releases or not all(isinstance(each, Release) for each in releases):
         raise TypeError("combine: releases must be releases of sketches, at least one.")
     first = releases[0]
@@ -202,21 +219,22 @@ def _common(release: Any) -> dict[str, Any]:
     return {name: at for name, at in release.parameters.items() if name not in OF_THE_NOISE}
 
 
-def _statement(told: list[PrivacyStatement], disjoint: bool) -> PrivacyStatement:
-    """What the releases promise together; that of several budgets is accounted by none."""
+def _statement(statements: list[PrivacyStatement], disjoint: bool) -> PrivacyStatement:
+    """The guarantee of the releases together; no ledger accounts for several budgets."""
     together = max if disjoint else math.fsum
-    delta = together([each.delta for each in told])
+    delta = together([each.delta for each in statements])
     if delta >= 1:
         raise ValueError("combine: the deltas of all releases add up to 1 or more.")
     return PrivacyStatement(
-        unit=told[0].unit,
-        relation=told[0].relation,
-        mechanism=f"a sum of {len(told)} releases with noise of their own: {told[0].mechanism}",
-        epsilon=together([each.epsilon for each in told]),
+        unit=statements[0].unit,
+        relation=statements[0].relation,
+        mechanism=f"a sum of {len(statements)} releases with noise of their own: "
+        f"{statements[0].mechanism}",
+        epsilon=together([each.epsilon for each in statements]),
         delta=delta,
         loss={},
-        proof="proved" if all(each.proof == "proved" for each in told) else "measured",
+        proof="proved" if all(each.proof == "proved" for each in statements) else "measured",
         covers=DISJOINT if disjoint else SHARED,
-        source=INSECURE if any(each.insecure for each in told) else SYSTEM,
-        contributions=max(each.contributions for each in told),
+        source=INSECURE if any(each.insecure for each in statements) else SYSTEM,
+        contributions=max(each.contributions for each in statements),
     )

@@ -1,7 +1,4 @@
-"""A density as a function on a box: what mode finding and pictures ask of any estimator.
-
-A density on an even grid of one or two dimensions, as a picture needs it.
-"""
+"""A density as a function on a box, for mode finding and sampling, and its values on a grid."""
 
 import math
 from collections.abc import Callable
@@ -19,10 +16,10 @@ __all__ = ["Field", "field_of", "grid_values", "log_integral"]
 
 @dataclass(frozen=True)
 class Field:
-    """Mean kernel values at points of a box, and how far they may be off.
+    """Mean kernel values at points of a box, and their error.
 
-    noise: the standard deviation of a value's noise, 0 where there is none. log_integral: a value
-    over this integral of the kernel is a density.
+    noise: standard deviation of the noise of a value, 0 if there is none. log_integral: log of the
+    integral of the kernel; a value over that integral is a density.
     """
 
     values: Callable[[np.ndarray], np.ndarray]
@@ -36,47 +33,47 @@ class Field:
         return len(self.bounds[0])
 
     def uniform(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Points drawn evenly from the box."""
+        """Draw points uniformly from the box."""
         low, high = np.array(self.bounds[0]), np.array(self.bounds[1])
         return np.asarray(low + rng.random((count, low.size)) * (high - low))
 
     def rise(self, value: float, threshold: float) -> float:
-        """So many standard deviations of the noise, and half as many of the error of hashing.
+        """`threshold` standard deviations of the noise, and half as many of the hashing error.
 
-        Noise is new in every cell, so that the largest of many places is far out; the error of
-        hashing is told about, not exactly, and moves slowly from place to place.
+        Noise is independent in every cell, so the maximum over many points is far out. The hashing
+        error is known only approximately, and varies slowly between points.
         """
         hashing = float(hash_error(self.setting, np.array([value]))[0])
         return math.hypot(threshold * self.noise, threshold / 2 * hashing)
 
     def density(self, values: np.ndarray) -> np.ndarray:
-        """Values as the density that `SketchDensity` tells, of either sign where there is noise."""
+        """Values on the scale of `SketchDensity.density`; noise may make them negative."""
         return np.asarray(values * math.exp(-self.log_integral))
 
 
 def field_of(owner: str, source: Any, bounds: Any = None) -> Field:
     """The field of a fitted estimator over one sketch, of a kernel-sum sketch, or of its release.
 
-    bounds: where to look instead of everywhere, (low, high), each a number or one per column.
+    bounds: the part of the box to use, (low, high), each a number or one per column; None for all.
     """
-    told = source._told if hasattr(source, "_told") else source
-    if not (hasattr(told, "estimate") and hasattr(told, "size")):
+    summary = source._summary if hasattr(source, "_summary") else source
+    if not (hasattr(summary, "estimate") and hasattr(summary, "size")):
         kind = type(source).__name__
         raise TypeError(f"{owner}: source must be an estimator, a sketch or a release, not {kind}.")
-    setting = described(told)
+    setting = described(summary)
     box = setting.bounds if bounds is None else Box.of(owner, bounds, setting.dimension).bounds
-    size = max(float(told.size()), 1.0)
+    size = max(float(summary.size()), 1.0)
     return Field(
-        values=lambda points: np.asarray(told.estimate(points)) / size,
+        values=lambda points: np.asarray(summary.estimate(points)) / size,
         setting=setting,
         bounds=box,
-        noise=float(told.noise_error()) / size if hasattr(told, "noise_error") else 0.0,
+        noise=float(summary.noise_error()) / size if hasattr(summary, "noise_error") else 0.0,
         log_integral=log_integral(setting.kernel, setting.bandwidth, setting.dimension),
     )
 
 
 def log_integral(kernel: str, bandwidth: float, dimension: int) -> float:
-    """The logarithm of a kernel's integral over all of R^d; 0 for p-stable, which has none.
+    """Logarithm of the integral of a kernel over R^d; 0 for p-stable, whose integral diverges.
 
     >>> round(math.exp(2 * log_integral("gaussian", 1.0, 1)), 6) == round(2 * math.pi, 6)
     True
@@ -90,30 +87,32 @@ def log_integral(kernel: str, bandwidth: float, dimension: int) -> float:
     return 0.0
 
 
-CELLS = 2**24  # of a picture
+CELLS = 2**24  # of a grid, at most
 
 
 def grid_values(
     source: Any, low: Any = None, high: Any = None, shape: Any = 64
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """The values of a density at the centres of even cells, and the centres along each axis.
+    """Evaluate a density on an even grid of one or two dimensions.
 
     Parameters
     ----------
-    source : object
-        An estimator with a `density`, a kernel-sum sketch or its release, over one or two columns.
-    low : object, default=None
-        Of the picture, each a number or one per column (None: those of the public box).
-    high : object, default=None
-        Of the picture, each a number or one per column (None: those of the public box).
-    shape : object, default=64
-        How many cells along each axis, one number or one per column. The first axis of the values
-        is the first column.
+    source : estimator, Sketch or Release
+        A fitted `SketchDensity` or `SketchSampler`, a kernel-sum sketch or its release, over one or
+        two columns.
+    low : float, array_like or None, default=None
+        Lower limits of the grid, a number or one per column; None takes those of the public bounds.
+    high : float, array_like or None, default=None
+        Upper limits of the grid, likewise.
+    shape : int or sequence of int, default=64
+        Number of cells along each axis, one number or one per column, each from 1 to 2**14 and at
+        most 2**24 in all.
 
     Returns
     -------
-    tuple
-        The values of a density at the centres of even cells, and the centres along each axis.
+    tuple of (ndarray, tuple of ndarray)
+        The densities at the centres of the cells, an array of this shape whose first axis is the
+        first column, and the centres along each axis. Densities from a release may be negative.
 
     Examples
     --------

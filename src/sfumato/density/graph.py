@@ -1,6 +1,6 @@
-"""How common a node's neighbourhood is in a graph: a private density over adjacency lists.
+"""Private density over the adjacency lists of a graph: how common a node's neighbourhood is.
 
-The adjacency lists of a graph, from two columns of nodes: one for each node that has any.
+Also the adjacency lists themselves, from two columns of nodes: one list for each node with edges.
 """
 
 from dataclasses import dataclass
@@ -33,9 +33,9 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Neighbourhoods:
-    """The list of nodes[i] holds members[offsets[i]] up to members[offsets[i + 1]].
+    """Adjacency lists: that of nodes[i] is members[offsets[i]:offsets[i + 1]].
 
-    `len` tells how many lists there are; `sets` is what a `Jaccard` kernel reads.
+    `len` is the number of lists; `sets` is what a `Jaccard` kernel reads.
     """
 
     nodes: Any
@@ -51,11 +51,11 @@ class Neighbourhoods:
         return self.offsets, self.members
 
     def take(self, positions: Any) -> Self:
-        """The lists at these places (not: of these nodes), in this order."""
+        """The lists at these positions (not: of these nodes), in this order."""
         positions = np.asarray(positions, np.int64)
         sizes = np.diff(self.offsets)[positions]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        # Where each list starts, less what came before it, counted up.
+        # Start of each list minus the members before it, plus a running count.
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[positions] - offsets[:-1], sizes)
         return type(self)(_taken(self.nodes, positions), offsets, _taken(self.members, rows))
 
@@ -63,23 +63,23 @@ class Neighbourhoods:
 def neighbourhoods(
     edges: Matrix, *, directed: bool = True, self_loops: bool = False
 ) -> Neighbourhoods:
-    """One list of neighbours for every node that has one; repeated edges change no list as a set.
+    """Collect the neighbours of every node of a graph that has any.
 
     Parameters
     ----------
     edges : array_like
-        Two columns source and target: a matrix or table of two columns, or a pair of columns as a
-        tuple; nodes are integers or text.
+        Two columns, source and target: a matrix or table of two columns, or a pair of columns as a
+        tuple. Nodes are integers or text. Repeated edges do not change a list as a set.
     directed : bool, default=True
-        The list of a node holds the targets of its edges; otherwise both ends of an edge are in
-        each other's list.
+        Whether the list of a node contains the targets of its edges only; otherwise the ends of an
+        edge are in each other's list.
     self_loops : bool, default=False
-        True keeps a node in its own list where an edge says so, False drops such edges.
+        Whether a node with an edge to itself is in its own list; otherwise such edges are dropped.
 
     Returns
     -------
     Neighbourhoods
-        One list of neighbours for every node that has one; repeated edges change no list as a set.
+        One list for each node with at least one neighbour: `nodes`, `offsets` and `members`.
 
     Examples
     --------
@@ -95,20 +95,20 @@ def neighbourhoods(
 
 
 def private_neighbourhoods(edges: Any, *, directed: bool, self_loops: bool) -> Neighbourhoods:
-    """As `neighbourhoods`, and no edge is refused or changes how another is read.
+    """Collect neighbours as `neighbourhoods` does, reading each edge by itself and refusing none.
 
-    Guarantee: nodes are told apart by their values alone (`sfumato.hashing`: 7, 7.0 and "7" are one
-    node, in any container), and an edge without two ends (None, NaN, no pair) is dropped. So an
-    edge changes the list of its source, and undirected that of its target, whatever its type.
-    What is wrong with the container as a whole, which is public, is refused.
+    Nodes are compared by value alone (`sfumato.core.hashing`: 7, 7.0 and "7" are one node, in any
+    container), and an edge without two ends (None, NaN, no pair) is dropped. So an edge changes the
+    list of its source, and undirected also that of its target, whatever its type. An invalid
+    container, which is public, is refused.
     """
     ends, known = readable_edges(edges)
-    kept = pa.array(known)
-    return _lists(*_numbered(*(end.filter(kept) for end in ends)), directed, self_loops)
+    mask = pa.array(known)
+    return _lists(*_numbered(*(end.filter(mask) for end in ends)), directed, self_loops)
 
 
 def readable_edges(edges: Any) -> tuple[tuple[pa.Array, pa.Array], np.ndarray]:
-    """Both ends of every edge as values that are equal where nodes are; which edges have both."""
+    """Both ends of every edge as comparable values, and a mask of the edges that have both."""
     source, target = (KeyColumn(column, name="edges").names() for column in _any_columns(edges))
     if len(source) != len(target):
         raise ValueError("edges: columns must be equally long.")
@@ -124,10 +124,10 @@ def _lists(
     directed: bool,
     self_loops: bool,
 ) -> Neighbourhoods:
-    """The lists of edges between nodes that have these numbers."""
+    """Adjacency lists of edges between numbered nodes; names are the texts of the numbers."""
     if not self_loops:
-        kept = source != target
-        source, target = source[kept], target[kept]
+        mask = source != target
+        source, target = source[mask], target[mask]
     if not directed:
         source, target = np.concatenate([source, target]), np.concatenate([target, source])
     order = np.argsort(source, kind="stable")
@@ -142,6 +142,7 @@ def _lists(
 
 
 def _columns(edges: Any) -> list[Any]:
+    """The columns source and target of a matrix or table."""
     columns = _table_columns(edges)
     if columns is None:
         matrix = np.asarray(edges)
@@ -150,7 +151,7 @@ def _columns(edges: Any) -> list[Any]:
 
 
 def _any_columns(edges: Any) -> list[Any]:
-    """The two columns; of a list of edges, of which those that are no pair have no ends."""
+    """The two columns; in a list of edges, an item that is not a pair has no ends."""
     columns = _table_columns(edges)
     if columns is not None:
         return _two(columns)
@@ -160,9 +161,9 @@ def _any_columns(edges: Any) -> list[Any]:
         kind = type(edges).__name__
         raise TypeError(f"edges: a matrix, a table or a list of pairs is expected, not {kind}.")
     ends = np.full((2, len(edges)), None, object)
-    for place, edge in enumerate(edges):
+    for position, edge in enumerate(edges):
         if _is_pair(edge):
-            ends[0, place], ends[1, place] = edge
+            ends[0, position], ends[1, position] = edge
     return list(ends)
 
 
@@ -173,7 +174,7 @@ def _is_pair(edge: Any) -> bool:
 
 
 def _table_columns(edges: Any) -> list[Any] | None:
-    """The columns of a table or of a tuple; None where it is neither."""
+    """The columns of a table or of a tuple; None for anything else."""
     if isinstance(edges, tuple):
         return list(edges)
     if isinstance(edges, pa.Table | pa.RecordBatch):
@@ -193,17 +194,17 @@ def _two(columns: list[Any]) -> list[Any]:
 
 
 def _texts(names: pa.Array) -> pa.Array:
-    """Integers as the texts that are the same keys."""
-    return names.cast(pa.string()).cast(pa.large_binary()) if _are_whole(names) else names
+    """Integers as the texts of the same keys."""
+    return names.cast(pa.string()).cast(pa.large_binary()) if _are_integers(names) else names
 
 
-def _are_whole(names: pa.Array) -> bool:
+def _are_integers(names: pa.Array) -> bool:
     return bool(pa.types.is_integer(names.type))
 
 
 def _numbered(source: pa.Array, target: pa.Array) -> tuple[np.ndarray, np.ndarray, pa.Array | None]:
-    """Both ends as integers, and the texts that they stand for, if they are texts."""
-    if _are_whole(source):
+    """Both ends as integers, and the texts that the integers stand for (None for integers)."""
+    if _are_integers(source):
         return source.to_numpy(), target.to_numpy(), None
     both = pa.chunked_array([source, target]).combine_chunks().dictionary_encode()
     codes = both.indices.to_numpy().astype(np.int64)
@@ -211,7 +212,7 @@ def _numbered(source: pa.Array, target: pa.Array) -> tuple[np.ndarray, np.ndarra
 
 
 def _coded(source: Any, target: Any) -> tuple[np.ndarray, np.ndarray, pa.Array | None]:
-    """Both columns as integers, and the texts that they stand for, if they are texts."""
+    """Both columns as integers, and the texts that the integers stand for (None for integers)."""
     if len(source) != len(target):
         raise ValueError(
             f"edges: columns must be equally long, not {len(source)} sources and {len(target)} "
@@ -229,97 +230,106 @@ def _taken(column: Any, positions: np.ndarray) -> Any:
 
 
 LIST, EDGE = "adjacency list", "edge"
-MOST_ROWS = 2000  # of those that are taken by rule
+MOST_ROWS = 2000  # if rows is None
 SHARED = ("epsilon", "delta", "ledger", "dataset", "relation", "release_id", "privacy")
 
 
 class NodeDensity(KernelEstimator):
-    """The sum over all nodes of how alike their neighbourhoods are to a given one.
+    """Kernel density over the adjacency lists of a graph, private when epsilon is given.
 
-    Guarantee: `estimate` of a list q tells, without bias, f(q) = sum of J(list of u, q) ** hashes
-    over all nodes u that have a list, where J is the share of members in common. With epsilon, the
-    estimator keeps nothing but a release, (epsilon, delta)-private for one unit:
-    - "adjacency list": the data are lists, one for each node, and neighbours differ in one of them.
-      A list that is there or not changes one cell in each of R rows, one exchanged for another two
-      (and each of the R / 64 cells that count lists, by 1 where their number differs). What a
-      list tells of those it names is not hidden beyond that.
-    - "edge": an edge of a directed graph changes the list of its source: L1 = 2 R. One of an
-      undirected graph changes two lists: L1 = 4 R, L2**2 = 8 R. One exchanged for another changes
-      the lists of both, which may meet in one cell: twice as much L1, four times as much L2**2.
-    - A node is not offered: it stands in as many lists as there are nodes that point at it, which
-      has no public bound below all of them.
-    Which unit is hidden is a matter of noise alone: an edge needs two or four times as much.
-    With epsilon no edge is refused: nodes are told apart by their values (7, 7.0 and "7" are one
-    node), so that no edge changes how others are read, and one without two ends is dropped.
-    Parameters: hashes, the power of J, 1 to 64; rows R and width of the table; rows None takes 2000
-    without privacy, else those that make the error least (Race.suggest_rows) where the square roots
-    of similarities at a usual list sum to expected_sum, a public guess; directed and self_loops, as
-    for `neighbourhoods` (an undirected edge is given once, or in both directions); epsilon above 0,
-    or None for no privacy; delta from 0 to 1; unit, above; ledger, dataset, relation, release_id:
-    as in `release` (docs/privacy.md), or privacy in place of these, epsilon and delta;
-    random_state, of hashes, never of noise.
-
-    Learned: release_ and statement_ with epsilon, else sketch_.
+    For a list of nodes q, `estimate` is an unbiased estimate of the sum over all nodes u that have
+    a list of J(list of u, q) ** hashes, where J is the Jaccard similarity: the fraction of members
+    in common. Use it to find how common a neighbourhood is without storing or publishing the graph.
+    Memory is rows x width counters, whatever the size of the graph.
 
     Parameters
     ----------
     hashes : int, default=1
-        TODO.
+        Power of the similarity J, from 1 to 64.
     rows : int or None, default=None
-        TODO.
+        Number of rows R of the table, from 1 to 2**20. None takes 2000 without privacy, else the
+        number with the smallest error for `expected_sum` (`Race.suggest_rows`).
     width : int, default=32768
-        TODO.
+        Counters per row, from 2 to 2**31.
     expected_sum : float, default=64.0
-        TODO.
+        Public guess, above 0, of the sum of the square roots of the similarities at a typical list;
+        used to choose `rows`.
     directed : bool, default=True
-        TODO.
+        Whether edges are directed, as for `neighbourhoods`. An undirected edge may be given once or
+        in both directions.
     self_loops : bool, default=False
-        TODO.
+        Whether edges from a node to itself count, as for `neighbourhoods`.
     epsilon : float or None, default=None
-        TODO.
+        Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        TODO.
-    unit : str, default="adjacency list"
-        TODO.
-    relation : str or None, default=None
-        TODO.
-    ledger : object, default=None
-        TODO.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
+    unit : {"adjacency list", "edge"}, default="adjacency list"
+        Unit of privacy, see Notes. An edge needs two or four times as much noise.
+    relation : {"add/remove", "replace"} or None, default=None
+        Adjacency of data sets. None takes that of the data set in the ledger, else "add/remove".
+    ledger : Ledger, path_like or None, default=None
+        Privacy ledger that is charged before noise is drawn; needs `dataset`. None leaves the cost
+        unaccounted.
     dataset : str or None, default=None
-        TODO.
+        Name of the data set in the ledger that is charged.
     release_id : str or None, default=None
-        TODO.
+        Name under which the ledger stores the release, so that a retry returns the same bytes at no
+        cost; needs `ledger`.
     privacy : Privacy or None, default=None
-        TODO.
-    random_state : object, default=None
-        TODO.
+        One object in place of `epsilon`, `delta`, `unit`, `relation`, `ledger`, `dataset` and
+        `release_id`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the hash functions, never of noise. None uses seed 0, so that separately fitted
+        estimators can merge.
 
     Attributes
     ----------
     backend_ : str
-        TODO.
-    bounds_ : Pair
-        TODO.
+        Not set by this estimator.
+    bounds_ : tuple
+        Not set by this estimator.
     clipped_ : int
-        TODO.
+        Not set by this estimator.
     n_features_in_ : int
-        TODO.
-    release_ : Any
-        TODO.
-    sketch_ : Any
-        TODO.
-    statement_ : Any
-        TODO.
+        Not set by this estimator.
+    release_ : ReleasedRace
+        The released sketch. Only with `epsilon`.
+    sketch_ : Race
+        The sketch of the adjacency lists. Only without `epsilon`.
+    statement_ : PrivacyStatement
+        What the release guarantees. Only with `epsilon`.
+
+    Notes
+    -----
+    **Guarantee.** With `epsilon`, the estimator stores nothing but a release, which is
+    (epsilon, delta)-differentially private for one unit:
+
+    - "adjacency list": the data are lists, one per node, and adjacent data sets differ in one of
+      them. Adding or removing a list changes one counter in each of R rows, replacing it two, and
+      each of the R / 64 counters of lists by 1 if their number differs. What a list reveals about
+      its members is not protected beyond that.
+    - "edge": an edge of a directed graph changes the list of its source: L1 sensitivity 2 R. An
+      edge of an undirected graph changes two lists: L1 = 4 R, L2**2 = 8 R. Replacing an edge
+      changes the lists of both, which may meet in one counter: twice that L1, four times that
+      L2**2.
+    - A node is not offered as a unit: it is in the lists of all nodes that point at it, whose
+      number has no public bound.
+
+    With `epsilon` no edge is refused: nodes are compared by value (7, 7.0 and "7" are one node), so
+    that no edge changes how others are read, and an edge without two ends is dropped.
 
     References
     ----------
-    .. [1] Coleman and Shrivastava 2021, section 6, whose statement is the first of the three.
+    .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, Section 6 (graphs; adjacency lists as
+       the unit). https://arxiv.org/abs/2006.09352
 
     Examples
     --------
     >>> edges = [[1, 2], [1, 3], [4, 2], [4, 3], [5, 6]]
-    >>> told = NodeDensity(rows=500, width=1000).fit(edges)
-    >>> told.estimate([[2, 3], [6]]).round(1).tolist()
+    >>> model = NodeDensity(rows=500, width=1000).fit(edges)
+    >>> model.estimate([[2, 3], [6]]).round(1).tolist()
     [2.0, 1.0]
     """
 
@@ -356,59 +366,63 @@ class NodeDensity(KernelEstimator):
         self._store(locals())
 
     def fit(self, edges: Any, y: Any = None) -> Self:
-        """Learn from edges, two columns source and target; with epsilon, release and forget them.
-
-        All edges of a graph come in one call, since a list that came in parts would count as many.
-        y is not used.
+        """Fit the estimator to a graph; with epsilon, release the sketch and discard it.
 
         Parameters
         ----------
-        edges : object
-            TODO.
+        edges : array_like
+            Two columns, source and target, as for `neighbourhoods`. All edges of a graph must come
+            in one call: a list that came in parts would count as several lists.
         y : object, default=None
-            TODO.
+            Ignored; present for scikit-learn's API.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
         """
         plain = self._check()
         read = neighbourhoods if plain["epsilon"] is None else private_neighbourhoods
         lists = read(edges, directed=plain["directed"], self_loops=plain["self_loops"])
         sketch = self._empty_sketch(plain).update(lists.sets)
         more = {"moved": self._lists_of_an_edge} if plain["unit"] == EDGE else {}
-        self._take(self._kept(sketch, plain, **more))
+        self._take(self._release_if_private(sketch, plain, **more))
         return self
 
     def input_report(self, edges: Matrix, y: Column | None = None) -> dict[str, int]:
-        """How many edges a fit with epsilon would drop: raw data, for the curator alone.
+        """Count the edges that a fit with epsilon would drop.
 
         Parameters
         ----------
-        edges
-            As `fit` takes them; y is not used.
+        edges : array_like
+            Edges as `fit` takes them.
+        y : array_like or None, default=None
+            Ignored.
 
         Returns
         -------
-        dict
+        dict of str to int
             `rows`, all edges; `dropped`, those without two ends; `clipped`, always 0.
+
+        Notes
+        -----
+        The counts are exact and not private: they are for the curator alone.
         """
         _, known = readable_edges(edges)
         return {"rows": len(known), "dropped": int((~known).sum()), "clipped": 0}
 
     def merge(self, other: Self) -> Self:
-        """Take in the lists of other nodes. Not with epsilon: merge sketches, then release.
+        """Merge the lists of other nodes into this estimator; not with epsilon.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Fitted estimator of the same parameters, over other nodes; it is not changed.
 
         Returns
         -------
         Self
-            The object itself.
+            This estimator, equal to one fitted to the lists of both.
         """
         if type(other) is not type(self):
             raise TypeError(f"{self._owner}: cannot merge with {type(other).__name__}.")
@@ -424,87 +438,91 @@ class NodeDensity(KernelEstimator):
 
     @classmethod
     def from_release(cls, release: ReleasedRace, **parameters: Any) -> Self:
-        """The estimator that answers from a release of lists, at no further cost.
+        """Build an estimator that answers from an existing release.
 
         Parameters
         ----------
         release : ReleasedRace
-            TODO.
+            Release of a `Race` over `Jaccard`.
         **parameters : object
-            TODO.
+            Further parameters of the constructor, except `privacy`.
 
         Returns
         -------
         Self
-            The estimator that answers from a release of lists, at no further cost.
+            The fitted estimator, with the parameters, unit and relation of the release. It costs no
+            further privacy.
         """
         if not isinstance(release, ReleasedRace) or not isinstance(release.kernel, Jaccard):
             raise TypeError(f"{cls.__name__}: from_release takes a released Race of Jaccard.")
-        told = release.statement
+        statement = release.statement
         known: dict[str, Any] = dict(
             hashes=release.kernel.hashes, rows=release.rows, width=release.width
         )
-        known |= dict(epsilon=told.epsilon, delta=told.delta, random_state=release.seed)
+        known |= dict(epsilon=statement.epsilon, delta=statement.delta, random_state=release.seed)
         if "privacy" in parameters:
             raise ValueError(f"{cls.__name__}: privacy is that of the release; leave it out.")
-        known |= dict(relation=told.relation, unit=told.unit if told.unit == EDGE else LIST)
+        known |= dict(
+            relation=statement.relation, unit=statement.unit if statement.unit == EDGE else LIST
+        )
         model = cls(**{**known, **parameters})
         model._take(release)
         return model
 
     def estimate(self, lists: Matrix) -> np.ndarray:
-        """The sum of similarities to all lists, for each given one; with epsilon of either sign.
-
-        lists: `neighbourhoods`, a pair (offsets, members), a column of lists, or the rows of a
-        SciPy sparse matrix; members as the edges name them.
+        """Estimate the sum of similarities of each list to all lists of the graph.
 
         Parameters
         ----------
         lists : array_like
-            TODO.
+            What `neighbourhoods` returned, a pair (offsets, members), a column of lists, or the
+            rows of a SciPy sparse matrix; members named as in the edges.
 
         Returns
         -------
-        ndarray
-            The sum of similarities to all lists, for each given one; with epsilon of either sign.
+        ndarray of shape (n_lists,)
+            Estimated sums; noise may make them negative.
         """
-        return np.asarray(self._told.estimate(_sets(lists)))
+        return np.asarray(self._summary.estimate(_sets(lists)))
 
     def density(self, lists: Matrix) -> np.ndarray:
-        """The mean similarity to all lists: `estimate` over the (noisy) number of lists.
+        """Estimate the mean similarity of each list to all lists of the graph.
 
         Parameters
         ----------
         lists : array_like
-            TODO.
+            What `neighbourhoods` returned, a pair (offsets, members), a column of lists, or the
+            rows of a SciPy sparse matrix; members named as in the edges.
 
         Returns
         -------
-        ndarray
-            The mean similarity to all lists: `estimate` over the (noisy) number of lists.
+        ndarray of shape (n_lists,)
+            `estimate` divided by the (noisy) number of lists.
         """
-        return np.asarray(self._told.mean(_sets(lists)))
+        return np.asarray(self._summary.mean(_sets(lists)))
 
     def score_samples(self, lists: Matrix) -> np.ndarray:
-        """The logarithm of `density`, which counts as at least what its noise could hide.
+        """Compute the logarithm of the mean similarity of each list.
 
         Parameters
         ----------
         lists : array_like
-            TODO.
+            What `neighbourhoods` returned, a pair (offsets, members), a column of lists, or the
+            rows of a SciPy sparse matrix; members named as in the edges.
 
         Returns
         -------
-        ndarray
-            The logarithm of `density`, which counts as at least what its noise could hide.
+        ndarray of shape (n_lists,)
+            Log of `density`, which is floored at the standard deviation of its noise and at 2**-52.
         """
-        told = self._told
-        noise = told.noise_error() if isinstance(told, ReleasedRace) else 0.0
-        least = max(noise / max(told.size(), 1.0), 2.0**-52)
-        return np.asarray(np.log(np.maximum(self.density(lists), least)))
+        summary = self._summary
+        noise = summary.noise_error() if isinstance(summary, ReleasedRace) else 0.0
+        floor = max(noise / max(summary.size(), 1.0), 2.0**-52)
+        return np.asarray(np.log(np.maximum(self.density(lists), floor)))
 
     @property
-    def _told(self) -> Any:
+    def _summary(self) -> Any:
+        """The sketch or release that answers queries."""
         self._check_fitted()
         return self.release_ if hasattr(self, "release_") else self.sketch_
 
@@ -532,7 +550,7 @@ class NodeDensity(KernelEstimator):
         return Race(rows, plain["width"], family, seed=seed_of(plain["random_state"]))
 
     def _rows(self, plain: dict[str, Any]) -> int:
-        """A rule of public numbers: noise grows with the lists that a unit changes."""
+        """Number of rows by public numbers: noise grows with the lists that one unit changes."""
         if plain["epsilon"] is None:
             return MOST_ROWS
         lists = 2 * self._lists_of_an_edge if plain["unit"] == EDGE else 1
@@ -544,10 +562,10 @@ class NodeDensity(KernelEstimator):
     def _lists_of_an_edge(self) -> int:
         return 1 if self.directed else 2
 
-    def _take(self, kept: Any) -> None:
+    def _take(self, summary: Any) -> None:
         for name in ("sketch_", "release_", "statement_"):
             self.__dict__.pop(name, None)
-        self._restore_parts({"release_" if isinstance(kept, Release) else "sketch_": kept})
+        self._restore_parts({"release_" if isinstance(summary, Release) else "sketch_": summary})
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
         for name, part in parts.items():
@@ -566,4 +584,5 @@ class NodeDensity(KernelEstimator):
 
 
 def _sets(lists: Any) -> Any:
+    """Lists in a form that a `Jaccard` kernel reads."""
     return lists.sets if isinstance(lists, Neighbourhoods) else lists

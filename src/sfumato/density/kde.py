@@ -1,7 +1,4 @@
-"""A density that is learned in one pass, merges, and can be told without telling anyone's data.
-
-Synthetic data: points like those learned from, made from the sketch or release alone.
-"""
+"""Kernel density estimation and synthetic data from one mergeable sketch, optionally private."""
 
 from typing import Any
 
@@ -18,187 +15,191 @@ from sfumato.privacy.parameters import Privacy
 
 __all__ = ["SketchDensity", "SketchSampler"]
 
-LAST_DIGIT = 2.0**-52  # a mean of kernels that are at most 1 has no smaller part
+LAST_DIGIT = 2.0**-52  # rounding error of a mean of kernel values up to 1
 
 
 class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
     """Kernel density estimation from a sketch, private when epsilon is given.
 
-    What `score_samples` tells: the logarithm of the mean over the data of k(x, q), divided by the
-    kernel's integral over R^d where that is finite ("gaussian", "exponential"), so that it is a log
-    density; the "p-stable" kernel falls as 1 / distance and has none, and its mean stays as it is,
-    a number up to 1. A mean below `floor_` counts as `floor_`: the standard deviation of the noise
-    of one answer over the (noisy) number of points with epsilon, at most 1, else 2**-52; and none
-    counts for more than 1, which no mean exceeds but by error. So no answer is infinite.
+    Use it for data too large to store, for data that arrive in parts or from several machines, or
+    for densities that may be published. Memory is that of the sketch and independent of the number
+    of points; a query costs time proportional to the rows of the sketch.
 
-    Learned: release_ and statement_ with epsilon, else sketch_ and clipped_ (how many points were
-    outside the bounds: for the curator only); backend_, bounds_, floor_, n_features_in_.
+    `score_samples` returns the logarithm of the mean kernel value k(x, q) over the data, divided by
+    the integral of the kernel over R^d where that is finite ("gaussian", "exponential"); it is then
+    a log density. The "p-stable" kernel falls as 1 / distance and has no finite integral, so its
+    mean is returned as it is, a number up to 1. Means are clipped to the range from `floor_` to 1,
+    so that no result is infinite.
 
     Parameters
     ----------
     bandwidth : float, default=1.0
-        In the units of the data, above 0.
-    kernel : str, default="p-stable"
-        "p-stable", "gaussian" or "exponential".
-    backend : str, default="auto"
-        "auto" (by a rule of public numbers, see `density._backend`), "race", "grid", "slices" or
-        "fourier"; rows and width of the sketch (None: by that rule).
+        Length scale of the kernel in the units of the data, above 0.
+    kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
+        Kernel k(r) of the distance r in bandwidths: "gaussian" is exp(-r**2 / 2), "exponential" is
+        exp(-r), and "p-stable" is the collision probability of Gaussian projections in buckets of
+        one bandwidth, which falls as 1 / r.
+    backend : {"auto", "race", "grid", "slices", "fourier"}, default="auto"
+        Sketch that stores the kernel sums. "auto" chooses by public numbers alone: a grid for few
+        columns and not too fine a bandwidth, slices up to 3 columns, else "race" for "p-stable" and
+        "fourier" for the other kernels. "race" has the "p-stable" kernel only.
     rows : int or None, default=None
-        TODO.
+        Number of rows (hash functions, directions or frequencies) of the sketch, from 1 to 2**20.
+        None chooses it from `epsilon`, `delta` and `expected_size`; a grid has one.
     width : int, default=1024
-        TODO.
+        Counters per row of the "race" backend, from 2 to 2**31; the other backends ignore it.
     expected_size : int or None, default=None
-        A public guess of the number of points for it; epsilon above 0, or None for no privacy;
-        delta from 0 to 1.
+        Public guess of the number of points, used to choose `rows`; None stands for 65,536.
     epsilon : float or None, default=None
-        TODO.
+        Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        TODO.
-    bounds : object, default=None
-        Public (low, high), each a number or one per column, required with epsilon, otherwise those
-        of the data: points outside are clipped to them, and with epsilon rows with a cell that is
-        no number are dropped (`fit` refuses none of them).
-    ledger : object, default=None
-        As in `release` (docs/privacy.md), or privacy, a `sfumato.privacy.Privacy` in place of
-        these, epsilon and delta.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
+    bounds : pair (low, high) or None, default=None
+        Public limits of the columns, each side a number or one number per column. Points outside
+        are clipped to them. Required with `epsilon`; None takes the range of the data.
+    ledger : Ledger, path_like or None, default=None
+        Privacy ledger that is charged before noise is drawn; needs `dataset`. None leaves the cost
+        unaccounted.
     dataset : str or None, default=None
-        As in `release` (docs/privacy.md), or privacy, a `sfumato.privacy.Privacy` in place of
-        these, epsilon and delta.
+        Name of the data set in the ledger that is charged.
     unit : str or None, default=None
-        As in `release` (docs/privacy.md), or privacy, a `sfumato.privacy.Privacy` in place of
-        these, epsilon and delta.
-    relation : str or None, default=None
-        As in `release` (docs/privacy.md), or privacy, a `sfumato.privacy.Privacy` in place of
-        these, epsilon and delta.
+        Unit of privacy, such as "event" or "user". None takes that of the data set in the ledger,
+        else "event".
+    relation : {"add/remove", "replace"} or None, default=None
+        Adjacency of data sets. None takes that of the data set in the ledger, else "add/remove".
     contributions : int or None, default=None
-        As in `release` (docs/privacy.md), or privacy, a `sfumato.privacy.Privacy` in place of
-        these, epsilon and delta.
+        Largest number of rows of one unit, from 1 to 2**31. Required unless the unit is an event or
+        item, which has one row.
     release_id : str or None, default=None
-        As in `release` (docs/privacy.md), or privacy, a `sfumato.privacy.Privacy` in place of
-        these, epsilon and delta.
+        Name under which the ledger stores the release, so that a retry returns the same bytes at no
+        cost; needs `ledger`.
     privacy : Privacy or None, default=None
-        TODO.
-    random_state : object, default=None
-        Of hashes and samples, never of noise (None: hashes of seed 0, so that estimators merge).
+        One object in place of `epsilon`, `delta` and the six parameters before this one.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the hash functions and of samples, never of noise. None uses seed 0 for the hash
+        functions, so that separately fitted estimators can merge, and fresh randomness for samples.
 
     Attributes
     ----------
     backend_ : str
-        TODO.
-    bounds_ : Pair
-        TODO.
+        Sketch that is used, one of the choices of `backend` except "auto".
+    bounds_ : tuple
+        Limits (low, high) to which points are clipped, one number per column.
     clipped_ : int
-        TODO.
+        Number of training points outside the bounds. Raw data: only without `epsilon`.
     floor_ : float
-        TODO.
+        Smallest mean kernel value that is returned: with `epsilon` the standard deviation of the
+        noise of one estimate over the noisy number of points, at most 1; else 2**-52.
     n_features_in_ : int
-        TODO.
-    release_ : Any
-        TODO.
-    sketch_ : Any
-        TODO.
-    statement_ : Any
-        TODO.
+        Number of columns.
+    release_ : Release
+        The released sketch. Only with `epsilon`.
+    sketch_ : Sketch
+        The sketch of the training points. Only without `epsilon`.
+    statement_ : PrivacyStatement
+        What the release guarantees. Only with `epsilon`.
 
     Notes
     -----
-    **Guarantee.** Without epsilon, answers come from a mergeable sketch whose size does not grow
-    with the data. With epsilon, the estimator keeps nothing but the sketch's release, so that the
-    whole object, its file and all its answers are (epsilon, delta)-private as `statement_` says.
+    **Guarantee.** Without `epsilon`, estimates come from a mergeable sketch whose size does not
+    grow with the data. With `epsilon`, the estimator stores nothing but the release of the sketch,
+    so that the object, its file and all its results are (epsilon, delta)-differentially private for
+    `unit` and `relation` as `statement_` says.
 
     References
     ----------
-    .. [1] Coleman and Shrivastava 2021, sections 3 and 4; each backend cites its own.
+    .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, Sections 3 and 4.
+       https://arxiv.org/abs/2006.09352
 
     Examples
     --------
     >>> import numpy as np
     >>> points = np.random.default_rng(0).normal(size=(20_000, 2))
-    >>> told = SketchDensity(bandwidth=0.5, epsilon=1, bounds=(-4, 4)).fit(points)
-    >>> bool(told.score_samples([[0, 0]])[0] > told.score_samples([[3, 3]])[0])
+    >>> model = SketchDensity(bandwidth=0.5, epsilon=1, bounds=(-4, 4)).fit(points)
+    >>> bool(model.score_samples([[0, 0]])[0] > model.score_samples([[3, 3]])[0])
     True
-    >>> told.statement_.epsilon, hasattr(told, "sketch_"), told.sample(5).shape
+    >>> model.statement_.epsilon, hasattr(model, "sketch_"), model.sample(5).shape
     (1.0, False, (5, 2))
     """
 
     floor_: float
 
     def score_samples(self, X: Matrix) -> np.ndarray:
-        """The log density at each point, or the log mean kernel value for "p-stable".
+        """Compute the log density at each point.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            The log density at each point, or the log mean kernel value for "p-stable".
+        ndarray of shape (n_samples,)
+            Log density; for the "p-stable" kernel the log of the mean kernel value.
         """
         mean = np.clip(self._mean(self._queries(X)), self.floor_, 1.0)
-        setting = described(self._told)  # as it was learned, whatever the parameters are by now
-        whole = log_integral(setting.kernel, setting.bandwidth, setting.dimension)
-        return np.asarray(np.log(mean) - whole)
+        setting = described(self._summary)  # as fitted, even if parameters were changed since
+        log_volume = log_integral(setting.kernel, setting.bandwidth, setting.dimension)
+        return np.asarray(np.log(mean) - log_volume)
 
     def density(self, X: Matrix) -> np.ndarray:
-        """The density at each point: what `score_samples` is the logarithm of.
+        """Compute the density at each point.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            The density at each point: what `score_samples` is the logarithm of.
+        ndarray of shape (n_samples,)
+            The exponential of `score_samples`.
         """
         return np.asarray(np.exp(self.score_samples(X)))
 
     def score(self, X: Matrix, y: Column | None = None) -> float:
-        """The sum of `score_samples`; y is not used.
+        """Compute the total log density of points.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
         y : array_like or None, default=None
-            TODO.
+            Ignored; present for scikit-learn's API.
 
         Returns
         -------
         float
-            The sum of `score_samples`; y is not used.
+            The sum of `score_samples`.
         """
         return float(np.sum(self.score_samples(X)))
 
     def sample(
         self, n_samples: int = 1, *, method: str = "matched", random_state: Any = None
     ) -> np.ndarray:
-        """Points within the bounds, from the sketch or release alone, at no further cost.
-
-        method: "matched", points like those learned from, whose kernel sums are those told, as
-        `SketchSampler`; or draws from the positive part of the density that is told, which the
-        kernel smooths ("p-stable" far beyond the data): "rejection", independent ones, for a few
-        dimensions; "mcmc", a population, for any. random_state: the estimator's unless given.
+        """Draw synthetic points from the sketch or release.
 
         Parameters
         ----------
         n_samples : int, default=1
-            TODO.
-        method : str, default="matched"
-            TODO.
-        random_state : object, default=None
-            TODO.
+            Number of points, from 0 up.
+        method : {"matched", "rejection", "mcmc"}, default="matched"
+            "matched" draws points whose kernel sums are those of the sketch, as `SketchSampler`, so
+            that they resemble the data. The others draw from the positive part of the estimated
+            density, which the kernel smooths ("p-stable" far beyond the data): "rejection" gives
+            independent points in few dimensions, "mcmc" a population in any dimension.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed of the draws; None uses that of the estimator.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_samples, n_features)
+            Points within the bounds. They cost no further privacy.
         """
         method = one_of(METHODS).check(self._owner, "method", method)
-        return self._drawn(method, n_samples, random_state)
+        return self._draw(method, n_samples, random_state)
 
     def _learned(self) -> None:
         super()._learned()
@@ -209,81 +210,98 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
 class SketchSampler(Drawing):
     """Synthetic points from a sketch, private when epsilon is given.
 
+    Use it to publish data that resemble the training points. It fits the same sketch as
+    `SketchDensity`, and `sample` reads nothing but that sketch or its release.
+
     Parameters
     ----------
-    method : str, default="matched"
-        "matched" for points whose kernel sums are those of the release, so that the kernel's
-        smoothing is undone; "rejection" or "mcmc" for draws from the smoothed density, as
-        `SketchDensity.sample`; all others as in `SketchDensity`.
+    method : {"matched", "rejection", "mcmc"}, default="matched"
+        "matched" draws points whose kernel sums are those of the release, which undoes the
+        smoothing of the kernel; "rejection" and "mcmc" draw from the smoothed density, as
+        `SketchDensity.sample`.
     bandwidth : float, default=1.0
-        TODO.
-    kernel : str, default="p-stable"
-        TODO.
-    backend : str, default="auto"
-        TODO.
+        Length scale of the kernel in the units of the data, above 0.
+    kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
+        Kernel k(r) of the distance r in bandwidths: "gaussian" is exp(-r**2 / 2), "exponential" is
+        exp(-r), and "p-stable" is the collision probability of Gaussian projections in buckets of
+        one bandwidth, which falls as 1 / r.
+    backend : {"auto", "race", "grid", "slices", "fourier"}, default="auto"
+        Sketch that stores the kernel sums. "auto" chooses by public numbers alone: a grid for few
+        columns and not too fine a bandwidth, slices up to 3 columns, else "race" for "p-stable" and
+        "fourier" for the other kernels. "race" has the "p-stable" kernel only.
     rows : int or None, default=None
-        TODO.
+        Number of rows (hash functions, directions or frequencies) of the sketch, from 1 to 2**20.
+        None chooses it from `epsilon`, `delta` and `expected_size`; a grid has one.
     width : int, default=1024
-        TODO.
+        Counters per row of the "race" backend, from 2 to 2**31; the other backends ignore it.
     expected_size : int or None, default=None
-        TODO.
+        Public guess of the number of points, used to choose `rows`; None stands for 65,536.
     epsilon : float or None, default=None
-        TODO.
+        Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        TODO.
-    bounds : object, default=None
-        TODO.
-    ledger : object, default=None
-        TODO.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
+    bounds : pair (low, high) or None, default=None
+        Public limits of the columns, each side a number or one number per column. Points outside
+        are clipped to them. Required with `epsilon`; None takes the range of the data.
+    ledger : Ledger, path_like or None, default=None
+        Privacy ledger that is charged before noise is drawn; needs `dataset`. None leaves the cost
+        unaccounted.
     dataset : str or None, default=None
-        TODO.
+        Name of the data set in the ledger that is charged.
     unit : str or None, default=None
-        TODO.
-    relation : str or None, default=None
-        TODO.
+        Unit of privacy, such as "event" or "user". None takes that of the data set in the ledger,
+        else "event".
+    relation : {"add/remove", "replace"} or None, default=None
+        Adjacency of data sets. None takes that of the data set in the ledger, else "add/remove".
     contributions : int or None, default=None
-        TODO.
+        Largest number of rows of one unit, from 1 to 2**31. Required unless the unit is an event or
+        item, which has one row.
     release_id : str or None, default=None
-        TODO.
+        Name under which the ledger stores the release, so that a retry returns the same bytes at no
+        cost; needs `ledger`.
     privacy : Privacy or None, default=None
-        TODO.
-    random_state : object, default=None
-        TODO.
+        One object in place of `epsilon`, `delta` and the six parameters before this one.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the hash functions and of samples, never of noise. None uses seed 0 for the hash
+        functions, so that separately fitted estimators can merge, and fresh randomness for samples.
 
     Attributes
     ----------
     backend_ : str
-        TODO.
-    bounds_ : Pair
-        TODO.
+        Sketch that is used, one of the choices of `backend` except "auto".
+    bounds_ : tuple
+        Limits (low, high) to which points are clipped, one number per column.
     clipped_ : int
-        TODO.
+        Number of training points outside the bounds. Raw data: only without `epsilon`.
     n_features_in_ : int
-        TODO.
-    release_ : Any
-        TODO.
-    sketch_ : Any
-        TODO.
-    statement_ : Any
-        TODO.
+        Number of columns.
+    release_ : Release
+        The released sketch. Only with `epsilon`.
+    sketch_ : Sketch
+        The sketch of the training points. Only without `epsilon`.
+    statement_ : PrivacyStatement
+        What the release guarantees. Only with `epsilon`.
 
     Notes
     -----
-    **Guarantee.** With epsilon, points are made from the release alone, so that any number of them
-    is (epsilon, delta)-private as `statement_` says. How alike they are is measured, not proved: on
-    mixtures of three Gaussians (60,000 points, epsilon 1) the marginals' Kolmogorov distance to
-    fresh data was .02 in two, .03 in four and .08 in eight dimensions ("matched"), where draws from
-    the smoothed density had .21, .26 and .32, and even points .29, .28 and .34.
+    **Guarantee.** With `epsilon`, points are drawn from the release alone, so that any number of
+    them is (epsilon, delta)-differentially private as `statement_` says. How similar they are to
+    the data is measured, not proved: on mixtures of three Gaussians (60,000 points, epsilon 1) the
+    Kolmogorov distance of the marginals to fresh data was .02 in two, .03 in four and .08 in eight
+    dimensions ("matched"); draws from the smoothed density gave .21, .26 and .32, uniform points
+    .29, .28 and .34.
 
     References
     ----------
-    .. [1] Chen, Welling and Smola 2010: samples by the distance of kernel sums.
+    .. [1] Chen, Welling, Smola. "Super-Samples from Kernel Herding". UAI 2010: samples by the
+       distance of kernel sums. https://arxiv.org/abs/1203.3472
 
     Examples
     --------
     >>> points = np.random.default_rng(0).normal([1.0, -1.0], 0.5, (20_000, 2))
-    >>> told = SketchSampler(bandwidth=0.5, epsilon=1, bounds=(-4, 4), random_state=0).fit(points)
-    >>> told.sample(10_000).mean(axis=0).round()
+    >>> model = SketchSampler(bandwidth=0.5, epsilon=1, bounds=(-4, 4), random_state=0).fit(points)
+    >>> model.sample(10_000).mean(axis=0).round()
     array([ 1., -1.])
     """
 
@@ -314,20 +332,19 @@ class SketchSampler(Drawing):
         self._store(locals())
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> np.ndarray:
-        """This many points, one a row, within the bounds.
-
-        random_state: that of the estimator unless given; None for fresh points each time.
+        """Draw synthetic points by the method of the estimator.
 
         Parameters
         ----------
         n_samples : int, default=1
-            TODO.
-        random_state : object, default=None
-            TODO.
+            Number of points, from 0 up.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed of the draws; None uses that of the estimator, and fresh randomness if that is None
+            too.
 
         Returns
         -------
-        ndarray
-            This many points, one a row, within the bounds.
+        ndarray of shape (n_samples, n_features)
+            Points within the bounds. They cost no further privacy.
         """
-        return self._drawn(self._check()["method"], n_samples, random_state)
+        return self._draw(self._check()["method"], n_samples, random_state)

@@ -1,4 +1,4 @@
-"""The places where a density is highest, found from its values alone, noise and all."""
+"""Modes of an estimated density, found from its values alone and separated from noise."""
 
 import math
 import warnings
@@ -13,15 +13,15 @@ from sfumato.density.sampling import by_population
 
 __all__ = ["find_modes"]
 
-PROBES = 4096  # even points of the box that are looked at first
-STARTS = 64  # climbs, at most
-DIRECTIONS = 32  # tried at each step of a climb, at most
-FINEST = 64  # a climb ends at this part of a bandwidth
-BETWEEN = 15  # places looked at between two modes
-SHARE = 0.02  # of its value that a mode must rise by, however little the noise
-NEIGHBOURS = 8  # seen places, itself among them, that a start is highest of
-SIDE = 0.1  # of a narrow box that counts as near a side, in place of half a bandwidth
-FEW = 3  # dimensions in which even points find every mode that is worth it
+PROBES = 4096  # uniform points of the box that are evaluated first
+STARTS = 64  # local searches, at most
+DIRECTIONS = 32  # tried at each step of a search, at most
+FINEST = 64  # a search ends at a step of one bandwidth over this
+BETWEEN = 15  # points evaluated between two modes
+MIN_RISE = 0.02  # fraction of its value that a mode must rise by, whatever the noise
+NEIGHBOURS = 8  # nearest evaluated points, itself among them, of which a start is highest
+SIDE = 0.1  # fraction of a narrow box that is near a side, in place of half a bandwidth
+FEW = 3  # dimensions in which uniform points find every mode of interest
 
 
 @renamed_arguments(n_modes="n")
@@ -33,47 +33,52 @@ def find_modes(
     threshold: float = 6.0,
     random_state: RandomState = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The modes of an estimator's density or of a release, the highest first: places and values.
+    """Find the modes of an estimated density, the highest first.
 
     Parameters
     ----------
-    source : object
-        An estimator with a `density`, a kernel-sum sketch or its release.
+    source : estimator, Sketch or Release
+        A fitted `SketchDensity` or `SketchSampler`, a kernel-sum sketch or its release.
     n : int or None, default=None
-        The most to tell (None: all).
-    bounds : object, default=None
-        Where to look (None: all of the public box).
+        Largest number of modes to return, from 1 up; None returns all.
+    bounds : pair (low, high) or None, default=None
+        Box to search, each side a number or one per column; None searches the public bounds.
     threshold : float, default=6.0
-        From 0 up.
+        Standard deviations of the noise by which a mode must stand out, from 0 up.
     random_state : int, Generator or None, default=None
-        Of the places where the climbs begin.
+        Seed of the starting points of the search.
 
     Returns
     -------
-    tuple
-        The modes of an estimator's density or of a release, the highest first: places and values.
+    tuple of (ndarray, ndarray)
+        The positions of the modes, of shape (n_modes, n_features), and their densities, of shape
+        (n_modes,), in falling order.
 
     Notes
     -----
-    **Guarantee.** Of any two modes told, the lower one stands above the lowest of fifteen values
-    between them, and every one above the median of the box, by `threshold` standard deviations of
-    the noise, half as many of the error of hashing, and a fiftieth of its value; so noise alone
-    rarely makes one: measured, none of 60 releases of a single point had one elsewhere (2 to 6
-    dimensions, epsilon 1). Two modes are more than a bandwidth apart. A mode within half a
-    bandwidth of the public box's sides brings a UserWarning, unless it is known that no row was
-    clipped. Only answers are used, so that the modes of a private estimator cost nothing further.
+    **Guarantee.** Of any two modes returned, the lower one is above the lowest of fifteen values on
+    the line between them, and every mode above the median over the box, by at least the rise: the
+    larger of a fiftieth of its value and of the root sum of squares of `threshold` standard
+    deviations of the noise and half as many of the hashing error. So noise alone rarely makes a
+    mode: measured, none of 60 releases of a single point showed one elsewhere (2 to 6 dimensions,
+    epsilon 1). Two modes are more than a bandwidth apart. Only estimates are used, so that the
+    modes of a private estimator cost no further privacy.
+
+    A mode within half a bandwidth of a side of the public bounds raises a UserWarning, unless it is
+    known that no row was clipped.
 
     References
     ----------
-    .. [1] Pattern search: Hooke and Jeeves 1961.
+    .. [1] Hooke, Jeeves. "Direct Search Solution of Numerical and Statistical Problems". Journal of
+       the ACM 8(2), 1961 (pattern search). https://doi.org/10.1145/321062.321069
 
     Examples
     --------
     >>> from sfumato.density import SketchDensity
     >>> points = np.random.default_rng(0).normal([[-2.0], [2.0]], 0.3, (2, 5000)).reshape(-1, 1)
     >>> model = SketchDensity(bandwidth=0.5, kernel="gaussian").fit(points)
-    >>> places, values = find_modes(model, random_state=0)
-    >>> sorted(round(float(place), 1) for place in places[:, 0])
+    >>> positions, values = find_modes(model, random_state=0)
+    >>> sorted(round(float(position), 1) for position in positions[:, 0])
     [-2.0, 2.0]
     """
     owner = "find_modes"
@@ -81,50 +86,50 @@ def find_modes(
     threshold = between(0, math.inf).check(owner, "threshold", threshold)
     field = field_of(owner, source, bounds)
     rng = check_random_state(owner, random_state)
-    even = field.uniform(PROBES, rng)
-    heights = field.values(even)
-    starts = _starts(field, even, heights, rng)
+    probes = field.uniform(PROBES, rng)
+    heights = field.values(probes)
+    starts = _starts(field, probes, heights, rng)
     positions, values = _climbed(field, starts, rng)
     floor = float(np.median(heights))
     positions, values = _apart(positions, values, field.setting.bandwidth)
-    kept = _clear(field, positions, values, floor, threshold)[:n]
-    _warn_of_bounds(source, field, positions[kept])
-    return positions[kept], field.density(values[kept])
+    retained = _clear(field, positions, values, floor, threshold)[:n]
+    _warn_of_bounds(source, field, positions[retained])
+    return positions[retained], field.density(values[retained])
 
 
 def _starts(
-    field: Field, even: np.ndarray, heights: np.ndarray, rng: np.random.Generator
+    field: Field, probes: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Places seen that are higher than all their neighbours seen, the highest of those."""
+    """Evaluated points that are higher than all their neighbours, the highest first."""
     from scipy.spatial import KDTree
 
-    if field.dimension > FEW:  # even points are too far apart there
-        even = by_population(field.values, field.bounds, PROBES // 4, rng)
-        heights = field.values(even)
-    near = KDTree(even).query(even, NEIGHBOURS)[1]
+    if field.dimension > FEW:  # uniform points are too far apart there
+        probes = by_population(field.values, field.bounds, PROBES // 4, rng)
+        heights = field.values(probes)
+    near = KDTree(probes).query(probes, NEIGHBOURS)[1]
     peaks = np.flatnonzero(heights >= heights[near].max(axis=1))
-    return even[peaks[np.argsort(-heights[peaks])][:STARTS]]
+    return probes[peaks[np.argsort(-heights[peaks])][:STARTS]]
 
 
 def _apart(
     positions: np.ndarray, values: np.ndarray, distance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Places in falling order of value, without those that are this near to a higher one."""
+    """Points in falling order of value, without those within this distance of a higher one."""
     order = np.argsort(-values, kind="stable")
     positions, values = positions[order], values[order]
-    kept: list[int] = []
-    free = np.ones(values.size, bool)
-    while free.any():
-        best = int(free.argmax())
-        kept.append(best)
-        free &= ((positions - positions[best]) ** 2).sum(axis=1) > distance**2
-    return positions[kept], values[kept]
+    retained: list[int] = []
+    candidates = np.ones(values.size, bool)
+    while candidates.any():
+        best = int(candidates.argmax())
+        retained.append(best)
+        candidates &= ((positions - positions[best]) ** 2).sum(axis=1) > distance**2
+    return positions[retained], values[retained]
 
 
 def _climbed(
     field: Field, starts: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """All starts, each moved to the best of the places around it until a fine step finds none."""
+    """Move each start to the best point around it until a fine step finds none better."""
     low, high = np.array(field.bounds[0]), np.array(field.bounds[1])
     positions, values = starts.copy(), field.values(starts)
     steps = np.full(len(starts), field.setting.bandwidth)
@@ -132,9 +137,9 @@ def _climbed(
         around = _directions(field.dimension, rng)
         tried = positions[active, None] + steps[active, None, None] * around
         tried = np.clip(tried, low, high)
-        told = field.values(tried.reshape(-1, low.size)).reshape(active.size, -1)
-        best = told.argmax(axis=1)
-        found = told[np.arange(active.size), best]
+        heights = field.values(tried.reshape(-1, low.size)).reshape(active.size, -1)
+        best = heights.argmax(axis=1)
+        found = heights[np.arange(active.size), best]
         up = found > values[active]
         positions[active[up]] = tried[up, best[up]]
         values[active[up]] = found[up]
@@ -143,7 +148,7 @@ def _climbed(
 
 
 def _directions(dimension: int, rng: np.random.Generator) -> np.ndarray:
-    """Both ways along orthogonal axes, turned at random; in many dimensions, some of them."""
+    """Both directions of randomly rotated orthogonal axes; in many dimensions, some of them."""
     turned = np.linalg.qr(rng.normal(size=(dimension, dimension)))[0][: DIRECTIONS // 2]
     return np.concatenate([turned, -turned])
 
@@ -151,23 +156,25 @@ def _directions(dimension: int, rng: np.random.Generator) -> np.ndarray:
 def _clear(
     field: Field, positions: np.ndarray, values: np.ndarray, floor: float, threshold: float
 ) -> list[int]:
-    """Which of the places, highest first, stand out from the floor and from those kept before."""
-    shares = np.linspace(0, 1, BETWEEN + 2)[1:-1, None]
-    kept: list[int] = []
+    """Indices of points, highest first, that rise above the floor and the modes before them."""
+    fractions = np.linspace(0, 1, BETWEEN + 2)[1:-1, None]
+    modes: list[int] = []
     for here, value in enumerate(values):
-        rise = max(field.rise(value, threshold), SHARE * value)
+        rise = max(field.rise(value, threshold), MIN_RISE * value)
         if value < floor + rise:
             break
-        lines = [positions[here] + shares * (positions[other] - positions[here]) for other in kept]
+        lines = [
+            positions[here] + fractions * (positions[other] - positions[here]) for other in modes
+        ]
         valleys = field.values(np.concatenate(lines)).reshape(-1, BETWEEN) if lines else np.empty(0)
         if not lines or (valleys.min(axis=1) < value - rise).all():
-            kept.append(here)
-    return kept
+            modes.append(here)
+    return modes
 
 
 def _warn_of_bounds(source: Any, field: Field, positions: np.ndarray) -> None:
-    """Say so where modes are at the sides, to which wrong bounds clip all rows."""
-    if getattr(getattr(source, "_told", source), "clipped", None) == 0:
+    """Warn about modes at the sides of the box, to which wrong bounds clip all rows."""
+    if getattr(getattr(source, "_summary", source), "clipped", None) == 0:
         return
     low, high = map(np.array, field.setting.bounds)
     near = np.minimum(field.setting.bandwidth / 2, SIDE * (high - low))
@@ -177,5 +184,5 @@ def _warn_of_bounds(source: Any, field: Field, positions: np.ndarray) -> None:
             f"find_modes: {found} of {len(positions)} modes at the bounds: are the bounds in the "
             "unit of the data? Rows outside are clipped to them.",
             UserWarning,
-            stacklevel=4,  # whoever called find_modes, past the decorator of its old names
+            stacklevel=4,  # the caller of find_modes, outside its decorator
         )

@@ -1,10 +1,8 @@
-"""Releases without a curator: parties add shares of the noise, and only their secure sum is seen.
+"""Distributed releases without a curator: each party adds a noise share before a secure sum.
 
-A share of the noise hides next to nothing. Whoever sees one party's numbers before they are summed
-sees its data; so these are for secure summation alone (`density.masks` is one, for parties and a
-server that follow its protocol).
-
-One party's part of a secure sum: numbers that nobody but a secure sum may see.
+A single share is not private: whoever sees one party's numbers before they are summed sees its
+data. So shares are for secure summation alone; `density.pairwise_masks` provides one for parties
+and a server that follow its protocol.
 """
 
 import json
@@ -37,30 +35,36 @@ FIELDS = ("kind", "parameters", "promise", "insecure", "masked")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyShare:
-    """A sketch with a share of noise that is too small to hide anybody: not a release.
+    """One party's sketch with a share of the noise, for a secure sum; not private by itself.
 
-    It answers nothing and promises nothing. It can only be added to the shares of other parties,
-    modulo 2**64; `sum_shares` makes a release of the sum.
+    It answers no queries and guarantees nothing. It can only be added to the shares of other
+    parties, modulo 2**64; `sum_shares` turns the sum into a release. Made by `NoiseSharing.share`.
 
     Parameters
     ----------
     terms : dict
-        Agreed on by all.
+        What all parties agreed on, as `NoiseSharing.to_dict` returns it.
     kind : str
-        TODO.
+        Class name of the release that the sum will be.
     parameters : dict
-        TODO.
+        Public parameters of that release.
     promise : dict
-        What the statement of that will say.
-    members : tuple
-        The parties whose shares are in it; kind and parameters of the release that the sum will
-        be,.
+        Fields of the statement of that release: mechanism, epsilon, delta, loss and contributions.
+    members : tuple of int
+        The parties whose shares are in it, in rising order.
     insecure : bool
-        True if the noise came from a seed.
-    cells : dict
-        TODO.
+        Whether noise came from a seed, as in tests.
+    cells : dict of str to ndarray
+        Counters with noise, uint64, by name.
     masked : bool, default=False
-        True while masks of a secure sum are on the cells.
+        Whether masks of a secure sum are still on the cells.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import KernelFourier
+    >>> terms = NoiseSharing(parties=2, epsilon=1.0)
+    >>> terms.share(KernelFourier(1.0, (0, 9)).update([[1.0]]), party=0)
+    NoisyShare of ReleasedKernelFourier, party 0: not private, for a secure sum only
     """
 
     terms: dict[str, Any]
@@ -80,7 +84,7 @@ class NoisyShare:
             raise ValueError("NoisyShare: members must be parties of the terms, each once.")
 
     def __add__(self, other: "NoisyShare") -> "NoisyShare":
-        """The sum, modulo 2**64, once both are of the same terms and of different parties."""
+        """The sum modulo 2**64 of shares of the same terms and of different parties."""
         if not isinstance(other, NoisyShare):
             return NotImplemented
         for name in ("terms", "kind", "parameters", "promise", "masked"):
@@ -103,30 +107,30 @@ class NoisyShare:
         )
 
     def moved(self, by: dict[str, np.ndarray], *, masked: bool) -> Self:
-        """The share with something added to its cells, modulo 2**64.
+        """Add numbers to all cells modulo 2**64, as masks of a secure sum do.
 
         Parameters
         ----------
-        by : dict
-            TODO.
+        by : dict of str to ndarray
+            Numbers to add, uint64, by name and of the shape of the cells.
         masked : bool
-            TODO.
+            Whether masks are on the cells of the result.
 
         Returns
         -------
         Self
-            The share with something added to its cells, modulo 2**64.
+            A new share; this one is not changed.
         """
         cells = {name: array + by[name] for name, array in self.cells.items()}
         return replace(self, cells=cells, masked=masked)
 
     def to_bytes(self) -> bytes:
-        """The share as bytes, for the channel to the secure sum.
+        """Serialize the share for the channel to the secure sum.
 
         Returns
         -------
         bytes
-            The share as bytes, for the channel to the secure sum.
+            The share with a checksum. Guard it like the data, unless it is masked.
         """
         state = {name: getattr(self, name) for name in FIELDS}
         header = {
@@ -139,17 +143,22 @@ class NoisyShare:
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The share in these bytes; SketchFormatError when they are not a whole, intact one.
+        """Restore a share from its bytes.
 
         Parameters
         ----------
         data : bytes_like
-            TODO.
+            What `to_bytes` returned.
 
         Returns
         -------
         Self
-            The share in these bytes; SketchFormatError when they are not a whole, intact one.
+            The share.
+
+        Raises
+        ------
+        SketchFormatError
+            If the bytes are truncated, damaged, or not those of a share.
         """
         packed = Packed(data)
         if packed.kind != "NoisyShare" or packed.version != cls.version:
@@ -170,49 +179,59 @@ class NoisyShare:
 
 
 REGISTRIES.append({"NoisyShare": NoisyShare})
-SPARE = 1e-8  # of epsilon and delta, for the gap between Gaussian shares and Gaussian noise
+# Fraction of epsilon and delta for the gap between a sum of Gaussian shares and Gaussian noise.
+SPARE = 1e-8
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSharing:
-    """What all parties agree on before any of them draws noise; all of it is public.
+    """Public terms of a distributed release, on which all parties agree before drawing noise.
+
+    Each party calls `share`, a secure sum adds the shares (`PairwiseMasks`, `MaskingParty`), and
+    `sum_shares` makes the release. Use `combine` where there is no secure sum: each party then adds
+    all of the noise.
 
     Parameters
     ----------
     parties : int
-        Up to 2**20; epsilon above 0; delta from 0 to 1.
+        Number of parties, from 1 to 2**20.
     epsilon : float
-        TODO.
+        Privacy parameter of the release, above 0.
     delta : float, default=0.0
-        TODO.
+        Privacy parameter delta, from 0 up to but not including 1. At 0 the noise is
+        discrete Laplace, whose shares are exact; otherwise it may be discrete Gaussian, whose
+        shares sum to almost Gaussian noise; the gap (`gaussian_gap`) is part of epsilon and delta.
     dropouts : int, default=0
-        From 0, fewer than the parties together.
+        Largest number of parties that may send nothing.
     colluders : int, default=0
-        From 0, fewer than the parties together.
+        Largest number of parties whose knowledge an adversary may have. Dropouts and colluders
+        together must be fewer than the parties.
     weight : int, default=1
-        Relation and contributions as for a release, a unit's events in the data of all parties
-        together. At delta 0 the noise is discrete Laplace, whose shares are exact; else possibly
-        Gaussian, whose shares are as good as exact (`gaussian_gap`), which is accounted for.
+        Largest weight of one event.
     unit : str, default="event"
-        Relation and contributions as for a release, a unit's events in the data of all parties
-        together. At delta 0 the noise is discrete Laplace, whose shares are exact; else possibly
-        Gaussian, whose shares are as good as exact (`gaussian_gap`), which is accounted for.
-    relation : str, default="add/remove"
-        TODO.
+        Unit of privacy, over the data of all parties together.
+    relation : {"add/remove", "replace"}, default="add/remove"
+        Adjacency of data sets.
     contributions : int or None, default=None
-        TODO.
+        Largest number of events of one unit in the data of all parties together, from 1 to 2**31.
+        Required unless the unit is an event or item, which has one.
 
     Notes
     -----
-    **Guarantee.** What a secure sum of the shares reveals is (epsilon, delta)-private towards
-    anybody who also knows everything of up to `colluders` parties, even if up to `dropouts` parties
-    send nothing: the shares of the others, parties - dropouts - colluders at least, sum to all of
-    the noise. Parties are trusted to follow the protocol. More noise than needed is the price: with
-    all shares, parties / (parties - dropouts - colluders) times its variance.
+    **Guarantee.** What a secure sum of the shares reveals is (epsilon, delta)-differentially
+    private for `unit` under `relation`, towards anybody who also knows everything of up to
+    `colluders` parties, even if up to `dropouts` parties send nothing: the shares of the others, at
+    least ``parties - dropouts - colluders``, sum to all of the noise. Parties are trusted to follow
+    the protocol. The price is more noise than needed: if all shares arrive, its variance is
+    ``parties / (parties - dropouts - colluders)`` times that of a release by a curator.
 
     References
     ----------
-    .. [1] Goryczka and Xiong 2017; secure summation: Bonawitz et al. 2017.
+    .. [1] Goryczka, Xiong. "A Comprehensive Comparison of Multiparty Secure Additions with
+       Differential Privacy". IEEE TDSC 14(5), 2017 (noise shares).
+       https://doi.org/10.1109/TDSC.2015.2484326
+    .. [2] Bonawitz et al. "Practical Secure Aggregation for Privacy-Preserving Machine Learning".
+       CCS 2017 (secure summation). https://doi.org/10.1145/3133956.3133982
 
     Examples
     --------
@@ -256,7 +275,7 @@ class NoiseSharing:
 
     @property
     def whole_noise(self) -> int:
-        """How many shares sum to all of the noise."""
+        """Number of shares that sum to all of the noise: parties - dropouts - colluders."""
         return self.parties - self.dropouts - self.colluders
 
     def share(
@@ -269,42 +288,48 @@ class NoiseSharing:
         release_id: str | None = None,
         source: Source | None = None,
     ) -> NoisyShare:
-        """What one party puts into the secure sum: its sketch with a share of the noise.
+        """Add one party's share of the noise to its sketch, for the secure sum.
 
         Parameters
         ----------
-        sketch : object
-            Of the parameters that all parties use.
+        sketch : Sketch
+            The party's sketch, of the parameters that all parties use.
         party : int
-            From 0.
-        ledger : object, default=None
-            Who pays epsilon, before noise is drawn.
+            Number of this party, from 0.
+        ledger : Ledger, path_like or None, default=None
+            Privacy ledger that is charged epsilon before noise is drawn; needs `dataset`.
         dataset : str or None, default=None
-            Who pays epsilon, before noise is drawn.
+            Name of the data set in the ledger that is charged.
         release_id : str or None, default=None
-            A name that makes a retry return the same share, for which the ledger keeps it: guard
-            that like the data, since a share is not private.
+            Name under which the ledger stores the share, so that a retry returns the same one.
+            Guard that ledger like the data, since a share is not private.
         source : Source or None, default=None
-            Of the noise, for tests only.
+            Source of the noise, for tests only; None draws from the operating system.
 
         Returns
         -------
         NoisyShare
-            What one party puts into the secure sum: its sketch with a share of the noise.
+            The share, which must be seen by nobody but a secure sum.
+
+        Raises
+        ------
+        ValueError
+            If the noise of the sketch is neither discrete Laplace nor Gaussian, or too small to be
+            shared.
         """
         party = integer(0, self.parties - 1).check("NoiseSharing", "party", party)
         options = dict(ledger=ledger, dataset=dataset, release_id=release_id, **self._whose())
         payer, paid = paid_by("NoiseSharing", options)
         whose("NoiseSharing", payer, paid, options)
-        self._made(sketch, party, _NoNoise(self.whole_noise))  # what is refused is never charged
+        self._build(sketch, party, _NoNoise(self.whole_noise))  # what is refused is never charged
         bits = ShareSource(self.whole_noise, source)
         if payer is None:
-            return self._made(sketch, party, bits)
+            return self._build(sketch, party, bits)
         data = payer.release(
             paid,
             self._loss(),
             f"{type(sketch).__name__}: a share of noise, for a secure sum",
-            lambda _: self._made(sketch, party, bits).to_bytes(),
+            lambda _: self._build(sketch, party, bits).to_bytes(),
             release_id=release_id,
         )
         share = NoisyShare.from_bytes(data)
@@ -316,30 +341,30 @@ class NoiseSharing:
         return share
 
     def to_dict(self) -> dict[str, Any]:
-        """The terms as plain JSON values.
+        """Return the terms as plain JSON values.
 
         Returns
         -------
-        dict
-            The terms as plain JSON values.
+        dict of str to object
+            All parameters by name.
         """
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, told: dict[str, Any]) -> Self:
-        """TODO.
+    def from_dict(cls, fields: dict[str, Any]) -> Self:
+        """Restore terms from a dictionary.
 
         Parameters
         ----------
-        told : dict
-            TODO.
+        fields : dict of str to object
+            What `to_dict` returned.
 
         Returns
         -------
         Self
-            The object itself.
+            The terms.
         """
-        return cls(**told)
+        return cls(**fields)
 
     def _whose(self) -> dict[str, Any]:
         return dict(unit=self.unit, relation=self.relation, contributions=self.contributions)
@@ -349,13 +374,14 @@ class NoiseSharing:
             return Approximate(self.epsilon, self.delta, relation=self.relation)
         return Pure(self.epsilon, relation=self.relation)
 
-    def _made(self, sketch: Any, party: int, bits: ShareSource) -> NoisyShare:
+    def _build(self, sketch: Any, party: int, bits: ShareSource) -> NoisyShare:
+        """The share of a sketch with noise from these bits."""
         options = {name: value for name, value in self._whose().items() if value is not None}
         if self.weight > 1:
             options["weight"] = self.weight
         spare = 1 - SPARE if self.delta else 1.0
-        told = sketch.release(self.epsilon * spare, self.delta * spare, source=bits, **options)
-        arrays = told._arrays()
+        released = sketch.release(self.epsilon * spare, self.delta * spare, source=bits, **options)
+        arrays = released._arrays()
         if bits.added != sum(array.size for array in arrays.values()):
             raise ValueError(
                 f"NoiseSharing: {type(sketch).__name__} cannot be shared, its noise is neither "
@@ -363,22 +389,22 @@ class NoiseSharing:
             )
         return NoisyShare(
             terms=self.to_dict(),
-            kind=type(told).__name__,
-            parameters=json.loads(json.dumps(told.parameters)),  # as bytes will have them
-            promise=self._promise(told, bits.added),
+            kind=type(released).__name__,
+            parameters=json.loads(json.dumps(released.parameters)),  # as bytes will have them
+            promise=self._promise(released, bits.added),
             members=(party,),
             insecure=bits.insecure,
             cells={name: array.view(np.uint64) for name, array in arrays.items()},
         )
 
-    def _promise(self, told: Any, cells: int) -> dict[str, Any]:
-        """What the sum of `whole_noise` shares promises: that of the noise, but for a small gap."""
+    def _promise(self, released: Any, cells: int) -> dict[str, Any]:
+        """Statement fields of the sum of `whole_noise` shares; Gaussian ones include the gap."""
         named = ("mechanism", "epsilon", "delta", "loss", "contributions")
-        promise = {name: getattr(told.statement, name) for name in named}
-        if told.noise == "Laplace":
+        promise = {name: getattr(released.statement, name) for name in named}
+        if released.noise == "Laplace":
             return promise
         # With epsilon and delta lowered by SPARE, epsilon + 2 gap and delta exp(gap) stay below.
-        if gaussian_gap(told.scale, self.whole_noise, cells) > SPARE / 4 * min(1, self.epsilon):
+        if gaussian_gap(released.scale, self.whole_noise, cells) > SPARE / 4 * min(1, self.epsilon):
             raise ValueError(
                 f"NoiseSharing: epsilon is {self.epsilon!r}, for which the noise is too small to "
                 f"be shared by {self.whole_noise} parties; lower it, or let each party add all of "
@@ -389,7 +415,7 @@ class NoiseSharing:
 
 
 class _NoNoise(ShareSource):
-    """A source for a rehearsal, whose result is thrown away: it counts cells and adds nothing."""
+    """A source for a rehearsal whose result is discarded: it counts cells and adds nothing."""
 
     def add_laplace(self, cells: np.ndarray, scale: Fraction) -> None:
         self.added += cells.size
@@ -399,25 +425,38 @@ class _NoNoise(ShareSource):
 
 
 def sum_shares(shares: Sequence[NoisyShare]) -> Any:
-    """The release that a sum of shares is: of all parties' data, with the noise of all shares.
+    """Make the release from the shares of the parties, or from their secure sum.
 
     Parameters
     ----------
-    shares : sequence
-        One for each party that sent one, or a sum of them; refused where more parties are missing
-        than `dropouts`, or where masks are still on.
+    shares : sequence of NoisyShare
+        One for each party that sent one, or a sum of them, without masks.
 
     Returns
     -------
-    object
-        The release that a sum of shares is: of all parties' data, with the noise of all shares.
+    Release
+        Release of the sketch of all parties' data, with the noise of all shares.
+
+    Raises
+    ------
+    ValueError
+        If more parties are missing than `dropouts` allows, if masks are still on, or if shares do
+        not belong together.
 
     Notes
     -----
-    **Guarantee.** As its statement says, which is that of the terms. The variance of the noise is
-    that of one whole noise times the shares over `whole_noise`; `scale` is that of noise of this
-    variance V. For Laplace noise the moment generating function 1 / (1 - V (cosh t - 1)) is at no t
-    below that of the sum, so that error bounds by Chebyshev and Chernoff hold.
+    **Guarantee.** That of the terms, as the statement says. The variance of the noise is that of
+    one whole noise times the number of shares over `whole_noise`; `scale` is that of noise of this
+    variance V. For Laplace noise the moment generating function 1 / (1 - V (cosh t - 1)) is an
+    upper bound of that of the sum at every t, so that error bounds by Chebyshev and Chernoff hold.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import KernelFourier
+    >>> terms = NoiseSharing(parties=2, epsilon=1.0)
+    >>> sketch = KernelFourier(1.0, (0, 9)).update([[1.0]])
+    >>> sum_shares([terms.share(sketch, party) for party in (0, 1)]).statement.epsilon
+    1.0
     """
     if not shares or not all(isinstance(each, NoisyShare) for each in shares):
         raise TypeError("sum_shares: shares must be NoisyShare, at least one.")
@@ -443,6 +482,7 @@ def sum_shares(shares: Sequence[NoisyShare]) -> Any:
 
 
 def _statement(total: NoisyShare, terms: NoiseSharing) -> PrivacyStatement:
+    """The statement of the release: the promise of the shares, with parties and dropouts."""
     covers = (
         "what a secure sum reveals, to anybody who also knows all of at most "
         f"{terms.colluders} parties, while at most {terms.dropouts} drop out; parties that follow "
@@ -462,9 +502,10 @@ def _statement(total: NoisyShare, terms: NoiseSharing) -> PrivacyStatement:
 
 
 def _widened(parameters: dict[str, Any], more: float) -> float:
-    """The scale of noise of the same law and so many times the variance.
+    """The scale of noise of the same distribution with `more` times the variance.
 
-    That of Laplace noise is 2 x / (1 - x)**2 with x = exp(-1 / scale): 1 - x solves a quadratic.
+    The variance of discrete Laplace noise is 2 x / (1 - x)**2 with x = exp(-1 / scale), so 1 - x
+    solves a quadratic equation.
     """
     scale = float(parameters["scale"])
     if parameters["noise"] == "Gaussian":

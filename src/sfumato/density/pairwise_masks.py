@@ -1,7 +1,8 @@
 """Secure summation with double masks: a server learns the sum over one set of parties, no more.
 
-The protocol is that of Bonawitz et al. 2017 against parties and a server that follow it (figure 4
-without the messages for an active adversary). Four rounds, each with its own dropouts:
+The protocol is that of Bonawitz et al. 2017 against parties and a server that follow it (Figure 4,
+the protocol, without the messages for an active adversary). Four rounds, each with its own
+dropouts:
 
 1. every party publishes its keys (`MaskingParty.public_key`);
 2. every party sends each other one, encrypted, a share of its two secrets (`send_secrets`);
@@ -34,16 +35,21 @@ WIDE = 66  # bytes of a number below PRIME
 
 
 class SecretShares(NamedTuple):
-    """What one survivor reveals in the last round: one share for each party, never two.
+    """Secret shares that one survivor reveals in the last round: one for each party, never two.
 
-    Attributes
+    Parameters
     ----------
     survivors : tuple of int
         The parties whose shares are in the sum.
     self_masks : dict of int to int
-        For each survivor a share of the seed of its self mask.
+        For each survivor a secret share of the seed of its self mask.
     pair_keys : dict of int to int
-        For each party that dropped out after round 2 a share of its private key.
+        For each party that dropped out after round 2 a secret share of its private key.
+
+    Examples
+    --------
+    >>> SecretShares(survivors=(0, 1), self_masks={0: 5, 1: 7}, pair_keys={2: 9})
+    SecretShares(survivors=(0, 1), self_masks=2, pair_keys=1)
     """
 
     survivors: tuple[int, ...]
@@ -63,31 +69,46 @@ class MaskingParty:
     party : int
         The number of this party, from 0.
     parties : int
-        How many take part, from 2 to 1000.
+        Number of parties, from 2 to 1000.
     threshold : int
-        How many must stay until the end, from 2 to `parties`; at most ``parties - threshold`` may
-        drop out. So many shares rebuild a secret, and fewer tell nothing of it.
+        Number of parties that must stay until the end, from 2 to `parties`; at most ``parties -
+        threshold`` may drop out. This many secret shares rebuild a secret, and fewer reveal
+        nothing.
+
+    Attributes
+    ----------
+    party : int
+        As given.
+    parties : int
+        As given.
+    public_key : bytes
+        The two public keys that the party publishes in round 1.
+    threshold : int
+        As given.
 
     Notes
     -----
     **Guarantee.** Against a server that follows the protocol and sees every message, together with
     all that up to ``threshold - 1`` parties know: whatever it adds up, it learns of the shares of
     the other parties only their sum over the one set of survivors. A share is sent under a self
-    mask and a mask with each other party. A survivor reveals for each party either a share of the
-    seed of its self mask (if that party survived) or of its private key (if it dropped out), for
-    one set of survivors only; so a share that was sent but not counted keeps its self mask.
-    This holds as far as AES-CTR, HKDF-SHA256 and X25519 are as good as random; secrets come from
-    the operating system.
+    mask and a mask with each other party. A survivor reveals for each party either a secret share
+    of the seed of its self mask (if that party survived) or of its private key (if it dropped out),
+    for one set of survivors only; so a share that was sent but not counted stays under its self
+    mask. This holds if AES-CTR, HKDF-SHA256 and X25519 are indistinguishable from random; secrets
+    come from the operating system.
 
     **Not covered.** A server that deviates: keys are not signed and survivors do not compare the
-    set that they were told, so that it could pose as parties or tell them different sets; that
+    sets that they received, so that it could pose as parties or send them different sets. That
     needs a public-key infrastructure and the consistency check of the paper. Parties that deviate
     can spoil the sum. One object serves one sum.
 
     References
     ----------
-    Bonawitz et al. 2017, Practical Secure Aggregation for Privacy-Preserving Machine Learning,
-    figure 4 and theorem 6.3; Shamir 1979.
+    .. [1] Bonawitz et al. "Practical Secure Aggregation for Privacy-Preserving Machine Learning".
+       CCS 2017, Figure 4 (protocol) and Theorem 6.3 (privacy against the server).
+       https://doi.org/10.1145/3133956.3133982
+    .. [2] Shamir. "How to Share a Secret". Communications of the ACM 22(11), 1979.
+       https://doi.org/10.1145/359168.359176
 
     Examples
     --------
@@ -114,7 +135,7 @@ class MaskingParty:
         self._seed, self._private, self._channel = (os.urandom(KEY) for _ in range(3))
         self.public_key = _public(self._private) + _public(self._channel)
         self._keys: dict[int, bytes] = {}
-        self._held: dict[int, tuple[int, int]] = {}
+        self._received: dict[int, tuple[int, int]] = {}
         self._least: int | None = None
         self._survivors: tuple[int, ...] | None = None
 
@@ -122,17 +143,17 @@ class MaskingParty:
         return described(self, party=self.party, parties=self.parties, threshold=self.threshold)
 
     def send_secrets(self, keys: Mapping[int, bytes]) -> dict[int, bytes]:
-        """The shares of this party's two secrets, encrypted for each other party of round 1.
+        """Encrypt secret shares of this party's two secrets for the other parties (round 2).
 
         Parameters
         ----------
         keys : mapping of int to bytes
-            The public keys of all parties that published one, this one's own among them.
+            The public keys of all parties that published one, including this party's own.
 
         Returns
         -------
         dict of int to bytes
-            A message for each of the others, which only that party can read.
+            A message for each other party, which only that party can read.
         """
         if self._keys:
             raise ValueError("MaskingParty: the secrets were sent before; one object serves one.")
@@ -142,7 +163,7 @@ class MaskingParty:
         points = [party + 1 for party in keys]
         seeds, private = (split(secret, self.threshold, points) for secret in self._secrets())
         self._keys = dict(keys)
-        self._held = {self.party: (seeds[self.party + 1], private[self.party + 1])}
+        self._received = {self.party: (seeds[self.party + 1], private[self.party + 1])}
         return {
             other: self._box(other).encrypt(
                 bytes(12),  # each key of a channel and direction encrypts one message
@@ -154,79 +175,92 @@ class MaskingParty:
         }
 
     def hide(self, share: NoisyShare, inbox: Mapping[int, bytes]) -> NoisyShare:
-        """This party's share of the sum under its self mask and its masks with the others.
+        """Mask this party's share of the sum (round 3).
 
         Parameters
         ----------
         share : NoisyShare
             What `NoiseSharing.share` made for this party.
         inbox : mapping of int to bytes
-            The messages of round 2 to this party, by sender; who is missing has dropped out.
+            The messages of round 2 to this party, by sender; a missing sender has dropped out.
 
         Returns
         -------
         NoisyShare
-            The share, masked, for the server.
+            The share under its self mask and its masks with the others, for the server.
         """
         self._check_share(share)
         self._check_enough("inbox", [self.party, *inbox])
-        held = self._held | {other: self._opened(other, inbox[other]) for other in sorted(inbox)}
+        received = self._received | {
+            other: self._opened(other, inbox[other]) for other in sorted(inbox)
+        }
         masks = _mask(self._seed, share)
         for other in inbox:
             key = _agreed(self._private, self._keys[other][:KEY])
             drawn = _mask(key, share)
             for name, mask in masks.items():
                 mask += drawn[name] if self.party < other else -drawn[name]
-        self._held, self._least = held, self._fewest(share)
+        self._received, self._least = received, self._fewest(share)
         return share.moved(masks, masked=True)
 
     def answer(self, survivors: Iterable[int]) -> SecretShares:
-        """One share for each party, by which the sum of the survivors is unmasked.
+        """Reveal one secret share for each party, to unmask the sum (round 4).
 
         Parameters
         ----------
         survivors : iterable of int
-            The parties whose hidden shares are in the sum, this one among them. A second call is
-            answered only for the same ones: two sets would tell the share of a party.
+            The parties whose masked shares are in the sum, this one among them. Later calls must
+            name the same ones: two sets would reveal the share of a party.
 
         Returns
         -------
         SecretShares
-            Of each survivor a share of its self mask's seed, of each other a share of its key.
+            For each survivor a secret share of the seed of its self mask, for each other party one
+            of its private key.
+
+        Raises
+        ------
+        ValueError
+            If there are too few survivors, or if they differ from those of an earlier call.
         """
-        told = tuple(sorted(set(survivors)))
+        members = tuple(sorted(set(survivors)))
         if self._least is None:
             raise ValueError("MaskingParty: there is no sum to unmask before a share was hidden.")
-        if not set(told) <= set(self._held) or self.party not in told:
+        if not set(members) <= set(self._received) or self.party not in members:
             raise ValueError(
                 "MaskingParty: survivors must be parties whose secrets this one holds a share of, "
                 f"and party {self.party} itself."
             )
-        if len(told) < self._least:
+        if len(members) < self._least:
             raise ValueError(
                 f"MaskingParty: survivors must be {self._least} or more of {self.parties}, not "
-                f"{len(told)}; masks stay on, start again with new shares."
+                f"{len(members)}; masks stay on, start again with new shares."
             )
-        if self._survivors not in (None, told):
+        if self._survivors not in (None, members):
             raise ValueError(
                 "MaskingParty: survivors were others before; one object serves one sum, since two "
-                "would tell the share of a party."
+                "would reveal the share of a party."
             )
-        self._survivors = told
+        self._survivors = members
         return SecretShares(
-            told,
-            {other: self._held[other][0] for other in told},
-            {other: held[1] for other, held in self._held.items() if other not in told},
+            members,
+            {other: self._received[other][0] for other in members},
+            {
+                other: secrets[1]
+                for other, secrets in self._received.items()
+                if other not in members
+            },
         )
 
     def _secrets(self) -> tuple[int, int]:
         return int.from_bytes(self._seed, "big"), int.from_bytes(self._private, "big")
 
     def _fewest(self, share: NoisyShare) -> int:
-        """How many must be in the sum, so that secrets can be rebuilt and the noise is enough."""
+        """Number of survivors needed to rebuild secrets and to have enough noise."""
         return max(self.threshold, self.parties - int(share.terms["dropouts"]))
 
     def _check_enough(self, name: str, members: Iterable[int]) -> None:
+        """Raise unless at least `threshold` known parties are among the members."""
         known, few = set(members), self.threshold
         if len(known) < few or not known <= set(self._keys or range(self.parties)):
             raise ValueError(
@@ -235,6 +269,7 @@ class MaskingParty:
             )
 
     def _check_share(self, share: NoisyShare) -> None:
+        """Raise unless this party may mask this share now."""
         if share.masked or share.members != (self.party,):
             raise ValueError(
                 f"MaskingParty: share must be that of party {self.party}, without masks."
@@ -247,7 +282,7 @@ class MaskingParty:
             )
         if not self._keys:
             raise ValueError("MaskingParty: secrets must be sent before a share is hidden.")
-        if self._least is not None:  # the same masks on two shares would tell their difference
+        if self._least is not None:  # the same masks on two shares would reveal their difference
             raise ValueError(f"MaskingParty: a share of party {self.party} was hidden before.")
 
     def _box(self, other: int, *, opens: bool = False) -> AESGCM:
@@ -256,14 +291,15 @@ class MaskingParty:
         return AESGCM(_agreed(self._channel, self._keys[other][KEY:], b"channel %d>%d" % way))
 
     def _opened(self, other: int, message: bytes) -> tuple[int, int]:
+        """Decrypt the two secret shares in a message of another party."""
         label = b"%d>%d" % (other, self.party)
         try:
-            told = self._box(other, opens=True).decrypt(bytes(12), message, label)
+            plaintext = self._box(other, opens=True).decrypt(bytes(12), message, label)
         except InvalidTag:
             raise ValueError(
                 f"MaskingParty: inbox: no message of party {other} to this one."
             ) from None
-        return int.from_bytes(told[:WIDE], "big"), int.from_bytes(told[WIDE:], "big")
+        return int.from_bytes(plaintext[:WIDE], "big"), int.from_bytes(plaintext[WIDE:], "big")
 
 
 def unmask(
@@ -273,12 +309,12 @@ def unmask(
     *,
     threshold: int,
 ) -> NoisyShare:
-    """The sum of the survivors' shares, without masks: what the server computes.
+    """Remove the masks from the sum of the survivors' shares, as the server does.
 
     Parameters
     ----------
     total : NoisyShare
-        The sum of the hidden shares of the survivors.
+        The sum of the masked shares of the survivors.
     keys : mapping of int to bytes
         The public keys of round 1.
     answers : mapping of int to SecretShares
@@ -289,12 +325,31 @@ def unmask(
     Returns
     -------
     NoisyShare
-        The sum, for `sum_shares`.
+        The sum without masks, for `sum_shares`.
+
+    Raises
+    ------
+    ValueError
+        If fewer than `threshold` survivors answered, or not all about the members of `total`.
 
     Notes
     -----
-    **Guarantee.** Exact modulo 2**64. Refused where fewer than `threshold` survivors answered, or
-    not all about the members of `total`.
+    **Guarantee.** The sum is exact modulo 2**64.
+
+    Examples
+    --------
+    >>> from sfumato.density import NoiseSharing, sum_shares
+    >>> from sfumato.sketch import KernelFourier
+    >>> terms = NoiseSharing(parties=2, epsilon=1.0)
+    >>> one, two = MaskingParty(0, 2, threshold=2), MaskingParty(1, 2, threshold=2)
+    >>> keys = {0: one.public_key, 1: two.public_key}
+    >>> to_two, to_one = one.send_secrets(keys)[1], two.send_secrets(keys)[0]
+    >>> sketch = KernelFourier(1.0, (0, 9)).update([[1.0]])
+    >>> total = one.hide(terms.share(sketch, 0), {1: to_one})
+    >>> total += two.hide(terms.share(sketch, 1), {0: to_two})
+    >>> answers = {0: one.answer([0, 1]), 1: two.answer([0, 1])}
+    >>> sum_shares([unmask(total, keys, answers, threshold=2)]).statement.epsilon
+    1.0
     """
     if not total.masked:
         raise ValueError("unmask: there are no masks on this sum.")
@@ -310,16 +365,16 @@ def unmask(
     private = rebuild({party + 1: each.pair_keys for party, each in some.items()})
     if any(secret >> 8 * KEY for secret in (*seeds.values(), *private.values())):
         raise ValueError("unmask: answers do not fit together; they are not of one sum.")
-    left = {name: np.zeros(array.shape, np.uint64) for name, array in total.cells.items()}
+    inverse_masks = {name: np.zeros(array.shape, np.uint64) for name, array in total.cells.items()}
     for seed in seeds.values():
         for name, drawn in _mask(seed.to_bytes(KEY, "big"), total).items():
-            left[name] -= drawn
+            inverse_masks[name] -= drawn
     for dropped, key in private.items():
         for party in total.members:
             shared = _agreed(key.to_bytes(KEY, "big"), keys[party][:KEY])
             for name, drawn in _mask(shared, total).items():
-                left[name] -= drawn if party < dropped else -drawn
-    return total.moved(left, masked=False)
+                inverse_masks[name] -= drawn if party < dropped else -drawn
+    return total.moved(inverse_masks, masked=False)
 
 
 class PairwiseMasks:
@@ -328,15 +383,15 @@ class PairwiseMasks:
     Parameters
     ----------
     parties : int
-        How many take part, from 2 to 1000; the work within one process grows as their cube.
+        Number of parties, from 2 to 1000; the work in one process grows as their cube.
     threshold : int
-        How many must stay until the end, as for `MaskingParty`.
+        Number of parties that must stay until the end, as for `MaskingParty`.
 
     Notes
     -----
     **Guarantee.** That of `MaskingParty`, by whose rules every answer is given, towards anybody who
-    sees what `hide` and `reveal` return. This object itself holds the secrets of all parties, so it
-    protects nobody from the process that it runs in: across machines, each party holds a
+    sees what `hide` and `reveal` return. This object itself stores the secrets of all parties, so
+    it protects nobody from the process that it runs in: across machines, each party has a
     `MaskingParty`.
 
     Examples
@@ -362,17 +417,17 @@ class PairwiseMasks:
         return described(self, parties=self.parties, threshold=self.threshold)
 
     def hide(self, share: NoisyShare) -> NoisyShare:
-        """One party's share under its masks: round 3.
+        """Mask one party's share of the sum (round 3).
 
         Parameters
         ----------
         share : NoisyShare
-            TODO.
+            What `NoiseSharing.share` made for one party.
 
         Returns
         -------
         NoisyShare
-            One party's share under its masks: round 3.
+            The share under the masks of that party.
         """
         _check_parties("PairwiseMasks", self.parties, share)
         party = share.members[0]
@@ -380,14 +435,19 @@ class PairwiseMasks:
         return self._group[party].hide(share, inbox)
 
     def reveal(self, total: NoisyShare, answering: Iterable[int] | None = None) -> NoisyShare:
-        """The sum without its masks: round 4, for one set of survivors and no other.
+        """Remove the masks from a sum (round 4), for one set of survivors and no other.
 
         Parameters
         ----------
         total : NoisyShare
-            The sum of the hidden shares of the survivors.
-        answering : iterable of int, optional
-            The survivors that are still there to answer, `threshold` or more; all unless given.
+            The sum of the masked shares of the survivors.
+        answering : iterable of int or None, default=None
+            The survivors that are still there to answer, at least `threshold`; None for all.
+
+        Returns
+        -------
+        NoisyShare
+            The sum without masks, for `sum_shares`.
         """
         if not total.masked:
             raise ValueError("PairwiseMasks: there are no masks on this sum.")
@@ -397,10 +457,11 @@ class PairwiseMasks:
 
 
 def split(secret: int, threshold: int, points: Iterable[int], prime: int = PRIME) -> dict[int, int]:
-    """Shamir's shares of a secret: values at these points of a random polynomial through it at 0.
+    """Split a secret into Shamir's shares: values at these points of a random polynomial.
 
-    Guarantee: any `threshold` of them tell the secret; fewer have the same distribution whatever
-    the secret is. Points must differ and be neither 0 nor multiples of the prime.
+    Its value at 0 is the secret. Any `threshold` shares determine the secret; fewer have the same
+    distribution whatever the secret is. Points must differ and be neither 0 nor multiples of the
+    prime.
     """
     coefficients = [*(_below(prime) for _ in range(threshold - 1)), secret]
     shares = {}
@@ -412,15 +473,15 @@ def split(secret: int, threshold: int, points: Iterable[int], prime: int = PRIME
     return shares
 
 
-def rebuild(told: Mapping[int, Mapping[int, int]], prime: int = PRIME) -> dict[int, int]:
-    """The secrets of which shares are told at so many points: Lagrange's polynomials at 0.
+def rebuild(shares_at: Mapping[int, Mapping[int, int]], prime: int = PRIME) -> dict[int, int]:
+    """Recover secrets from their shares at `threshold` points, by Lagrange interpolation at 0.
 
-    Parameters: told, by point, and there by owner of the secret; as many points as the threshold.
+    shares_at: by point, and there by owner of the secret.
     """
-    secrets = dict.fromkeys(next(iter(told.values())), 0)
-    for point, shares in told.items():
+    secrets = dict.fromkeys(next(iter(shares_at.values())), 0)
+    for point, shares in shares_at.items():
         above, below = 1, 1
-        for other in told:
+        for other in shares_at:
             if other != point:
                 above, below = above * other % prime, below * (other - point) % prime
         weight = above * pow(below, -1, prime) % prime
@@ -438,7 +499,7 @@ def _check_parties(owner: str, parties: int, share: NoisyShare) -> None:
 
 
 def _below(prime: int) -> int:
-    """A uniform number below the prime, from the operating system, by rejection."""
+    """A uniform number below the prime from the operating system, by rejection sampling."""
     bits = prime.bit_length()
     while True:
         drawn = int.from_bytes(os.urandom((bits + 7) // 8), "big") & ((1 << bits) - 1)

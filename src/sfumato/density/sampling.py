@@ -1,6 +1,7 @@
-"""Points drawn from a function that only has values: by rejection, or by a moving population.
+"""Sampling from a function known by its values: rejection, populations, matched kernel sums.
 
-Weighted places whose kernel sums are those of a sketch: the smoothing of the kernel undone.
+Matching finds weighted points with the kernel sums of a sketch, which undoes the kernel's
+smoothing.
 """
 
 import math
@@ -18,41 +19,41 @@ __all__ = ["Match", "by_population", "by_rejection", "matched"]
 
 Values = Callable[[np.ndarray], np.ndarray]
 
-CELLS = 2**14  # of the envelope, at most
-PROBES = 4  # values looked at in each cell of it
-MARGIN = 1.25  # what a cell's height stands above the largest value seen in it
-TRIES = 400  # proposals for each point wanted, before rejection gives up
-PARTICLES = 1024  # of a population, at least
-MOVES = 3  # of each particle at a temperature
+CELLS = 2**14  # cells of the envelope, at most
+PROBES = 4  # values evaluated in each cell of it
+MARGIN = 1.25  # height of a cell over the largest value found in it
+TRIES = 400  # proposals per point before rejection gives up
+PARTICLES = 1024  # in a population, at least
+MOVES = 3  # Metropolis steps of each particle at a temperature
 LAST_MOVES = 24  # at the last one
-LEAST = 1e-100  # of the largest value seen: what counts as none
+LEAST = 1e-100  # fraction of the largest value found that stands for zero
 
 
 def by_rejection(values: Values, bounds: Pair, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Points with density proportional to the values' positive part, within the bounds.
+    """Draw points with density proportional to the positive part of the values, within the bounds.
 
     The envelope is constant on cells of the box, a quarter above the largest of four values in
-    each. Where a later value is higher still, the cell is raised and all points are drawn anew, so
-    that no accepted point came from an envelope that is known to be too low.
-    Raises RuntimeError where too few proposals are accepted, as happens in many dimensions.
+    each. If a later value is higher, the cell is raised and all points are drawn again, so that no
+    accepted point came from an envelope known to be too low. Raises RuntimeError if too few
+    proposals are accepted, as happens in many dimensions.
 
-    Caffo, Booth and Davis 2002: rejection with an empirical supremum.
+    Caffo, Booth and Davis 2002: rejection sampling with an empirical supremum.
     """
     envelope = _Envelope.of(values, bounds, rng)
-    kept: list[np.ndarray] = []
-    found, left = 0, TRIES * max(size, 64)
+    accepted_parts: list[np.ndarray] = []
+    found, remaining = 0, TRIES * max(size, 64)
     while found < size:
-        if left <= 0:
+        if remaining <= 0:
             raise RuntimeError(
                 "sample: rejection accepted too few proposals; take method='mcmc', or a larger "
                 "bandwidth."
             )
         tried = min(max(4 * (size - found), 1024), 2**16)
         accepted, raised = envelope.tried(values, tried, rng)
-        left -= tried
-        kept = [] if raised else [*kept, accepted]
-        found = sum(map(len, kept))
-    return np.concatenate([*kept, np.empty((0, len(bounds[0])))])[:size]
+        remaining -= tried
+        accepted_parts = [] if raised else [*accepted_parts, accepted]
+        found = sum(map(len, accepted_parts))
+    return np.concatenate([*accepted_parts, np.empty((0, len(bounds[0])))])[:size]
 
 
 @dataclass
@@ -71,15 +72,15 @@ class _Envelope:
         shape = (each,) * low.size
         envelope = cls(low, (high - low) / each, shape, np.zeros(each**low.size))
         cells = np.repeat(np.arange(envelope.heights.size), PROBES)
-        seen = _positive(values, envelope.points(cells, rng))
-        envelope.heights = MARGIN * seen.reshape(-1, PROBES).max(axis=1)
-        # A cell of only zeros may still hold mass: it keeps a small chance to be looked at.
+        heights = _positive(values, envelope.points(cells, rng))
+        envelope.heights = MARGIN * heights.reshape(-1, PROBES).max(axis=1)
+        # A cell of only zeros may still hold mass: it keeps a small probability of proposals.
         envelope.heights += max(envelope.heights.mean(), 1e-300) / 100
         return envelope
 
     def points(self, cells: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A uniform point of each of these cells."""
-        if self.heights.size == 1:  # of more columns than NumPy has axes
+        """Draw a uniform point of each of these cells."""
+        if self.heights.size == 1:  # there may be more columns than NumPy has axes
             return np.asarray(self.low + rng.random((cells.size, self.low.size)) * self.sides)
         positions = np.column_stack(np.unravel_index(cells, self.shape))
         return np.asarray(self.low + (positions + rng.random(positions.shape)) * self.sides)
@@ -87,26 +88,28 @@ class _Envelope:
     def tried(
         self, values: Values, count: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, bool]:
-        """The proposals that are accepted, and whether one was above the envelope."""
+        """Draw proposals; return those accepted, and whether any value exceeded the envelope."""
         ends = np.cumsum(self.heights)
         cells = np.searchsorted(ends, rng.random(count) * ends[-1], side="right")
         cells = np.minimum(cells, self.heights.size - 1)
         points = self.points(cells, rng)
-        seen = _positive(values, points)
-        accepted = rng.random(count) * self.heights[cells] < seen
-        above = seen > self.heights[cells]
-        np.maximum.at(self.heights, cells[above], MARGIN * seen[above])
+        observed = _positive(values, points)
+        accepted = rng.random(count) * self.heights[cells] < observed
+        above = observed > self.heights[cells]
+        np.maximum.at(self.heights, cells[above], MARGIN * observed[above])
         return points[accepted], bool(above.any())
 
 
 def by_population(values: Values, bounds: Pair, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Points with density nearly proportional to the values' positive part, in any dimension.
+    """Draw points with density nearly proportional to the positive part of the values.
 
-    A population starts uniform in the box and follows the values' powers from 0 to 1, each the
-    next one that leaves half of it effective: resampled, then moved by Metropolis steps along
-    differences of the other half of the population. The points are not quite independent.
+    This works in any dimension. A population starts uniform in the box and follows powers of the
+    values from 0 to 1, each chosen so that half of the population stays effective: it is resampled,
+    then moved by Metropolis steps along differences of the other half of the population. The points
+    are not quite independent.
 
-    Del Moral, Doucet and Jasra 2006; steps: ter Braak 2006, in halves as Goodman and Weare 2010.
+    Sequential Monte Carlo samplers: Del Moral, Doucet and Jasra 2006. Steps: ter Braak 2006
+    (differential evolution), in halves as in Goodman and Weare 2010.
     """
     low, high = np.array(bounds[0]), np.array(bounds[1])
     count = 2 * math.ceil(max(size, PARTICLES) / 2)
@@ -131,7 +134,7 @@ def _move(
     power: float,
     rng: np.random.Generator,
 ) -> None:
-    """One Metropolis step of each particle, in place: of one half along the other, and back."""
+    """Move each particle by one Metropolis step in place: each half along the other."""
     count, dimension = points.shape
     order = rng.permutation(count)
     for mine, theirs in (np.split(order, 2), np.split(order, 2)[::-1]):
@@ -140,20 +143,20 @@ def _move(
         step = (points[one] - points[other]) * length[:, None]
         step += rng.normal(size=step.shape) * (box[1] - box[0]) * 1e-3
         fresh = _reflected(points[mine] + step, *box)
-        told = _logs(values, fresh, logs.max())
-        taken = np.log(rng.random(mine.size)) < power * (told - logs[mine])
-        points[mine[taken]], logs[mine[taken]] = fresh[taken], told[taken]
+        proposed_logs = _logs(values, fresh, logs.max())
+        taken = np.log(rng.random(mine.size)) < power * (proposed_logs - logs[mine])
+        points[mine[taken]], logs[mine[taken]] = fresh[taken], proposed_logs[taken]
 
 
 def _reflected(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Points folded back at the sides of the box: symmetric, so that Metropolis still holds."""
+    """Reflect points at the sides of the box: symmetric, so that Metropolis stays valid."""
     turns = np.mod(points - low, 2 * (high - low))
     return np.asarray(low + np.minimum(turns, 2 * (high - low) - turns))
 
 
-def _next_step(logs: np.ndarray, left: float) -> float:
-    """The largest power, up to what is left, whose weights leave half of the particles."""
-    low, high = 0.0, left
+def _next_step(logs: np.ndarray, remaining: float) -> float:
+    """The largest power up to `remaining` whose weights leave half of the particles effective."""
+    low, high = 0.0, remaining
     if _effective(logs, high) >= logs.size / 2:
         return high
     for _ in range(40):
@@ -163,12 +166,13 @@ def _next_step(logs: np.ndarray, left: float) -> float:
 
 
 def _effective(logs: np.ndarray, power: float) -> float:
+    """Effective sample size of the weights exp(power * logs)."""
     weights = np.exp(power * (logs - logs.max()))
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 def _resampled(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Places of particles, each as often as its share says, up to one: systematic resampling."""
+    """Indices of particles drawn in proportion to their weights by systematic resampling."""
     ends = np.cumsum(weights)
     marks = (np.arange(weights.size) + rng.random()) / weights.size * ends[-1]
     return np.asarray(np.minimum(np.searchsorted(ends, marks), weights.size - 1))
@@ -179,45 +183,46 @@ def _positive(values: Values, points: np.ndarray) -> np.ndarray:
 
 
 def _logs(values: Values, points: np.ndarray, known: float = -math.inf) -> np.ndarray:
-    """Logarithms of values, and of what counts as none, by the largest that is known."""
-    seen = _positive(values, points)
-    largest = max(float(seen.max(initial=0.0)), math.exp(known), 1e-300)
-    return np.asarray(np.log(np.maximum(seen, LEAST * largest)))
+    """Logarithms of values; non-positive ones are floored relative to the largest known value."""
+    observed = _positive(values, points)
+    largest = max(float(observed.max(initial=0.0)), math.exp(known), 1e-300)
+    return np.asarray(np.log(np.maximum(observed, LEAST * largest)))
 
 
-POSITIONS = 1023  # candidates at a time: their kernel matrix has 4 MiB
-ROUNDS = 2  # the second one places candidates where the first found weight
+POSITIONS = 1023  # candidate points at a time: their kernel matrix has 4 MiB
+ROUNDS = 2  # the second puts candidates where the first found weight
 STEPS = 30  # of each round; more would fit the noise
 POWER_STEPS = 8  # for the largest eigenvalue, which bounds a step
 TABLE = 2**14  # values of the kernel
-NEIGHBOUR = 3  # which neighbour's distance a drawn point may stray by, itself the first
+NEIGHBOUR = 3  # the neighbour, itself the first, whose distance scales the jitter of a point
 
 
 @dataclass(frozen=True)
 class Match:
-    """Places, the share of the points that is near each, and how far its points may stray."""
+    """Weighted points whose kernel sums match a field, and the jitter of draws around each."""
 
     positions: np.ndarray
-    shares: np.ndarray
-    reach: np.ndarray
+    weights: np.ndarray
+    deviations: np.ndarray
 
     def drawn(self, field: Field, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Points near places that are taken by their shares, within the field's bounds."""
-        chosen = rng.choice(len(self.positions), size, p=self.shares)
-        stray = rng.normal(size=(size, field.dimension)) * self.reach[chosen, None]
-        return np.clip(self.positions[chosen] + stray, *map(np.array, field.bounds))
+        """Draw points near the positions in proportion to their weights, within the bounds."""
+        chosen = rng.choice(len(self.positions), size, p=self.weights)
+        jitter = rng.normal(size=(size, field.dimension)) * self.deviations[chosen, None]
+        return np.clip(self.positions[chosen] + jitter, *map(np.array, field.bounds))
 
 
 def matched(field: Field, rng: np.random.Generator) -> Match:
-    """Non-negative shares, summing to 1, of places in the box, with the kernel sums of the field.
+    """Find points in the box and weights that reproduce the kernel sums of the field.
 
-    They minimise w K w / 2 - w f, which is half the squared distance in the kernel's own space
-    between them and the data, up to a constant and to the errors of f; so it asks only for f at
-    the places. Candidates are even points of the box, points drawn by the field, and points drawn
-    by its power d + 1, which is integrable even where the kernel falls as 1 / distance.
+    The weights w are non-negative, sum to 1, and minimise w K w / 2 - w f: half the squared
+    distance in the reproducing kernel Hilbert space between them and the data, up to a constant and
+    the errors of f, so that f is needed only at the points. Candidates are uniform points of the
+    box, points drawn from the field, and points drawn from its power d + 1, which is integrable
+    even where the kernel falls as 1 / distance.
 
-    The distance: Gretton et al. 2012; its steps: Beck and Teboulle 2009, begun anew where they
-    turn back (O'Donoghue and Candes 2015).
+    The distance (maximum mean discrepancy): Gretton et al. 2012. Its minimisation: Beck and
+    Teboulle 2009 (accelerated proximal gradient), with the restarts of O'Donoghue and Candes 2015.
     """
     third = POSITIONS // 3
     sharp = partial(_power, field, field.dimension + 1)
@@ -228,11 +233,11 @@ def matched(field: Field, rng: np.random.Generator) -> Match:
             by_population(sharp, field.bounds, third, rng),
         ]
     )
-    for left in reversed(range(ROUNDS)):
-        shares = _shares(_kernel(field, positions), field.values(positions))
-        if left:
-            positions = _nearer(field, positions, shares, rng)
-    return Match(positions, shares, _reach(positions))
+    for remaining in reversed(range(ROUNDS)):
+        weights = _simplex_weights(_kernel(field, positions), field.values(positions))
+        if remaining:
+            positions = _refined(field, positions, weights, rng)
+    return Match(positions, weights, _deviations(positions))
 
 
 def _power(field: Field, power: int, points: np.ndarray) -> np.ndarray:
@@ -240,38 +245,38 @@ def _power(field: Field, power: int, points: np.ndarray) -> np.ndarray:
 
 
 def _kernel(field: Field, positions: np.ndarray) -> np.ndarray:
-    """The kernel of every two places within 1e-6, read from a table over r / (1 + r)."""
+    """The kernel matrix of the points within 1e-6, interpolated in a table over r / (1 + r)."""
     from scipy.spatial.distance import pdist, squareform
 
     far = pdist(positions) / field.setting.bandwidth
     at = TABLE * (far / (1 + far))
-    left = at.astype(np.int32)
+    lower = at.astype(np.int32)
     ends = np.arange(TABLE) / TABLE
     table = np.append(profile(field.setting.kernel, ends / (1 - ends)), 0.0)
-    near = table[left] + (at - left) * np.diff(table, append=0.0)[left]
+    near = table[lower] + (at - lower) * np.diff(table, append=0.0)[lower]
     kernel = squareform(near.astype(np.float32), checks=False)
     np.fill_diagonal(kernel, 1.0)
     return np.asarray(kernel)
 
 
-def _shares(kernel: np.ndarray, told: np.ndarray) -> np.ndarray:
-    """Where w K w / 2 - w f is least on the simplex, nearly: accelerated projected steps."""
+def _simplex_weights(kernel: np.ndarray, sums: np.ndarray) -> np.ndarray:
+    """Minimise w K w / 2 - w f approximately on the simplex by accelerated projected gradient."""
     length = 1 / _largest_eigenvalue(kernel)
-    told = told.astype(kernel.dtype)
-    shares = ahead = np.full(told.size, 1 / told.size, kernel.dtype)
+    sums = sums.astype(kernel.dtype)
+    weights = ahead = np.full(sums.size, 1 / sums.size, kernel.dtype)
     pace = 1.0
     for _ in range(STEPS):
-        fresh = _on_simplex(ahead - length * (kernel @ ahead - told))
-        if (fresh - shares) @ (ahead - fresh) > 0:
+        fresh = _on_simplex(ahead - length * (kernel @ ahead - sums))
+        if (fresh - weights) @ (ahead - fresh) > 0:
             pace = 1.0
         faster = (1 + math.sqrt(1 + 4 * pace**2)) / 2
-        ahead = fresh + (pace - 1) / faster * (fresh - shares)
-        shares, pace = fresh, faster
-    return np.asarray(shares / shares.sum(dtype=np.float64), np.float64)
+        ahead = fresh + (pace - 1) / faster * (fresh - weights)
+        weights, pace = fresh, faster
+    return np.asarray(weights / weights.sum(dtype=np.float64), np.float64)
 
 
 def _largest_eigenvalue(kernel: np.ndarray) -> float:
-    """A little above it; every entry is positive, so that repeated products find it soon."""
+    """An estimate above the largest eigenvalue of a positive matrix, by power iteration."""
     vector = np.ones(len(kernel), kernel.dtype)
     for _ in range(POWER_STEPS):
         vector = kernel @ vector
@@ -286,18 +291,18 @@ def _on_simplex(vector: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(vector - over[np.flatnonzero(falling > over)[-1]], 0.0))
 
 
-def _nearer(
-    field: Field, positions: np.ndarray, shares: np.ndarray, rng: np.random.Generator
+def _refined(
+    field: Field, positions: np.ndarray, weights: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """The places that got a share, and new ones around them in place of the others."""
-    used = positions[shares > 0]
+    """The points with positive weight, and new points around them in place of the others."""
+    used = positions[weights > 0]
     fresh = len(positions) - len(used)
-    spread = np.full(len(positions), field.setting.bandwidth / 2 / np.sqrt(field.dimension))
-    return np.concatenate([used, Match(positions, shares, spread).drawn(field, fresh, rng)])
+    deviations = np.full(len(positions), field.setting.bandwidth / 2 / np.sqrt(field.dimension))
+    return np.concatenate([used, Match(positions, weights, deviations).drawn(field, fresh, rng)])
 
 
-def _reach(positions: np.ndarray) -> np.ndarray:
-    """Half the distance to a near neighbour, as a deviation along each axis."""
+def _deviations(positions: np.ndarray) -> np.ndarray:
+    """Half the distance to a near neighbour, as a standard deviation along each axis."""
     from scipy.spatial import KDTree
 
     apart = KDTree(positions).query(positions, NEIGHBOUR)[0][:, -1]

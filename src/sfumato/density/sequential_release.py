@@ -1,4 +1,4 @@
-"""Noise for steps that see the data one after the other, and what they cost together."""
+"""Noise for a sequence of adaptive queries on the same rows, and their total privacy loss."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,13 +19,14 @@ __all__ = ["NO_NOISE", "Step", "StepNoise", "cheapest"]
 
 @dataclass(frozen=True)
 class Step:
-    """One table of integers, and the most that one row changes it by where it is added.
+    """One integer table to release, and how much one added row changes it.
 
-    share: of the budget. l1 and l2_squared: of the change; for the Gaussian law and an exchanged
-    row the square grows by `exchanged`: 2 for cells that count by ones, 4 in general.
+    fraction: part of the privacy budget for this step. l1 and l2_squared: L1 sensitivity and
+    squared L2 sensitivity under add/remove. exchanged: factor of the squared L2 sensitivity when a
+    row is replaced and the noise is Gaussian; 2 for tables that count by ones, 4 in general.
     """
 
-    share: Fraction
+    fraction: Fraction
     l1: int
     l2_squared: int
     exchanged: int = 2
@@ -33,27 +34,28 @@ class Step:
 
 @dataclass(frozen=True)
 class StepNoise:
-    """The law of all noise, and its scale in each step (sigma if Gaussian); none without a source.
+    """The noise distribution of all steps and its scale in each step (sigma if Gaussian).
 
-    The cost of all steps is `loss`: each may depend on the noisy tables of those before it.
+    Adds no noise without a source. The privacy loss of all steps together is returned by
+    `cheapest`; each step may depend on the noisy tables of the steps before it.
     """
 
-    law: str
+    distribution: str
     scales: tuple[Fraction, ...]
     source: Source | None = None
 
     def added(self, step: int, cells: np.ndarray) -> np.ndarray:
-        """The cells, int64, with the noise of this step."""
+        """Add the noise of this step to int64 cells in place and return them."""
         if self.source is not None:
-            add = noise.add_laplace if self.law == "Laplace" else noise.add_gaussian
+            add = noise.add_laplace if self.distribution == "Laplace" else noise.add_gaussian
             add(cells, self.scales[step], source=self.source)
         return cells
 
     def variance(self, step: int) -> float:
-        """Of a cell's noise in this step."""
+        """Variance of the noise of one cell in this step."""
         if not self.scales:
             return 0.0
-        return NoiseDistribution(self.law, float(self.scales[step])).variance
+        return NoiseDistribution(self.distribution, float(self.scales[step])).variance
 
 
 NO_NOISE = StepNoise("Laplace", ())
@@ -62,12 +64,13 @@ NO_NOISE = StepNoise("Laplace", ())
 def cheapest(
     request: ReleaseRequest, laplace: Sequence[Step], gaussian: Sequence[Step] | None = None
 ) -> tuple[StepNoise, Loss]:
-    """The law whose noise in the first table varies less, its scales, and the cost of all steps.
+    """Choose the distribution with the smaller noise variance in the first table.
 
-    Guarantee: (epsilon, delta) of the terms. Laplace: the steps' pure epsilons, L1 / scale, add up
-    to epsilon; Gaussian: their rhos, L2**2 / (2 sigma**2), to one that epsilon and delta allow.
-    Adaptive steps compose so (Bun and Steinke 2016, lemma 1.7). gaussian: the steps under that law
-    where their reach is another.
+    Returns the noise of all steps and their total loss, which is within (epsilon, delta) of the
+    request. Laplace: the pure epsilons of the steps, L1 / scale, sum to epsilon. Gaussian: their
+    zero-concentrated parameters rho, L2**2 / (2 sigma**2), sum to a rho that epsilon and delta
+    allow. Adaptive steps compose additively (Bun and Steinke 2016, Lemma 1.7, composition of zCDP).
+    gaussian: the steps under Gaussian noise, where their sensitivities differ.
     """
     choices = [_laplace(request, laplace)]
     if request.delta:
@@ -82,19 +85,21 @@ def cheapest(
 
 
 def _laplace(request: ReleaseRequest, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
+    """Scales of Laplace noise for the steps, and their pure loss."""
     epsilon = Fraction(request.epsilon)
-    scales = tuple(step.l1 * request.events / (epsilon * step.share) for step in steps)
+    scales = tuple(step.l1 * request.events / (epsilon * step.fraction) for step in steps)
     return StepNoise("Laplace", scales), Pure(request.epsilon, relation=request.relation)
 
 
 def _gaussian(request: ReleaseRequest, steps: Sequence[Step]) -> tuple[StepNoise, Loss]:
+    """Standard deviations of Gaussian noise for the steps, and their zCDP loss."""
     exchanged = request.relation == "replace"
     squares = [
         step.l2_squared * (step.exchanged if exchanged else 1) * request.contributions**2
         for step in steps
     ]
     sigmas = tuple(
-        gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=square / step.share)
+        gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=square / step.fraction)
         for square, step in zip(squares, steps, strict=True)
     )
     rhos = [square / (2 * sigma**2) for square, sigma in zip(squares, sigmas, strict=True)]

@@ -1,4 +1,4 @@
-"""The bytes of an estimator: class, version, parameters, what it learned; nothing unpickled."""
+"""Files of estimators: class, version, parameters and fitted state; nothing is unpickled."""
 
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["holds_model", "load", "read", "to_bytes", "write_atomic"]
 
 E = TypeVar("E", bound="KernelEstimator")
-RELEASED = {  # what answers from a release
+RELEASED = {  # the estimator that reads each kind of release
     "ReleasedClassColumns": "SketchClassifier",
     "ReleasedClassKernels": "SketchClassifier",
     "ReleasedKernelFourier": "SketchDensity",
@@ -27,25 +27,25 @@ RELEASED = {  # what answers from a release
     "ReleasedRace": "SketchDensity",
     "ReleasedSliceTable": "SketchAnomalyDetector",
 }
-PAYING = ("ledger", "dataset", "release_id")  # of a fit that is over; the statement names them
+PAYING = ("ledger", "dataset", "release_id")  # of a past fit; the statement names them
 
 
 def to_bytes(model: "KernelEstimator") -> bytes:
-    """The estimator as bytes with magic, version, parameters, state, parts and checksum."""
-    held = model._parts()
+    """Serialize an estimator with magic, version, parameters, state, parts and checksum."""
+    stored = model._parts()
     if model._private and any(
-        isinstance(part, Stored) and not isinstance(part, Release) for part in held.values()
+        isinstance(part, Stored) and not isinstance(part, Release) for part in stored.values()
     ):
         raise ValueError(
             f"{type(model).__name__}: epsilon is set, but what was learned is not private; fit "
             "again before it is saved."
         )
-    if not all(isinstance(part, Stored) for part in held.values()):
+    if not all(isinstance(part, Stored) for part in stored.values()):
         raise ValueError(
             f"{type(model).__name__}: a combination of releases has no file; save each of them."
         )
     parameters = {name: _plain(value) for name, value in model._given().items()}
-    parts = {name: np.frombuffer(part.to_bytes(), np.uint8) for name, part in held.items()}
+    parts = {name: np.frombuffer(part.to_bytes(), np.uint8) for name, part in stored.items()}
     header = {
         "kind": type(model).__name__,
         "version": model.version,
@@ -56,7 +56,7 @@ def to_bytes(model: "KernelEstimator") -> bytes:
 
 
 def read(data: Any, wanted: type[E]) -> E:
-    """The estimator of the wanted class in these bytes; SketchFormatError where there is none."""
+    """Restore the estimator of the wanted class from bytes, or raise SketchFormatError."""
 
     def find(name: str) -> type[Any]:
         kind = _class_of(name)
@@ -68,14 +68,14 @@ def read(data: Any, wanted: type[E]) -> E:
 
 
 def _reader(wanted: type[Any]) -> str:
-    """Whom errors name: the estimator that was asked for, or the room where any would do."""
+    """The name that errors begin with: the wanted estimator, or `density.load` for any."""
     from sfumato.density.base import KernelEstimator
 
     return "density.load" if wanted is KernelEstimator else wanted.__name__
 
 
 def _what(kind: str) -> str:
-    """The kind in a file, and how it is read if it is no estimator."""
+    """The kind found in a file, and how to read it if it is not an estimator."""
     import sfumato.sketch  # so that every kind of sketch is known
     from sfumato import density
 
@@ -91,7 +91,7 @@ def _what(kind: str) -> str:
 
 
 def _class_of(kind: str) -> type[Any] | None:
-    """The estimator of this name, imported now if it was not before."""
+    """The estimator class of this name, imported if necessary; None if there is none."""
     from sfumato import density
     from sfumato.density.base import KernelEstimator
 
@@ -101,6 +101,7 @@ def _class_of(kind: str) -> type[Any] | None:
 
 
 def _restored(kind: type[E], packed: Packed) -> E:
+    """Build an estimator from an unpacked file."""
     model = kind(**packed.parameters)
     plain = model._check()
     layout = {str(name): Cells(np.uint8, (-1,)) for name in packed.state["parts"]}
@@ -115,7 +116,7 @@ def _restored(kind: type[E], packed: Packed) -> E:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON: arrays as lists; a source of random numbers is not kept."""
+    """A parameter as JSON: arrays as lists; random generators are not stored."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     if isinstance(value, np.ndarray | np.generic):
@@ -126,22 +127,34 @@ def _plain(value: Any) -> Any:
 
 
 def holds_model(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is by its header that of an estimator of this room; it may be damaged."""
+    """Whether a file's header names an estimator of this package; the body may be damaged."""
     return _class_of(kind_of_file(path)) is not None
 
 
 def load(source: Any) -> Any:
-    """Any estimator of this room, from its bytes or from a file's path.
+    """Load any density estimator from its bytes or from a file.
 
     Parameters
     ----------
-    source : object
-        TODO.
+    source : bytes_like or path_like
+        What `to_bytes` returned, or the path of a file written by `save`.
 
     Returns
     -------
-    object
-        TODO.
+    KernelEstimator
+        The fitted estimator, of the class that was saved.
+
+    Raises
+    ------
+    SketchFormatError
+        If the source is truncated, damaged, or holds a sketch or release instead of an estimator.
+
+    Examples
+    --------
+    >>> from sfumato.density import SketchDensity, load
+    >>> model = SketchDensity(bounds=(0, 10)).fit([[1.0], [2.0]])
+    >>> type(load(model.to_bytes())).__name__
+    'SketchDensity'
     """
     from sfumato.density.base import KernelEstimator
 

@@ -1,7 +1,7 @@
-"""Estimators that stand on one kernel-sum sketch, or on its release.
+"""Base classes of estimators over one kernel-sum sketch or its release.
 
-Estimators of points alone, which may come in parts: data larger than memory. Estimators that draw
-points: like those learned from, or from the smoothed density.
+`SingleSketch` fits and merges one sketch, `Streamed` also learns from batches larger than memory,
+and `Drawing` also draws synthetic points.
 """
 
 import warnings
@@ -22,58 +22,67 @@ from sfumato.sketch.base import Sketch
 
 __all__ = ["METHODS", "Drawing", "SingleSketch", "Streamed"]
 
-UNPRIVATE = "clipped_", "sketch_"
-PRIVATE = "release_", "statement_"
+UNPRIVATE = "clipped_", "sketch_"  # fitted without epsilon
+PRIVATE = "release_", "statement_"  # fitted with epsilon
 
 
 class SingleSketch(KernelEstimator, in_files=False):
-    """An estimator whose points all go into one sketch; `_learned` sees the result of every fit."""
+    """An estimator that puts all points into one sketch; `_learned` runs after each change."""
 
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
-        """Learn from points, one a row; with epsilon, release the sketch and forget it.
-
-        y is not used; sample_weight, integers, only without epsilon. With epsilon a row with a cell
-        that is no number is dropped, one outside the bounds clipped, and none is refused.
+        """Fit the estimator to points; with epsilon, release the sketch and discard it.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Training points, one per row. With `epsilon`, rows with a cell that is not a number are
+            dropped and rows outside `bounds` are clipped; no row raises an error.
         y : array_like or None, default=None
-            TODO.
-        sample_weight : array_like or None, default=None
-            TODO.
+            Ignored; present for scikit-learn's API.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
+
+        Notes
+        -----
+        Each call with `epsilon` is a new release at the full cost, charged before any noise is
+        drawn, unless `release_id` names one that the ledger stores.
         """
         plain = self._check()
         points, weights = self._training_rows(X, sample_weight, plain)
         setting = self._setting(plain, points, weights)
         sketch = self._empty(setting).update(points, weights)
-        self._take(self._kept(sketch, plain), setting)
+        self._take(self._release_if_private(sketch, plain), setting)
         return self
 
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
-        """Learn from further points; the bounds stay those of the first call. Not with epsilon.
+        """Add further points to the sketch; not with epsilon.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Further training points, without NaN.
         y : array_like or None, default=None
-            TODO.
-        sample_weight : array_like or None, default=None
-            TODO.
+            Ignored; present for scikit-learn's API.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
+
+        Notes
+        -----
+        The first call is `fit`; bounds that are not given stay those of its points. A release
+        cannot be updated: to learn privately from batches use `fit_batches` where there is one, or
+        update a sketch and release it once.
         """
         plain = self._check()
         self._refuse_private("partial_fit", plain)
@@ -85,17 +94,23 @@ class SingleSketch(KernelEstimator, in_files=False):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in what another estimator of the same public numbers learned. Not with epsilon.
+        """Merge another fitted estimator into this one; not with epsilon.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Fitted estimator of the same class, parameters and bounds; it is not changed.
 
         Returns
         -------
         Self
-            The object itself.
+            This estimator, equal to one fitted to the points of both.
+
+        Raises
+        ------
+        ValueError
+            If the bounds or parameters of the sketches differ, or if one of the estimators is
+            private.
         """
         if type(other) is not type(self):
             raise TypeError(f"{self._owner}: cannot merge with {type(other).__name__}.")
@@ -112,55 +127,60 @@ class SingleSketch(KernelEstimator, in_files=False):
 
     @classmethod
     def from_release(cls, release: Any, **parameters: Any) -> Self:
-        """The estimator that answers from a release, made here or elsewhere, at no further cost.
+        """Build an estimator that answers from an existing release.
 
         Parameters
         ----------
-        release : object
-            TODO.
+        release : Release or CombinedRelease
+            Release of a kernel-sum sketch, made here or elsewhere.
         **parameters : object
-            TODO.
+            Further parameters of the constructor; those that the release determines are refused,
+            except `random_state`.
 
         Returns
         -------
         Self
-            The estimator that answers from a release, made here or elsewhere, at no further cost.
+            The fitted estimator, with the epsilon and delta of the release. It costs no further
+            privacy.
         """
         if not isinstance(release, Release | CombinedRelease):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a release, not {kind}.")
         setting = described(release)
-        told = release.statement
-        cost = dict(epsilon=told.epsilon, delta=told.delta, privacy=None)
+        statement = release.statement
+        cost = dict(epsilon=statement.epsilon, delta=statement.delta, privacy=None)
         fixed = {**setting.parameters(), **cost}
-        strange = sorted(parameters.keys() & fixed.keys() - {"random_state"})
-        if strange:
-            raise ValueError(f"{cls.__name__}: {strange[0]} is that of the release; leave it out.")
+        conflicting = sorted(parameters.keys() & fixed.keys() - {"random_state"})
+        if conflicting:
+            raise ValueError(
+                f"{cls.__name__}: {conflicting[0]} is that of the release; leave it out."
+            )
         model = cls(**{**fixed, **parameters})
         model.n_features_in_ = setting.dimension
         model._take(release, setting)
         return model
 
     @property
-    def _told(self) -> Any:
-        """The sketch or release that answers."""
+    def _summary(self) -> Any:
+        """The sketch or release that answers queries."""
         self._check_fitted()
         return self.release_ if hasattr(self, "release_") else self.sketch_
 
     @property
     def _size(self) -> float:
-        """How many points there are, as the sketch or release tells it, at least one."""
-        return max(float(self._told.size()), 1.0)
+        """Estimated number of points, at least one."""
+        return max(float(self._summary.size()), 1.0)
 
     def _mean(self, points: np.ndarray) -> np.ndarray:
-        """The mean kernel value at each point, of either sign with privacy."""
-        return np.asarray(self._told.estimate(points)) / self._size
+        """Mean kernel value at each point; may be negative where there is noise."""
+        return np.asarray(self._summary.estimate(points)) / self._size
 
-    def _take(self, kept: Any, setting: Setting) -> None:
+    def _take(self, summary: Any, setting: Setting) -> None:
+        """Replace the fitted state by this sketch or release."""
         for name in (*UNPRIVATE, *PRIVATE):
             self.__dict__.pop(name, None)
         self.bounds_, self.backend_ = setting.bounds, setting.backend
-        self._restore_parts({"sketch_" if isinstance(kept, Sketch) else "release_": kept})
+        self._restore_parts({"sketch_" if isinstance(summary, Sketch) else "release_": summary})
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
         if len(parts) != 1 or not parts.keys() <= {"sketch_", "release_"}:
@@ -171,11 +191,12 @@ class SingleSketch(KernelEstimator, in_files=False):
         self._learned()
 
     def _learned(self) -> None:
-        """What follows from the sketch or release; called whenever that changed."""
+        """Update the values derived from the sketch or release; runs whenever that changed."""
         if hasattr(self, "sketch_"):
             self.clipped_ = int(self.sketch_.clipped)
 
     def _refuse_private(self, verb: str, plain: dict[str, Any]) -> None:
+        """Raise if this verb would need the raw sketch of a private estimator."""
         if plain["epsilon"] is not None or hasattr(self, "release_"):
             raise ValueError(
                 f"{self._owner}: {verb} is not private; update and merge sketches, release the "
@@ -183,32 +204,32 @@ class SingleSketch(KernelEstimator, in_files=False):
             )
 
 
-DROWNED = 30  # mean kernel values are some tenths: noise of this part is a tenth of them
+DROWNED = 30  # mean kernel values are some tenths: noise of 1 / 30 is a tenth of them
 
 
 class Streamed(SingleSketch, in_files=False):
-    """An estimator that can learn from batches, of which it holds one at a time."""
+    """An estimator that can learn from batches, with one batch in memory at a time."""
 
     def fit_batches(self, batches: Iterable[Any]) -> Self:
-        """Learn as `fit` does from all the batches together; bounds must be given.
+        """Fit the estimator to batches of points, one in memory at a time.
 
         Parameters
         ----------
-        batches : iterable
-            Each a table of points as `fit` takes it; those without rows are left out. With epsilon
-            no row is refused, as in `fit`, and bounds of one number per column make a release of
-            noise alone even where no batch comes.
+        batches : iterable of array_like
+            Each a table of points as `fit` takes it; empty ones are skipped. `bounds` must be
+            given. With `epsilon` no row is refused, and bounds of one number per column give a
+            release of noise alone even if there is no batch.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
 
         Notes
         -----
-        **Guarantee.** The same model as `fit` on all rows, byte for byte without epsilon, and one
-        release for all batches with it: the budget is charged once, after the last of them, so that
-        a batch which fails or is stopped costs nothing.
+        **Guarantee.** The model equals that of `fit` on all rows: byte for byte without `epsilon`,
+        and one release for all batches with it. The budget is charged once, after the last batch,
+        so that a batch that fails costs nothing.
 
         Examples
         --------
@@ -231,11 +252,11 @@ class Streamed(SingleSketch, in_files=False):
             sketch.update(points)
         if sketch is None:
             raise ValueError(f"{self._owner}: batches must hold at least one row.")
-        self._take(self._kept(sketch, plain), setting)
+        self._take(self._release_if_private(sketch, plain), setting)
         return self
 
     def _batches(self, batches: Iterable[Any], plain: dict[str, Any]) -> Iterator[np.ndarray]:
-        """The points of every batch; with epsilon of one without rows at the least."""
+        """The points of every batch; with epsilon at least one batch, without rows if need be."""
         first = True
         for number, part in enumerate(batches):
             if not len(part) and plain["epsilon"] is None:
@@ -250,28 +271,28 @@ class Streamed(SingleSketch, in_files=False):
         if first and plain["epsilon"] is not None:
             yield self._training_rows([], None, plain)[0]
 
-    def _take(self, kept: Any, setting: Setting) -> None:
-        super()._take(kept, setting)
+    def _take(self, summary: Any, setting: Setting) -> None:
+        super()._take(summary, setting)
         if hasattr(self, "release_"):
             self._warn_of_noise()
 
     def _warn_of_noise(self) -> None:
-        """Say so where noise drowns the answers, by numbers that were released anyway."""
+        """Warn if noise dominates the estimates, judged by released numbers alone."""
         noise, size = float(self.release_.noise_error()), float(self.release_.size())
         if noise > size / DROWNED:
             warnings.warn(
                 f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: an answer "
                 f"has noise of about {noise:.3g} points, more than a thirtieth of the noisy count "
                 "of all (release_.size()). A larger epsilon, more data, fewer rows of the sketch, "
-                "or a wider bandwidth would help; input_report tells the curator how many rows "
+                "or a wider bandwidth would help; input_report shows the curator how many rows "
                 "could be read.",
                 UserWarning,
-                stacklevel=4,  # whoever called fit, fit_batches or from_release
+                stacklevel=4,  # the caller of fit, fit_batches or from_release
             )
 
     def _learned(self) -> None:
         super()._learned()
-        if described(self._told).dimension != self.n_features_in_:  # of a file that was forged
+        if described(self._summary).dimension != self.n_features_in_:  # of a forged file
             raise ValueError(f"{self._owner}: the columns are not those of what was learned.")
 
 
@@ -280,12 +301,12 @@ METHODS = ("matched", *SMOOTHED)
 
 
 class Drawing(Streamed, in_files=False):
-    """An estimator whose sketch or release alone tells which points to draw."""
+    """An estimator whose sketch or release can generate points."""
 
     _match: Match | None = None
 
-    def _drawn(self, method: str, n_samples: Any, random_state: Any) -> np.ndarray:
-        """So many points by one of METHODS, within the bounds; random_state: ours unless given."""
+    def _draw(self, method: str, n_samples: Any, random_state: Any) -> np.ndarray:
+        """Draw points within the bounds by one of METHODS; random_state None is the estimator's."""
         count = integer(0).check(self._owner, "n_samples", n_samples)
         self._check_fitted()
         field = field_of(self._owner, self)
@@ -294,13 +315,14 @@ class Drawing(Streamed, in_files=False):
         if method in SMOOTHED:
             return SMOOTHED[method](field.values, field.bounds, count, rng)
         self._refuse_other_distances()
-        if self._match is None:  # found once, since it takes as long as a million draws
+        if self._match is None:  # computed once: it takes as long as a million draws
             # The seed of the hashes, so that the same release and random_state give the same draws.
             self._match = matched(field, np.random.default_rng(field.setting.seed))
         return self._match.drawn(field, count, rng)
 
     def _refuse_other_distances(self) -> None:
-        family = getattr(self._told, "kernel", None)
+        """Raise unless the kernel is one of plain Euclidean distance."""
+        family = getattr(self._summary, "kernel", None)
         if getattr(family, "p", 2) != 2 or getattr(family, "transform", None) is not None:
             raise ValueError(
                 f"{self._owner}: method must be 'mcmc' or 'rejection' for a Race over other than "

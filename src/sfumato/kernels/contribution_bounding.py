@@ -1,4 +1,4 @@
-"""Which events of a user are kept: at most so many a user, and a (user, item)."""
+"""Which events of a user are kept: at most `limit` per user, and per (user, item)."""
 
 import numpy as np
 
@@ -72,9 +72,9 @@ def group(codes, starts, order):
     starts[c + 1] holds where the events of code c begin, and is moved to where they end.
     """
     for i in range(codes.size):
-        place = starts[codes[i] + 1]
-        order[place] = i
-        starts[codes[i] + 1] = place + 1
+        position = starts[codes[i] + 1]
+        order[position] = i
+        starts[codes[i] + 1] = position + 1
 
 
 @kernel
@@ -120,7 +120,7 @@ def _choose(rows, names, per_user, per_item, keep):
 
 @kernel
 def _order(keys):
-    """The places of the keys from the least up, equal ones as they stand."""
+    """The positions of the keys from the least up, equal ones as they stand."""
     order = np.arange(keys.size)
     if keys.size > 64:
         return _by_bytes(keys.copy(), order)

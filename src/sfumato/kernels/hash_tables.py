@@ -1,4 +1,4 @@
-"""Whole numbers as places in a list of those that occur, by an open table of 2**k slots.
+"""Integers as positions in a list of those that occur, by an open table of 2**k slots.
 
 Where ids stand: a hash table with open addressing, whose size is a power of two.
 """
@@ -12,11 +12,11 @@ __all__ = ["code", "find", "put"]
 
 
 @kernel
-def code(values, start, keys, places, known, distinct, out):
-    """out[i] = the place of values[i] in `distinct`, which grows in order of first appearance.
+def code(values, start, keys, positions, known, distinct, out):
+    """out[i] = the position of values[i] in `distinct`, which grows in order of first appearance.
 
     From row `start` on, and until the table would be more than half full: returns the first row not
-    done and how many are known. places: -1 in empty slots; keys and places have 2**k of them.
+    done and how many are known. positions: -1 in empty slots; keys and positions have 2**k of them.
     """
     mask = np.uint64(keys.size - 1)
     for i in range(start, values.size):
@@ -25,14 +25,14 @@ def code(values, start, keys, places, known, distinct, out):
             out[i] = out[i - 1]
             continue
         slot = mix(np.uint64(value)) & mask
-        while places[slot] >= 0 and keys[slot] != value:
+        while positions[slot] >= 0 and keys[slot] != value:
             slot = (slot + np.uint64(1)) & mask
-        if places[slot] < 0:
+        if positions[slot] < 0:
             if 2 * known >= keys.size:
                 return i, known
-            keys[slot], places[slot], distinct[known] = value, known, value
+            keys[slot], positions[slot], distinct[known] = value, known, value
             known += 1
-        out[i] = places[slot]
+        out[i] = positions[slot]
     return values.size, known
 
 
@@ -48,7 +48,7 @@ def _cell(keys, id):
 
 @kernel
 def put(ids, rows, keys, values):
-    """Give ids[i] the row rows[i], in place of any it had; gives how many ids are new."""
+    """Give ids[i] the row rows[i], replacing any previous row; return the number of new ids."""
     new = 0
     for i in range(ids.size):
         at = _cell(keys, ids[i])

@@ -55,8 +55,8 @@ def expect(holds, owner, wanted, *given):
 
 
 def expect_integer(owner, *given):
-    """Refuse to compile a call with anything but whole numbers, which convert to uint64."""
-    expect(all(isinstance(each, types.Integer) for each in given), owner, "whole numbers", *given)
+    """Refuse to compile a call with anything but integers, which convert to uint64."""
+    expect(all(isinstance(each, types.Integer) for each in given), owner, "integers", *given)
 
 
 def call(builder, name, answer, values, fastmath=()):
@@ -114,8 +114,8 @@ def load(owner, array, offset, aligned):
     lanes, alignment = _lanes_of(owner, array, aligned)
 
     def lower(context, builder, signature, values):
-        place = address(context, builder, *values)
-        return builder.load(place, align=alignment, typ=lanes.vector)
+        position = address(context, builder, *values)
+        return builder.load(position, align=alignment, typ=lanes.vector)
 
     return lanes(array, types.intp), lower
 
@@ -127,9 +127,9 @@ def store(owner, array, offset, value, aligned):
     expect(value == lanes and array.mutable, owner, "a writable array of its lanes", array, value)
 
     def lower(context, builder, signature, values):
-        place = address(context, builder, *values[:2])
-        place = builder.bitcast(place, lanes.vector.as_pointer())
-        builder.store(values[2], place, align=alignment)
+        position = address(context, builder, *values[:2])
+        position = builder.bitcast(position, lanes.vector.as_pointer())
+        builder.store(values[2], position, align=alignment)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), lower
@@ -142,8 +142,8 @@ def prefetch(owner, array, offset, write):
     def lower(context, builder, signature, values):
         # After write or read: keep in all cache levels (3), as data and not instructions (1).
         settings = [ir.Constant(ir.IntType(32), each) for each in (write, 3, 1)]
-        place = address(context, builder, *values)
-        call(builder, "llvm.prefetch.p0", ir.VoidType(), [place, *settings])
+        position = address(context, builder, *values)
+        call(builder, "llvm.prefetch.p0", ir.VoidType(), [position, *settings])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), lower
@@ -192,7 +192,7 @@ def unpack(builder, count, number):
 
 
 def mask(count, bits):
-    """Make a mask from a whole number."""
+    """Make a mask from an integer."""
     expect_integer(f"mask{count}", bits)
     return emit(MASKS[count](types.uint64), lambda builder, n: unpack(builder, count, n))
 

@@ -1,7 +1,7 @@
 """Vector lanes in kernels: f32x16, f64x8, u32x16 and u64x8, each 512 bits, on any CPU.
 
 Lanes of one type take + - * and comparisons (which give masks); floats also / and unary -, whole
-numbers & | ^ ~ << >> (logical, count modulo the width), masks & | ^ ~. Whole numbers wrap. A plain
+numbers & | ^ ~ << >> (logical, count modulo the width), masks & | ^ ~. Integers wrap. A plain
 number beside lanes is converted to their scalar type and fills every lane.
 """
 
@@ -141,7 +141,7 @@ def maximum(typing, a, b):
 
 @intrinsic
 def popcount(typing, a):
-    """How many bits are set in each whole-number lane."""
+    """How many bits are set in each integer lane."""
     return code.lanewise("popcount", WHOLE, code.llvm("llvm.ctpop"), a)
 
 
@@ -170,19 +170,19 @@ def bits(typing, mask):
 
 @intrinsic
 def mask16(typing, bits):
-    """The mask of 16 lanes whose lane i is bit i of a whole number."""
+    """The mask of 16 lanes whose lane i is bit i of an integer."""
     return code.mask(16, bits)
 
 
 @intrinsic
 def mask8(typing, bits):
-    """The mask of 8 lanes whose lane i is bit i of a whole number."""
+    """The mask of 8 lanes whose lane i is bit i of an integer."""
     return code.mask(8, bits)
 
 
 @intrinsic
 def flip(typing, value, bits):
-    """Negate float lane i, for each bit i that is set in a whole number."""
+    """Negate float lane i, for each bit i that is set in an integer."""
     code.expect(value in FLOATS, "flip", "float lanes", value)
     code.expect_integer("flip", bits)
 
@@ -194,7 +194,7 @@ def flip(typing, value, bits):
 
 @intrinsic
 def narrow(typing, low, high):
-    """Sixteen lanes from twice eight: the low 32 bits of whole numbers, or rounded floats."""
+    """Sixteen lanes from twice eight: the low 32 bits of integers, or rounded floats."""
     return code.narrow(low, high)
 
 
@@ -212,14 +212,14 @@ def widen_high(typing, a):
 
 @intrinsic
 def floats(typing, a):
-    """Whole numbers of 32 bits as float32, each rounded to the nearest."""
+    """Integers of 32 bits as float32, each rounded to the nearest."""
     code.expect(a == U32, "floats", "u32x16", a)
     return code.emit(F32(a), lambda builder, value: builder.uitofp(value, F32.vector))
 
 
 @intrinsic
 def total(typing, a):
-    """The sum of all lanes: of floats in no specified order, of whole numbers modulo 2**width."""
+    """The sum of all lanes: of floats in no specified order, of integers modulo 2**width."""
     if a in FLOATS:
         # -0.0 is what leaves every sum as it is, 0.0 + -0.0 included.
         return code.reduce("total", a, "fadd", [ir.Constant(a.vector.element, -0.0)], ["reassoc"])

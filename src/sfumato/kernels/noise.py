@@ -1,6 +1,6 @@
-"""Random words become noise through tables of whole numbers; what stays open is listed.
+"""Random words become noise through tables of integers; what stays open is listed.
 
-Sums of so many numbers each, and sizes out of strips whose width grows with them.
+Sums of a given number of draws each, and sizes out of strips whose width grows with them.
 """
 
 import numpy as np
@@ -42,8 +42,8 @@ def add_sizes(words, floors, guide, shift, left_open, cells):
 
 
 @kernel
-def add_digits(words, floors, guide, shift, place, left_open, digits):
-    """digits[i] += outcome << place; lists the open ones and returns how many."""
+def add_digits(words, floors, guide, shift, position, left_open, digits):
+    """digits[i] += outcome << position; lists the open ones and returns how many."""
     shift, missing = np.uint64(shift), 0
     for i in range(words.size):
         u = words[i] >> ONE
@@ -52,7 +52,7 @@ def add_digits(words, floors, guide, shift, place, left_open, digits):
             left_open[missing] = i
             missing += 1
             k = 0
-        digits[i] += k << place
+        digits[i] += k << position
     return missing
 
 
@@ -64,22 +64,22 @@ def add_signed(digits, cells):
 
 
 @kernel
-def add_strips(words, floors, guide, shift, place, slopes, left_open, cells):
+def add_strips(words, floors, guide, shift, position, slopes, left_open, cells):
     """cells[i] += a point of a strip that is surely kept; lists the others and returns how many.
 
-    Of the two words of a point, the first gives its sign and strip k; the lowest `place` bits r of
-    the second give where in the strip, all its bits whether it is kept: surely if not among the top
-    r (slopes[0] + slopes[1] k) of 2**64, whatever the bits of r are.
+    Of the two words of a point, the first gives its sign and strip k; the lowest `position` bits r
+    of the second give where in the strip, all its bits whether it is kept: surely if not among the
+    top r (slopes[0] + slopes[1] k) of 2**64, whatever the bits of r are.
     """
     shift, missing = np.uint64(shift), 0
-    inside = (ONE << np.uint64(place)) - ONE
+    inside = (ONE << np.uint64(position)) - ONE
     for i in range(cells.size):
         first, second = words[2 * i], words[2 * i + 1]
         u = first >> ONE
         k = outcome(u, floors, guide, shift)
         minus = -np.int64(first & ONE)
         r = second & inside
-        n = (k << place) + np.int64(r)
+        n = (k << position) + np.int64(r)
         doubtful = r * (slopes[0] + slopes[1] * np.uint64(k))
         if u == floors[k] or second | inside > ~doubtful or (n == 0 and minus):
             left_open[missing] = i
@@ -127,12 +127,12 @@ def draw_sizes(words, floors, guide, shift, leading, slopes, left_open, sizes):
         u = first >> ONE
         k = outcome(u, floors, guide, shift)
         code = k + 1
-        place = max((code >> leading) - 1, 0)
+        position = max((code >> leading) - 1, 0)
         lead = code if code < base else (code & (base - 1)) + base
-        inside = (ONE << np.uint64(place)) - ONE
+        inside = (ONE << np.uint64(position)) - ONE
         r = second & inside
         minus = -np.int64(first & ONE)
-        n = (lead << place) + np.int64(r)
+        n = (lead << position) + np.int64(r)
         if u == floors[k] or second | inside > ~(r * slopes[k]):
             left_open[missing] = i
             missing += 1

@@ -1,4 +1,4 @@
-"""Codewords in whole numbers, none longer than the scale, and their sums over sets of items.
+"""Codewords in integers, none longer than the scale, and their sums over sets of items.
 
 Codewords are in panels, as the entries of kernels/codebooks.py that they are made from: entry
 16 p + c of key i is [p, i, c], so that one panel of thousands of keys stays in the cache.
@@ -65,10 +65,10 @@ def round_inward(panels, width, scale, out):
 
 
 @kernel
-def add(panels, first, places, bounds, out):
-    """out[r] += the codewords of row r's places, bounds[r] to bounds[r + 1], that the table holds.
+def add(panels, first, positions, bounds, out):
+    """out[r] += the codewords of row r's positions, bounds[r] to bounds[r + 1], in the table.
 
-    Key i of the table is that of place first + i; other places are left for another call. The
+    Key i of the table is that of position first + i; other positions are left for another call. The
     number of panels is even.
     """
     held, width = panels.shape[1], out.shape[1]
@@ -82,10 +82,10 @@ def add(panels, first, places, bounds, out):
                 stop = min(end, at + CHUNK)
                 low, high = u32x16(0), u32x16(0)
                 for k in range(at, stop):
-                    place = np.int64(places[k]) - first
-                    if 0 <= place < held:
-                        low += load(panels, here + 16 * place)
-                        high += load(panels, next_panel + 16 * place)
+                    position = np.int64(positions[k]) - first
+                    if 0 <= position < held:
+                        low += load(panels, here + 16 * position)
+                        high += load(panels, next_panel + 16 * position)
                 store(partial, 0, low)  # modulo 2**32, so signs come out right
                 store(partial, 16, high)
                 for c in range(used):
@@ -106,7 +106,7 @@ NONE = np.uint64(2**64 - 1)
 
 
 @inline
-def _place(rank, bins):
+def _position(rank, bins):
     return ((rank >> HALF) * bins) >> HALF
 
 
@@ -116,12 +116,12 @@ def _symbol(rank, last):
 
 
 @kernel
-def placed(hashes, bins, bits, places, ranks, symbols):
+def placed(hashes, bins, bits, positions, ranks, symbols):
     """places[i], ranks[i], symbols[i] = the bin, the rank and the symbol of item i."""
     bins, last = np.uint64(bins), (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for i in range(hashes.size):
         rank = mix(hashes[i] + GOLDEN)
-        places[i], ranks[i], symbols[i] = _place(rank, bins), rank, _symbol(rank, last)
+        positions[i], ranks[i], symbols[i] = _position(rank, bins), rank, _symbol(rank, last)
 
 
 @kernel
@@ -135,10 +135,10 @@ def lowest(hashes, starts, bits, out):
         out[r] = empty
         for k in range(starts[r], starts[r + 1]):
             rank = mix(hashes[k] + GOLDEN)
-            place = _place(rank, bins)
-            if rank <= ranks[place]:
-                ranks[place] = rank
-                out[r, place] = _symbol(rank, last)
+            position = _position(rank, bins)
+            if rank <= ranks[position]:
+                ranks[position] = rank
+                out[r, position] = _symbol(rank, last)
 
 
 @kernel

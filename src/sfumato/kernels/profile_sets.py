@@ -88,11 +88,11 @@ def common(words, queries, out):
 
 
 @kernel
-def common_of(words, rows, others, places, out):
-    """out[i] = how many bits are set in both words[rows[i]] and others[places[i]]."""
+def common_of(words, rows, others, positions, out):
+    """out[i] = how many bits are set in both words[rows[i]] and others[positions[i]]."""
     wide = words.shape[1]
     for i in range(rows.size):
-        count, here, there = u64x8(0), rows[i] * wide, places[i] * wide
+        count, here, there = u64x8(0), rows[i] * wide, positions[i] * wide
         for at in range(0, wide, 8):
             count += popcount(load(words, here + at) & load(others, there + at))
         out[i] = total(count)
@@ -139,26 +139,26 @@ def shrunk(inner, both, a, v, left, b, w, right, weight, jaccard, out):
 
 
 @kernel
-def found(words, rows, places, counts, out):
-    """out[k, i] = how many of the first counts[i] places[i] are set in words[rows[k]]."""
+def found(words, rows, positions, counts, out):
+    """out[k, i] = how many of the first counts[i] positions[i] are set in words[rows[k]]."""
     for k in range(rows.size):
         row = words[rows[k]]
-        for i in range(places.shape[0]):
-            seen = np.uint64(0)
+        for i in range(positions.shape[0]):
+            hits = np.uint64(0)
             for j in range(counts[i]):
-                place = np.uint64(places[i, j])
-                seen += row[place >> np.uint64(6)] >> (place & np.uint64(63)) & np.uint64(1)
-            out[k, i] = seen
+                position = np.uint64(positions[i, j])
+                hits += row[position >> np.uint64(6)] >> (position & np.uint64(63)) & np.uint64(1)
+            out[k, i] = hits
 
 
 @kernel
-def keep(scores, first, barred, places, best):
-    """Offer scores[u, i], that of place first + i, to the heap of u, unless it is barred[u]."""
+def keep(scores, first, barred, positions, best):
+    """Offer scores[u, i], that of position first + i, to the heap of u, unless it is barred[u]."""
     for u in range(scores.shape[0]):
-        kept, heap = places[u], best[u]
+        rows, heap = positions[u], best[u]
         for i in range(scores.shape[1]):
             if scores[u, i] > heap[0] and first + i != barred[u]:
-                offer(first + i, scores[u, i], kept, heap)
+                offer(first + i, scores[u, i], rows, heap)
 
 
 MOST = 4096  # values of a run that are spread over as many buckets; longer runs are just sorted
@@ -173,10 +173,10 @@ def tally(codes, starts):
 
 
 @kernel
-def gather(codes, places, values, ends, out):
-    """out[starts[c] : starts[c + 1]] = values[places] of the rows of code c; ends starts so."""
+def gather(codes, positions, values, ends, out):
+    """out[starts[c] : starts[c + 1]] = values[positions] of the rows of code c; ends starts so."""
     for i in range(codes.size):
-        out[ends[codes[i]]] = values[places[i]]
+        out[ends[codes[i]]] = values[positions[i]]
         ends[codes[i]] += 1
 
 
@@ -212,18 +212,18 @@ def _spread(run, ends, scratch):
 def settle(starts, values):
     """Sort the hashes of each run, drop repeats, move all together; starts follows."""
     ends, scratch = np.empty(2 * MOST + 1, np.int32), np.empty(MOST, np.uint64)
-    kept = 0
+    size = 0
     for c in range(starts.size - 1):
         first, last = starts[c], starts[c + 1]
         run = values[first:last]
         if run.size < 2 or run.size > MOST or not _spread(run, ends, scratch):
             run.sort()
-        starts[c] = kept
+        starts[c] = size
         for i in range(first, last):
-            if i == first or values[i] != values[kept - 1]:
-                values[kept] = values[i]
-                kept += 1
-    starts[starts.size - 1] = kept
+            if i == first or values[i] != values[size - 1]:
+                values[size] = values[i]
+                size += 1
+    starts[starts.size - 1] = size
 
 
 @kernel

@@ -28,7 +28,7 @@ def _uniform(bits):
 
 @inline
 def _slot(row, total, bits, key):
-    """The place of a row in a permutation of 0..total-1: bijections of so many bits, walked."""
+    """The position of a row in a permutation of 0..total-1: a cycle-walking bijection of bits."""
     mask = (np.uint64(1) << bits) - np.uint64(1)
     half = (bits >> np.uint64(1)) + np.uint64(1)
     x = np.uint64(row)
@@ -92,7 +92,7 @@ def _slots(first, key, offsets, guide, shift, who, slots):
 
 @kernel
 def _choose(key, offsets, ranked, users, items, mean, skew, choices, who, what, liked):
-    """Turn slots into items, each the best liked of so many, and tell how well it is liked."""
+    """Turn slots into items, each the best liked of several draws; liked = how well."""
     many = np.float64(ranked.size)
     for i in range(who.size):
         slot, user = what[i], who[i]
@@ -109,9 +109,11 @@ def _choose(key, offsets, ranked, users, items, mean, skew, choices, who, what, 
 
 
 @kernel
-def rows(first, key, offsets, guide, shift, ranked, users, items, law, choices, who, what, rated):
-    """Rows first, first + 1, ... of the world; law holds mean, noise, low, high, step, skew."""
-    mean, noise, low, high, step, skew = law
+def rows(
+    first, key, offsets, guide, shift, ranked, users, items, rating_model, choices, who, what, rated
+):
+    """Draw rows first, first + 1, ...; rating_model is (mean, noise, low, high, step, skew)."""
+    mean, noise, low, high, step, skew = rating_model
     # Loops of their own, each short: then the processor looks up many rows at a time.
     _slots(first, key, offsets, guide, shift, who, what)
     _choose(key, offsets, ranked, users, items, mean, skew, choices, who, what, rated)
@@ -134,9 +136,9 @@ def _ramp(z):
 
 
 @kernel
-def expected(who, what, users, items, law, out):
+def expected(who, what, users, items, rating_model, out):
     """out[i]: the mean of the ratings that the pair could get, cut and on the grid as they are."""
-    mean, noise, low, high, step, _ = law
+    mean, noise, low, high, step, _ = rating_model
     for i in range(out.size):
         score = _score(users, who[i], items, what[i], mean)
         if noise <= 0.0:

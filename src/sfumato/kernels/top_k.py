@@ -2,9 +2,9 @@
 
 A panel holds WIDE items, component after component: panels[b, l, i] is component l of item
 WIDE * b + i. A score is the sum of query[l] * item[l] in the order of l, each product and sum
-rounded once, so it does not depend on what else is asked with it, nor on the machine.
+rounded once, so it does not depend on other queries of the same call, nor on the machine.
 
-The n largest of a stream of scores, kept in a heap whose first place holds the worst of them.
+The n largest of a stream of scores, kept in a heap whose first position holds the worst of them.
 """
 
 import numpy as np
@@ -46,17 +46,17 @@ def _above(low, high, worst):
 
 
 @inline
-def _insert(score, place, scores, places):
+def _insert(score, position, scores, positions):
     """Keep the score in its order, after those as large, and let the last one go."""
     j = scores.size - 1
     while j > 0 and scores[j - 1] < score:
-        scores[j], places[j] = scores[j - 1], places[j - 1]
+        scores[j], positions[j] = scores[j - 1], positions[j - 1]
         j -= 1
-    scores[j], places[j] = score, place
+    scores[j], positions[j] = score, position
 
 
 @inline
-def _offer(low, high, b, barred, scratch, scores, places):
+def _offer(low, high, b, barred, scratch, scores, positions):
     """Take what is above the n-th best and not barred into the list."""
     hits = _above(low, high, scores[scores.size - 1]) & ~np.uint64(barred)
     if hits:
@@ -66,12 +66,12 @@ def _offer(low, high, b, barred, scratch, scores, places):
             i = count_trailing_zeros(hits)
             hits &= hits - np.uint64(1)
             if scratch[i] > scores[scores.size - 1]:
-                _insert(scratch[i], 32 * b + i, scores, places)
+                _insert(scratch[i], 32 * b + i, scores, positions)
 
 
 @kernel
-def best(panels, queries, barred, places, scores):
-    """scores[u], places[u] = the largest scores of query u and where they stand, best first.
+def best(panels, queries, barred, positions, scores):
+    """scores[u], positions[u] = the largest scores of query u and where they stand, best first.
 
     barred[u % rows, b]: bit i keeps item 32 b + i out. Lists start as -inf and -1, and stay so
     where no item is left; equal scores go to the item that stands first.
@@ -81,10 +81,10 @@ def best(panels, queries, barred, places, scores):
     for u in range(0, queries.shape[0], 4):
         for b in range(panels.shape[0]):
             a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
-            _offer(a0, a1, b, barred[u % rows, b], scratch, scores[u], places[u])
-            _offer(b0, b1, b, barred[(u + 1) % rows, b], scratch, scores[u + 1], places[u + 1])
-            _offer(c0, c1, b, barred[(u + 2) % rows, b], scratch, scores[u + 2], places[u + 2])
-            _offer(d0, d1, b, barred[(u + 3) % rows, b], scratch, scores[u + 3], places[u + 3])
+            _offer(a0, a1, b, barred[u % rows, b], scratch, scores[u], positions[u])
+            _offer(b0, b1, b, barred[(u + 1) % rows, b], scratch, scores[u + 1], positions[u + 1])
+            _offer(c0, c1, b, barred[(u + 2) % rows, b], scratch, scores[u + 2], positions[u + 2])
+            _offer(d0, d1, b, barred[(u + 3) % rows, b], scratch, scores[u + 3], positions[u + 3])
 
 
 @kernel
@@ -104,38 +104,38 @@ def every(panels, queries, out):
 
 
 @kernel
-def tally(groups, members, asked, shelved, starts):
-    """starts[g + 1] += how many rows of an asked group g have a member with a place."""
+def tally(groups, members, selected, shelved, starts):
+    """starts[g + 1] += how many rows of a selected group g have a member with a position."""
     for i in range(groups.size):
-        if asked[groups[i]] and shelved[members[i]] >= 0:
+        if selected[groups[i]] and shelved[members[i]] >= 0:
             starts[groups[i] + 1] += 1
 
 
 @kernel
-def gather(groups, members, asked, shelved, ends, out):
-    """out[starts[g] : starts[g + 1]] = the places of group g's members; ends begins as starts."""
+def gather(groups, members, selected, shelved, ends, out):
+    """out[starts[g] : starts[g + 1]] = positions of group g's members; ends begins as starts."""
     for i in range(groups.size):
-        if asked[groups[i]] and shelved[members[i]] >= 0:
+        if selected[groups[i]] and shelved[members[i]] >= 0:
             out[ends[groups[i]]] = shelved[members[i]]
             ends[groups[i]] += 1
 
 
 @kernel
-def bar(starts, places, rows, barred):
-    """Set the bits of places[starts[r] : starts[r + 1]] in barred[u], r = rows[u], none if < 0."""
+def bar(starts, positions, rows, barred):
+    """Set the bits of positions[starts[r] : starts[r + 1]] in barred[u], r = rows[u] >= 0."""
     for u in range(rows.size):
         if rows[u] >= 0:
             for k in range(starts[rows[u]], starts[rows[u] + 1]):
-                barred[u, places[k] >> 5] |= np.uint32(1) << np.uint32(places[k] & 31)
+                barred[u, positions[k] >> 5] |= np.uint32(1) << np.uint32(positions[k] & 31)
 
 
 @inline
-def _worse(place, score, other_place, other_score):
-    return score < other_score or (score == other_score and place > other_place)
+def _worse(position, score, other_position, other_score):
+    return score < other_score or (score == other_score and position > other_position)
 
 
 @inline
-def _sink(place, score, size, places, scores):
+def _sink(position, score, size, positions, scores):
     """Put an entry in at the top and let it sink below all that are worse."""
     at = 0
     while True:
@@ -143,42 +143,44 @@ def _sink(place, score, size, places, scores):
         if child >= size:
             break
         other = child + 1
-        if other < size and _worse(places[other], scores[other], places[child], scores[child]):
+        if other < size and _worse(
+            positions[other], scores[other], positions[child], scores[child]
+        ):
             child = other
-        if not _worse(places[child], scores[child], place, score):
+        if not _worse(positions[child], scores[child], position, score):
             break
-        places[at], scores[at] = places[child], scores[child]
+        positions[at], scores[at] = positions[child], scores[child]
         at = child
-    places[at], scores[at] = place, score
+    positions[at], scores[at] = position, score
 
 
 @inline
-def offer(place, score, places, scores):
-    """Keep the score if it is above the worst one; places are offered in rising order."""
+def offer(position, score, positions, scores):
+    """Keep the score if it is above the worst one; positions are offered in rising order."""
     if score > scores[0]:
-        _sink(place, score, scores.size, places, scores)
+        _sink(position, score, scores.size, positions, scores)
 
 
 @inline
-def order(places, scores):
+def order(positions, scores):
     """Turn the heap into a list, best first."""
     for size in range(scores.size - 1, 0, -1):
-        place, score = places[size], scores[size]
-        places[size], scores[size] = places[0], scores[0]
-        _sink(place, score, size, places, scores)
+        position, score = positions[size], scores[size]
+        positions[size], scores[size] = positions[0], scores[0]
+        _sink(position, score, size, positions, scores)
 
 
 @kernel
-def ordered(places, scores):
+def ordered(positions, scores):
     """Every row, a heap, becomes a list, best first."""
     for q in range(scores.shape[0]):
-        order(places[q], scores[q])
+        order(positions[q], scores[q])
 
 
 @kernel
-def largest(values, places, scores):
+def largest(values, positions, scores):
     """places[q], scores[q] = where the largest of values[q] stand, and these, largest first."""
     for q in range(values.shape[0]):
         for i in range(values.shape[1]):
-            offer(i, values[q, i], places[q], scores[q])
-        order(places[q], scores[q])
+            offer(i, values[q, i], positions[q], scores[q])
+        order(positions[q], scores[q])

@@ -1,4 +1,4 @@
-"""Privacy: exact noise, mechanisms with proofs, an accountant, a ledger, and statements."""
+"""Differential privacy: exact noise, proved mechanisms, accounting, a ledger and statements."""
 
 from sfumato.privacy.accounting.accountant import Accountant
 from sfumato.privacy.ledger.budget import BudgetExceeded

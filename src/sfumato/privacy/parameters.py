@@ -1,4 +1,4 @@
-"""Privacy options as one object: what may be spent, who pays, and whether copies may."""
+"""Privacy parameters as one object: what may be spent, who pays, and whether copies may."""
 
 import os
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ __all__ = [
     "TERMS",
     "ClonedLedger",
     "Privacy",
-    "asked_for",
     "check_payer",
     "cloned_ledger",
+    "release_parameters",
     "spread",
 ]
 
 
 @dataclass(frozen=True)
 class ClonedLedger:
-    """The ledger of a copied estimator: it names who would pay, and cannot be charged."""
+    """Ledger of a copied estimator: it names who would pay, and cannot be charged."""
 
     name: str
 
@@ -33,7 +33,7 @@ class ClonedLedger:
 
 
 def cloned_ledger(ledger: Any) -> Any:
-    """What a copy holds in place of this ledger, which is not opened; None stays None."""
+    """Return what a copy stores instead of this ledger, which is not opened; None stays None."""
     if ledger is None or isinstance(ledger, ClonedLedger):
         return ledger
     if isinstance(ledger, str | os.PathLike):
@@ -42,7 +42,7 @@ def cloned_ledger(ledger: Any) -> Any:
 
 
 def check_payer(owner: str, ledger: Any, dataset: Any, release_id: Any) -> None:
-    """Raise where what names the payer does not go together; the ledger is not opened."""
+    """Raise where ledger, data set and release id do not go together; opens no ledger."""
     if (ledger is None) != (not dataset):
         missing = "ledger" if ledger is None else "dataset"
         sentence = f"{owner}: ledger and dataset go together; give both or neither."
@@ -57,29 +57,31 @@ def check_payer(owner: str, ledger: Any, dataset: Any, release_id: Any) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Privacy:
-    """What a release may cost and who pays for it: one object for estimators and releases.
+    """Privacy parameters of a release: its cost and who pays, for estimators and releases.
 
-    Given as ``privacy=`` it stands for the separate keywords of the same names; an estimator or a
+    Given as ``privacy=`` it replaces the separate keywords of the same names; an estimator or a
     ``release`` that gets both refuses them.
 
     Parameters
     ----------
     epsilon : float
-        What it may cost, above 0.
+        Largest epsilon of the release, above 0.
     delta : float, default=0.0
-        From 0 to below 1.
+        Largest delta of the release, from 0 to below 1.
     ledger : Ledger or path, default=None
-        Who pays; needs `dataset`. Without one the statement says *unaccounted*. It is opened when
-        something is released, not before.
-    dataset : str, default=None
-        The data set of the ledger that is charged.
-    unit, relation : str, default=None
-        Whose presence is hidden, and which data are neighbours: those of the data set where there
-        is a ledger, else the usual ones of the class that makes the release.
-    contributions : int, default=None
-        The most events of one unit, from 1 up; 1 for an event or an item where it is None.
-    release_id : str, default=None
-        A name that makes a retry return the stored bytes and cost nothing; needs a ledger.
+        Ledger that is charged, or its path; needs `dataset`. Without one the statement says
+        *unaccounted*. It is opened when something is released, not before.
+    dataset : str or None, default=None
+        Data set of the ledger that is charged.
+    unit : str or None, default=None
+        Unit of privacy; None takes that of the data set where there is a ledger, else the default
+        of the class that makes the release.
+    relation : str or None, default=None
+        Adjacency: "add/remove" or "replace"; None as for `unit`.
+    contributions : int or None, default=None
+        Largest number of events of one unit, at least 1; None is 1 for an event or an item.
+    release_id : str or None, default=None
+        Name that makes a retry return the stored bytes at no cost; needs a ledger.
     clones : {"refuse", "charge"}, default="refuse"
         Whether copies of an estimator may charge the ledger. Not both "charge" and a `release_id`,
         with which all copies would get the release of the first.
@@ -87,11 +89,11 @@ class Privacy:
     Notes
     -----
     **Guarantee.** Permission to spend stays with the object that was built. What
-    ``sklearn.base.clone`` or ``copy.deepcopy`` makes of it, or of an estimator that holds it or the
+    ``sklearn.base.clone`` or ``copy.deepcopy`` makes of it, or of an estimator that has it or the
     separate keywords, names the ledger and cannot charge it: its `fit` raises ValueError before any
     noise is drawn. So ``GridSearchCV`` and ``cross_val_score``, which fit clones, spend nothing.
     With ``clones="charge"`` each fit of each copy is charged for itself, as far as the ledger's
-    budget goes. Pickling moves an object and keeps what it may do.
+    budget goes. Pickling moves an object with its permission.
 
     Nothing is cloned or copied differently where there is no ledger: there is no budget to guard.
 
@@ -136,25 +138,25 @@ class Privacy:
             )
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with these fields changed, which may spend what this one may.
+        """Return a copy with some fields changed and the same permission to spend.
 
         Parameters
         ----------
         **changes : object
-            TODO.
+            New values by field name.
 
         Returns
         -------
         Self
-            A copy with these fields changed, which may spend what this one may.
+            The copy.
         """
         return replace(self, **changes)
 
     @property
     def terms(self) -> dict[str, Any]:
-        """The keywords it stands for, those that are not None."""
-        told = {name: getattr(self, name) for name in TERMS}
-        return {name: value for name, value in told.items() if value is not None}
+        """Keywords that the object stands for, those that are not None."""
+        keywords = {name: getattr(self, name) for name in TERMS}
+        return {name: value for name, value in keywords.items() if value is not None}
 
     def __sklearn_clone__(self) -> Self:
         if self.clones == "charge" or self.ledger is None:
@@ -165,9 +167,9 @@ class Privacy:
         return self.__sklearn_clone__()
 
     def __repr__(self) -> str:
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        usual = {each.name: each.default for each in fields(self)}
-        inside = ", ".join(f"{n}={v!r}" for n, v in told.items() if v != usual[n])
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        defaults = {each.name: each.default for each in fields(self)}
+        inside = ", ".join(f"{n}={v!r}" for n, v in values.items() if v != defaults[n])
         return f"Privacy({inside})"
 
 
@@ -193,40 +195,40 @@ PRIVACY = optional(_PrivacyLimit())
 def spread(
     owner: str, given: Mapping[str, Any], usual: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Parameters in which those of a `Privacy` stand in the place of the separate keywords.
+    """Replace `privacy` among the parameters by the separate keywords that it stands for.
 
     Parameters
     ----------
     owner : str
-        Who is named in errors.
+        Name of the caller, for error messages.
     given : mapping
         The parameters, of which `privacy` may be missing or None.
     usual : mapping, default=None
-        What each separate keyword is where it was not given; None unless named here.
+        Default of each separate keyword; None unless named here.
 
     Returns
     -------
     dict
         The parameters without `privacy`.
     """
-    rest = {name: value for name, value in given.items() if name != "privacy"}
+    separate = {name: value for name, value in given.items() if name != "privacy"}
     privacy = PRIVACY.check(owner, "privacy", given.get("privacy"))
     if privacy is None:
-        return rest
+        return separate
     for name in TERMS:
-        value, default = rest.get(name), (usual or {}).get(name)
+        value, default = separate.get(name), (usual or {}).get(name)
         if value is not None and value is not default and value != default:
             raise ValueError(
                 f"{owner}: privacy and {name} must not both be given; leave {name} out, or take "
                 f"privacy.replace({name}=...)."
             )
-    return {**rest, **privacy.terms}
+    return {**separate, **privacy.terms}
 
 
-def asked_for(
+def release_parameters(
     owner: str, epsilon: Any, delta: float, options: Mapping[str, Any]
 ) -> tuple[Any, float, Any]:
-    """Epsilon, delta and options of a release: as given, or those of a `Privacy` in their place."""
+    """Return epsilon, delta and options of a release, as given or from a `Privacy`."""
     if isinstance(epsilon, Privacy):
         if options.get("privacy") is not None:
             raise ValueError(f"{owner}: privacy must be given once.")

@@ -1,4 +1,4 @@
-"""Where random bits come from: AES in counter mode, keyed by the operating system for every use."""
+"""Sources of random bits: AES in counter mode, keyed by the operating system for every use."""
 
 import hashlib
 import os
@@ -14,25 +14,25 @@ __all__ = ["InsecureSeededSource", "Source", "SystemSource", "stated"]
 
 
 class Source(Protocol):
-    """Uniform, independent bits."""
+    """A source of uniform, independent bits."""
 
     def fill(self, out: np.ndarray) -> None:
         """Overwrite a contiguous array with random bytes."""
 
 
 class _Counter:
-    """The key stream of AES-256 in counter mode, never the same part twice."""
+    """Key stream of AES-256 in counter mode, no part of which is used twice."""
 
     def __init__(self, key: bytes, start: bytes) -> None:
         self._stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
 
     def fill(self, out: np.ndarray) -> None:
-        """TODO.
+        """Overwrite an array with random bytes.
 
         Parameters
         ----------
         out : ndarray
-            TODO.
+            Contiguous array.
         """
         view = memoryview(out.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
         self._stream.update_into(bytes(len(view)), view)
@@ -42,7 +42,7 @@ class _Counter:
 
 
 class SystemSource(_Counter):
-    """Bits that nobody can compute again: key and start come from the operating system.
+    """Secure bits that nobody can compute again: key and start come from the operating system.
 
     A process that forks gets keys of its own, so that no two draw the same bits.
     """
@@ -58,12 +58,24 @@ class SystemSource(_Counter):
 
 
 class InsecureSeededSource(_Counter):
-    """For tests only: the same seed gives the same bits, and every statement says that it did.
+    """Reproducible bits for tests only: the same seed gives the same bits.
 
     Parameters
     ----------
     seed : int
-        TODO.
+        From 0 to 2**64 - 1.
+
+    Notes
+    -----
+    Nothing made with it is private: whoever knows the seed can subtract the noise. Every statement
+    of such a release says so.
+
+    Examples
+    --------
+    >>> from sfumato.privacy.noise import discrete_laplace
+    >>> one, two = (discrete_laplace(9, 4, source=InsecureSeededSource(1)) for _ in range(2))
+    >>> (one == two).all()
+    np.True_
     """
 
     def __init__(self, seed: int) -> None:
@@ -72,7 +84,7 @@ class InsecureSeededSource(_Counter):
 
 
 def stated(source: Source | None) -> str:
-    """What a statement says of the bits: all but those of the operating system are insecure."""
+    """Return what a statement says of a source: only that of the operating system is secure."""
     if source is not None and not callable(getattr(source, "fill", None)):
         raise ValueError("source must have a method fill(array); leave it out for secure bits.")
     return SYSTEM if source is None or type(source) is SystemSource else INSECURE

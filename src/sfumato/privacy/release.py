@@ -1,6 +1,6 @@
-"""Releases: noisy cells, public parameters and a privacy statement; nothing else, and for good.
+"""Releases: noisy cells, public parameters and a privacy statement, which never change again.
 
-Who pays for a release, and whose presence it hides: checked alike for sketches and answers.
+Also who pays for a release and for which unit, checked in one way for sketches and mechanisms.
 """
 
 import math
@@ -16,7 +16,7 @@ from sfumato.core.storage import Stored
 from sfumato.core.tables import described
 from sfumato.core.validation import between, checked_values, integer, one_of, positive
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
-from sfumato.privacy.parameters import ClonedLedger, Privacy, asked_for, check_payer
+from sfumato.privacy.parameters import ClonedLedger, Privacy, check_payer, release_parameters
 from sfumato.privacy.random_source import Source, SystemSource, stated
 from sfumato.privacy.statement import UNITS, PrivacyStatement
 
@@ -26,7 +26,7 @@ WHOSE = {"unit": one_of(UNITS), "relation": one_of(RELATIONS)}
 
 
 def paid_by(owner: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """The ledger, given or at a path that is there, and its data set; (None, "") if nobody pays."""
+    """Return the ledger, opened where it is a path, and its data set; (None, "") if unpaid."""
     ledger, dataset = options.get("ledger"), options.get("dataset") or ""
     check_payer(owner, ledger, dataset, options.get("release_id"))
     if isinstance(ledger, ClonedLedger):
@@ -48,7 +48,7 @@ def paid_by(owner: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 def whose(
     owner: str, ledger: Any, dataset: str, options: Mapping[str, Any], relation: str = "add/remove"
 ) -> tuple[str, str]:
-    """Unit and relation: of the data set where there is a ledger, else as given, or usual."""
+    """Return unit and relation: of the data set where there is a ledger, else given or default."""
     given = {name: options[name] for name in WHOSE if options.get(name) is not None}
     usual = {"unit": "event", "relation": relation}
     plain = checked_values(owner, WHOSE, {**usual, **given})
@@ -65,10 +65,28 @@ def whose(
 
 
 class Release(Stored):
-    """A private copy of a sketch that may leave the curator.
+    """Private copy of a sketch or model that may leave the curator.
 
-    It holds cells with noise, public parameters and its `statement`; it cannot be changed, and
-    everything it answers is computed from those alone, at no further cost.
+    It contains noisy cells, public parameters and its `statement`. It cannot be changed, and
+    everything it estimates is computed from those alone (post-processing), at no further privacy
+    cost. Sketches make it by their `release`.
+
+    Attributes
+    ----------
+    statement : PrivacyStatement
+        The guarantee of the release.
+
+    Notes
+    -----
+    **Guarantee.** As its `statement` says: (epsilon, delta)-differentially private for one unit
+    under the stated adjacency.
+
+    Examples
+    --------
+    >>> from sfumato.sketch import CountMin
+    >>> released = CountMin(width=64).update(["tea", "milk", "tea"]).release(epsilon=1.0)
+    >>> isinstance(released, Release), released.statement.epsilon
+    (True, 1.0)
     """
 
     statement: PrivacyStatement
@@ -78,6 +96,7 @@ class Release(Stored):
     def _make(
         cls, parameters: dict[str, Any], arrays: dict[str, np.ndarray], statement: PrivacyStatement
     ) -> Self:
+        """Build a release from public parameters, noisy arrays and its statement."""
         release = cls.__new__(cls)
         release._set_parameters(**parameters)
         vars(release).update((name, arrays[name]) for name in release._layout())
@@ -91,19 +110,24 @@ class Release(Stored):
         raise AttributeError(f"{type(self).__name__}: a release cannot be changed.")
 
     def update(self, *args: Any, **options: Any) -> Any:
-        """Refused: a release is for good.
+        """Raise TypeError: a release cannot be changed.
 
         Parameters
         ----------
         *args : object
-            TODO.
+            Ignored.
         **options : object
-            TODO.
+            Ignored.
 
         Returns
         -------
         object
-            TODO.
+            Never returns.
+
+        Raises
+        ------
+        TypeError
+            Always; update the sketch and release it again, which costs again.
         """
         raise TypeError(
             f"{type(self).__name__}: a release cannot be changed; update the {self._of} and "
@@ -113,12 +137,12 @@ class Release(Stored):
     merge = update
 
     def copy(self) -> Self:
-        """The release itself, since it cannot be changed.
+        """Return the release itself, since it cannot be changed.
 
         Returns
         -------
         Self
-            The release itself, since it cannot be changed.
+            The same object.
         """
         return self
 
@@ -152,19 +176,20 @@ class Release(Stored):
         self._seal(statement)
 
     def _seal(self, statement: PrivacyStatement) -> None:
+        """Make the arrays read-only and set the statement."""
         for array in self._arrays().values():
             array.flags.writeable = False
         vars(self)["statement"] = statement
 
 
 SINGLE = ("event", "item of a profile")  # units of one event each
-KEPT = 2**36  # bytes of cells; a ledger keeps large releases in files beside it
+MAX_STORED_BYTES = 2**36  # of cells; a ledger stores large releases in files beside it
 
 
 class ReleaseOptions(TypedDict, total=False):
-    """What every `release` takes besides epsilon and delta; see `ReleaseRequest`.
+    """Options of every `release` besides epsilon and delta; see `ReleaseRequest`.
 
-    privacy: a `Privacy` in place of epsilon, delta and all of these but source.
+    privacy: a `Privacy` instead of epsilon, delta and all of these but source.
     """
 
     privacy: Privacy | None
@@ -179,10 +204,10 @@ class ReleaseOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class ReleaseRequest:
-    """What a caller asks of a release, checked before anything is charged.
+    """Request for a release, checked before anything is charged.
 
     epsilon, delta: what it may cost. ledger and dataset: who pays; unit and relation are then those
-    of the data set. contributions: the most events that one unit may have in the sketch (1 for an
+    of the data set. contributions: the largest number of events of one unit in the sketch (1 for an
     event or an item). release_id: a name that makes a retry return the stored bytes. source: of the
     noise, for tests only; otherwise fresh bits keyed by the operating system.
     """
@@ -202,11 +227,11 @@ class ReleaseRequest:
     def of(
         cls, owner: str, epsilon: float | Privacy | None, delta: float, options: ReleaseOptions
     ) -> Self:
-        """The terms, or ValueError naming what is wrong."""
-        strange = set(options) - set(ReleaseOptions.__annotations__)
-        if strange:
-            raise TypeError(f"{owner}: release takes no {strange.pop()!r}.")
-        epsilon, delta, options = asked_for(owner, epsilon, delta, options)
+        """Check the options and return the request; ValueError names what is invalid."""
+        unknown = set(options) - set(ReleaseOptions.__annotations__)
+        if unknown:
+            raise TypeError(f"{owner}: release takes no {unknown.pop()!r}.")
+        epsilon, delta, options = release_parameters(owner, epsilon, delta, options)
         ledger, dataset = paid_by(owner, options)
         unit, relation = whose(owner, ledger, dataset, options)
         stated(options.get("source"))
@@ -225,15 +250,15 @@ class ReleaseRequest:
 
     @property
     def events(self) -> int:
-        """How many events may differ between neighbours: replacing takes away and adds."""
+        """Number of events in which neighbours may differ: replacing a unit removes and adds."""
         return self.contributions * (2 if self.relation == "replace" else 1)
 
     def check_room(self, nbytes: int) -> None:
-        """Raise where a ledger could not keep a release of this size."""
-        if self.ledger is not None and nbytes > KEPT:
+        """Raise where a ledger could not store a release of this size."""
+        if self.ledger is not None and nbytes > MAX_STORED_BYTES:
             raise ValueError(
                 f"{self.owner}: {nbytes} bytes of cells are more than a ledger keeps, at most "
-                f"{KEPT}; make it smaller, or charge the ledger and release without it."
+                f"{MAX_STORED_BYTES}; make it smaller, or charge the ledger and release without it."
             )
 
 
@@ -242,7 +267,7 @@ R = TypeVar("R", bound=Release)
 
 @dataclass(frozen=True)
 class CalibratedRelease(Generic[R]):
-    """A release that is about to be made: its kind, its cost, and how its cells get their noise."""
+    """A release that is about to be made: its class, its loss, and how its noise is added."""
 
     kind: type[R]
     parameters: dict[str, Any]
@@ -252,7 +277,7 @@ class CalibratedRelease(Generic[R]):
     covers: str = "the whole file"
 
     def publish(self, request: ReleaseRequest) -> R:
-        """The release: charged and stored first if there is a ledger, unaccounted if not."""
+        """Make the release: charged and stored first if there is a ledger, else unaccounted."""
         cost = self._cost(request)
         if request.ledger is None:
             return self._made(request, cost, "")
@@ -266,6 +291,7 @@ class CalibratedRelease(Generic[R]):
         return self.kind.from_bytes(data)
 
     def _made(self, request: ReleaseRequest, cost: tuple[float, float], release_id: str) -> R:
+        """Draw the noise and build the release with its statement."""
         source = request.source or SystemSource()
         budget = {}
         if request.ledger is not None:
@@ -285,7 +311,7 @@ class CalibratedRelease(Generic[R]):
         return self.kind._make(self.parameters, self.noisy(source), statement)
 
     def _cost(self, request: ReleaseRequest) -> tuple[float, float]:
-        """Epsilon and delta for the statement, known before anything is charged."""
+        """Return epsilon and delta for the statement, before anything is charged."""
         if self.loss.epsilon < math.inf:
             return self.loss.epsilon, 0.0
         from sfumato.privacy.accounting.calibration import epsilon_of
@@ -297,6 +323,7 @@ class CalibratedRelease(Generic[R]):
 
 
 def _contributions(owner: str, unit: str, options: ReleaseOptions) -> int:
+    """Return the largest number of events of one unit; 1 for an event or an item."""
     most: Any = options.get("contributions")
     if most is None and unit in SINGLE:
         return 1

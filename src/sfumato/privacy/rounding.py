@@ -1,4 +1,4 @@
-"""Costs as floats that are never below the truth: rounding up, and limits that do."""
+"""Rounding up: costs as floats that are never below the exact value."""
 
 import math
 from fractions import Fraction
@@ -9,11 +9,11 @@ from sfumato.core.validation import Limit, between, positive
 __all__ = ["COST", "DELTA", "LEAST", "MOST", "UP", "pure_rho", "round_up"]
 
 UP = 1 + 2**-50  # floats of a few operations, rounded up for certain
-LEAST, MOST = 1e-100, 1e100  # costs, rates and chances between these do not leave the floats
+LEAST, MOST = 1e-100, 1e100  # costs, rates and probabilities between these stay floats
 
 
 class _Upward:
-    """A limit whose floats are not below the fractions that they were given as."""
+    """A limit whose floats are not below the fractions that were given."""
 
     def __init__(self, limit: Limit) -> None:
         self._limit = limit
@@ -35,7 +35,7 @@ def pure_rho(epsilon: float) -> float:
 
 
 def round_up(exact: Fraction) -> float:
-    """The nearest float that is not below; infinite where all are."""
+    """Return the nearest float that is not below; infinite where there is none."""
     try:
         near = float(exact)
     except OverflowError:

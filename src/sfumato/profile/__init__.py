@@ -1,4 +1,4 @@
-"""Private profiles: what users had, encoded with noise so that it may be published and compared."""
+"""Private user profiles: item sets encoded with noise, to be published, compared and searched."""
 
 from sfumato.core.storage import load
 from sfumato.profile.blip import Blip, ReleasedBlip

@@ -1,7 +1,4 @@
-"""BLIP: each profile a Bloom filter, every bit of which is flipped with one known probability.
-
-Released BLIP profiles: sizes, items in common and neighbours, from flipped Bloom filters.
-"""
+"""BLIP: profiles as Bloom filters whose bits are flipped with a known probability."""
 
 import math
 from collections.abc import Iterator
@@ -41,40 +38,56 @@ __all__ = ["BITS", "HASHES", "Blip", "ReleasedBlip", "width"]
 
 BITS, HASHES = integer(8, 2**26), integer(1, 64)
 LINE = 8  # words of a cache line
-PAIRS, LEAST = 1 << 16, 1 << 10  # rows read at a time, times or despite the queries: in a cache
-ABREAST = 64  # queries that share one reading of all rows
+PAIRS, LEAST = 1 << 16, 1 << 10  # pairs compared at a time, and the fewest rows: they fit a cache
+ABREAST = 64  # queries per pass over all rows
 
 
 class ReleasedBlip(ReleasedProfiles):
-    """Bloom filters of profiles, every bit of which was flipped with a known probability, for good.
+    """Released Bloom filters of profiles, every bit flipped with a known probability.
 
-    Made by `Blip.release`.
-
-    bits and hashes of a filter, seed of the hashes, epsilon as asked for; kind, of the users' ids.
-    `words` are the filters, a row each: 64 bits a word, lowest first, padded with zeros to whole
-    cache lines.
+    Made by `Blip.release`, not by hand. Estimates sizes, common items, similarities, neighbours and
+    memberships from the released bits alone.
 
     Notes
     -----
-    **Guarantee.** Epsilon-differential privacy with a public seed, as its `statement` says;
-    estimates are debiased, and their variances include the flips and the collisions of hashes.
-    `nearest` and `nearest_rows` rank by shrunk similarity, towards 0 by as much as noise may have
-    made it, since else small profiles, of which noise is most, would win; they tell the debiased
-    similarities, which therefore need not fall from the first to the last. At epsilon 0 there is
-    nothing to estimate: NaN.
+    **Guarantee.** Epsilon-differentially private with a public seed; `statement` names the unit,
+    the relation and the epsilon. Every estimate is post-processing of the released bits, at no
+    further privacy cost.
+
+    Estimates are debiased, and their variances include the flips and the hash collisions. Sizes
+    follow from the fraction of ones, corrected for the flips by (3.9) and for collisions by (3.6);
+    they are finite in a full filter. The fraction of ones is approximated as normal in
+    `size_bounds`, whose upper bound is infinite where more items would not fill the filter further.
+
+    A membership compares the fraction of the item's own bits that are set with that of all other
+    bits. It is unbiased except for the division by the fraction of other bits that are not set, and
+    NaN where that fraction is less than 1.96 standard errors above 0, as in a full filter.
+
+    `nearest` and `nearest_rows` rank by similarities that are shrunk towards 0 according to their
+    noise, because otherwise small profiles, which noise alters most, would rank first. They return
+    the debiased similarities, which therefore need not decrease from first to last. At epsilon 0
+    all estimates are NaN.
+
+    `words` contains one filter per row: 64 bits per word, lowest first, padded with zeros to
+    complete cache lines.
 
     References
     ----------
-    .. [1] Thesis (3.3) to (3.9); Alaggan, Gambs and Kermarrec 2012.
+    .. [1] Thesis, section 3.1, equations (3.3)-(3.4) (BLIP and its flip probability), (3.5)-(3.8)
+       (fill of a filter) and (3.9) (debiasing).
+    .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
+       Computation on Bloom filters". SSS 2012.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only
     >>> from sfumato.profile import Blip
-    >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
-    >>> told = Blip(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
-    >>> told.estimate_size().round(), told.similarity(metric="inner").round()[0]
+    >>> users, items = [1] * 200 + [2] * 200, [*range(200), *range(100, 300)]
+    >>> interactions = Interactions(users, items, [1] * 400)
+    >>> source = InsecureSeededSource(1)
+    >>> released = Blip(epsilon=60).release(interactions, users=[1, 2], source=source)
+    >>> released.estimate_size().round(), released.similarity(metric="inner").round()[0]
     (array([199., 202.]), array([199., 105.]))
     """
 
@@ -88,21 +101,21 @@ class ReleasedBlip(ReleasedProfiles):
 
     @property
     def flip_probability(self) -> Fraction:
-        """How likely each bit is not what it was."""
+        """Probability that a released bit differs from the true one."""
         return answers_of(self.statement).probability if self.epsilon else Fraction(1, 2)
 
     def positions(self, items: Ids) -> np.ndarray:
-        """The bits that each item sets, (N, hashes) as uint32; two of an item may coincide.
+        """Compute the positions of the bits that each item sets.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Item ids, integers or text, in a profile or not.
 
         Returns
         -------
-        ndarray
-            The bits that each item sets, (N, hashes) as uint32; two of an item may coincide.
+        ndarray of shape (n_items, hashes)
+            Positions from 0 to ``bits - 1``, uint32. Positions of one item may coincide.
         """
         hashed = self._hashed(items)
         out = np.empty((hashed.size, self.hashes), np.uint32)
@@ -110,92 +123,58 @@ class ReleasedBlip(ReleasedProfiles):
         return out
 
     def bit_shares(self, items: Ids, prior: Any) -> np.ndarray:
-        """The chance of each bit to be set before the flips, by the popularity of these items.
+        """Compute the prior probability of each bit to be set, from the popularity of items.
 
-        Thesis 3.1.3.
+        This is before the flips, with items modelled as independent.
 
         Parameters
         ----------
         items : array_like or scalar
-            A column.
-        prior : object
-            The chance of each to be in a profile.
+            Item ids.
+        prior : array_like of shape (n_items,)
+            Probability of each item to be in a profile, from 0 to 1.
 
         Returns
         -------
-        ndarray
-            The chance of each bit to be set before the flips, by the popularity of these items.
+        ndarray of shape (bits,)
+            Probability of each bit to be set in a random profile.
+
+        References
+        ----------
+        .. [1] Thesis, section 3.1.3.
         """
         return occupancy.bit_shares(prior, self.positions(items), self.bits)
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has: (3.9) through (3.6); finite where a filter is full.
-
-        Returns
-        -------
-        ndarray
-            How many items each profile has: (3.9) through (3.6); finite where a filter is full.
-        """
         return np.asarray(np.maximum(self._filters.sizes, 0.0))
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of items between which each true one lies, with about this probability.
-
-        The share of ones is nearly normal, with the variance of the flips and of the collisions.
-        The upper one is infinite where more items would not fill the filter more.
-
-        Parameters
-        ----------
-        confidence : float, default=0.95
-            TODO.
-
-        Returns
-        -------
-        tuple
-            TODO.
-        """
         return bounds(self._filters, confidence, type(self).__name__)
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
-        """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
-
-        The share of the item's own bits that are set, against that of all others; unbiased but for
-        the division by the share of others that are not set. NaN where that share is less than 1.96
-        of its standard errors (of flips and of hashes) above 0: such a filter is full or its noise
-        hides all, and the quotient would be of any size.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            TODO.
-        rows : object, default=None
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            TODO.
-        """
-        asked, (places, counts) = self._asked_rows(rows), occupancy.distinct(self.positions(items))
-        hits = np.empty((asked.size, counts.size), np.int64)
-        filters.found(self.words, asked, places, counts, hits)
-        flip, rest = self._filters.flip, self.bits - counts
+        checked, (positions, counts) = (
+            self._checked_rows(rows),
+            occupancy.distinct(self.positions(items)),
+        )
+        hits = np.empty((checked.size, counts.size), np.int64)
+        filters.found(self.words, checked, positions, counts, hits)
+        flip, others = self._filters.flip, self.bits - counts
         own = 1 - occupancy.true_share(hits / counts, flip)
         with np.errstate(divide="ignore", invalid="ignore"):  # where an item sets all bits
-            set_by_others = (self._filters.ones[asked, np.newaxis] - hits) / rest
+            set_by_others = (self._filters.ones[checked, np.newaxis] - hits) / others
             unset = 1 - occupancy.true_share(set_by_others, flip)
-            error = np.sqrt((self._filters.noise + np.maximum(unset, 0.0)) / rest)
+            error = np.sqrt((self._filters.noise + np.maximum(unset, 0.0)) / others)
             return np.where(unset > SURE * error, 1 - own / unset, np.nan)
 
     def _loss(self, items: int) -> float:
-        """min(items hashes, bits) times that of a bit."""
+        """Epsilon of the min(items hashes, bits) bits that these items set."""
         if not self.epsilon:
             return 0.0
         return Flips(self.flip_probability, min(items * self.hashes, self.bits)).epsilon
 
     @cached_property
     def _filters(self) -> Filters:
-        """What is counted once of all rows, for sizes and comparisons."""
+        """Counts of all rows that sizes and comparisons need, computed once."""
         ones = np.empty(len(self.words), np.int64)
         filters.ones(self.words, ones)
         return Filters.of(self.bits, self.hashes, float(self.flip_probability), ones)
@@ -203,15 +182,15 @@ class ReleasedBlip(ReleasedProfiles):
     def _pairs(
         self, rows: np.ndarray, other: "ReleasedBlip"
     ) -> Iterator[tuple[slice, slice, FilterPairs]]:
-        """These rows against all of the other's, in parts: all others for some, then the next."""
+        """Pair these rows with all of the other's, in blocks that fit a cache."""
         for start in range(0, rows.size, ABREAST):
             mine = slice(start, min(start + ABREAST, rows.size))
-            here, asked = self._filters.rows(rows[mine]), self.words[rows[mine]]
-            step = max(PAIRS // len(asked), LEAST)
+            here, queries = self._filters.rows(rows[mine]), self.words[rows[mine]]
+            step = max(PAIRS // len(queries), LEAST)
             for first in range(0, len(other), step):
                 yours = slice(first, min(first + step, len(other)))
-                both = np.empty((len(asked), yours.stop - first), np.int32)
-                filters.common(other.words[yours], asked, both)
+                both = np.empty((len(queries), yours.stop - first), np.int32)
+                filters.common(other.words[yours], queries, both)
                 yield mine, yours, FilterPairs(here, other._filters.rows(yours), both)
 
     def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
@@ -223,10 +202,10 @@ class ReleasedBlip(ReleasedProfiles):
     def _size_variance(self) -> np.ndarray:
         return size_variance(self.estimate_size(), self.bits, self.hashes, self._filters.flip)
 
-    def _blocks(self, rows: np.ndarray, other: Any, asked: Any) -> np.ndarray:
+    def _blocks(self, rows: np.ndarray, other: Any, evaluate: Any) -> np.ndarray:
         out = np.empty((rows.size, len(other)))
         for mine, yours, pairs in self._pairs(rows, other):
-            out[mine, yours] = asked(pairs)
+            out[mine, yours] = evaluate(pairs)
         return out
 
     def _nearest(
@@ -238,7 +217,7 @@ class ReleasedBlip(ReleasedProfiles):
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
-        """Ranked by shrunk similarities; what is told of those found are the debiased ones."""
+        """Rank by shrunk similarities; report the debiased similarities of those found."""
         for mine, yours, pairs in self._pairs(rows, there):
             filters.keep(pairs.rank(metric), yours.start, own[mine], found[mine], near[mine])
         largest.ordered(found, near)
@@ -268,50 +247,64 @@ class ReleasedBlip(ReleasedProfiles):
 
 
 def width(bits: int) -> int:
-    """The words of a row: enough for the bits, in whole cache lines."""
+    """Words of a row: enough for the bits, in complete cache lines."""
     return -(-bits // 512) * LINE
 
 
 PIECE = 1 << 10  # rows whose flips are drawn together
-FAINTEST = Fraction(GRID // 2 - 1, GRID)  # what a statement can tell that is nearest to 1/2
+FAINTEST = Fraction(GRID // 2 - 1, GRID)  # the probability nearest to 1/2 that can be stated
 
 
 class Blip(ProfileMechanism[ReleasedBlip]):
-    """Profiles as Bloom filters with flipped bits, from which items in common can be estimated.
+    """Mechanism that releases profiles as Bloom filters with randomly flipped bits.
+
+    Suited to finding similar users and testing single items. The release takes about ``bits / 8``
+    bytes per user, whatever the number of items.
 
     Parameters
     ----------
     epsilon : float
-        From 0 up, of one unit.
+        Privacy loss of one unit, at least 0; by default the unit is one item of a profile.
     bits : int, default=5000
-        Of a filter,.
+        Bits of a filter, 8 to 2**26.
     hashes : int, default=20
-        Set per item (as many as `BloomFilter` takes).
+        Bits that each item sets, 1 to 64.
     seed : int, default=0
-        Of the hashes.
+        Public seed of the hash functions; part of the release.
     typical_size : int, default=100
-        Public: the number of items for which the statement tells the loss of a whole profile.
+        Public number of items of a profile for which the statement reports the privacy loss of an
+        entire profile. It does not change the release.
+
+    See Also
+    --------
+    Jlt : Sums of random codewords with Gaussian noise.
+    Minima : Private one-permutation MinHash.
+    Signs : Signs of the noisy sums, 32 times smaller.
 
     Notes
     -----
-    **Guarantee.** Pure epsilon for one item more or less in one profile, with a public seed: it
-    changes at most `hashes` bits, and each is flipped with p = 1 / (1 + exp(epsilon / hashes)), a
-    multiple of 2**-32 rounded toward 1/2. A whole profile of c items, that is all of them removed,
-    is hidden only at min(c hashes, bits) epsilon / hashes, which the statement says too; exchanged
-    for others they are twice as many. With epsilon 0 every bit is a fair coin.
+    **Guarantee.** Epsilon-differentially private (delta = 0) for one item of one profile under
+    add/remove, with a public seed. One item changes at most `hashes` bits, and each bit is flipped
+    with p = 1 / (1 + exp(epsilon / hashes)), a multiple of 2**-32 rounded towards 1/2. Removing an
+    entire profile of c items has the loss min(c hashes, bits) epsilon / hashes, which the statement
+    reports too; replacing c items by others counts as 2 c items. With epsilon 0 every bit is a fair
+    coin.
 
     References
     ----------
-    .. [1] Thesis (3.3), (3.4); Alaggan, Gambs and Kermarrec 2012.
+    .. [1] Thesis, equations (3.3)-(3.4) (BLIP and its flip probability).
+    .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
+       Computation on Bloom filters". SSS 2012.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> told = Blip(epsilon=8, typical_size=106).release(had, users=["ann", "bob"])
-    >>> told.users_, told.words.shape
+    >>> interactions = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
+    >>> blip = Blip(epsilon=8, typical_size=106)
+    >>> released = blip.release(interactions, users=["ann", "bob"])
+    >>> released.users_, released.words.shape
     (array(['ann', 'bob'], dtype=object), (2, 80))
-    >>> told.statement.mechanism[-69:]
+    >>> released.statement.mechanism[-69:]
     'epsilon 848 (2000 for any profile), which hides next to nothing of it'
     """
 
@@ -340,23 +333,27 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     def sized(
         cls, items: int, false_positive_rate: float, epsilon: float, *, seed: int = 0
     ) -> Self:
-        """The filter that finds an item wrongly this often before the flips, in a full profile.
+        """Build a mechanism whose filters have a given false-positive rate before the flips.
 
         Parameters
         ----------
         items : int
-            Of a typical profile.
+            Number of items of a typical profile, 1 to 2**31; also `typical_size`.
         false_positive_rate : float
-            Between 0 and 1. Bits by (3.22), hashes by (3.20).
+            Probability that an item outside such a profile has all its bits set, between 0 and 1.
         epsilon : float
-            TODO.
+            Privacy loss of one unit, at least 0.
         seed : int, default=0
-            TODO.
+            Public seed of the hash functions.
 
         Returns
         -------
         Self
-            The filter that finds an item wrongly this often before the flips, in a full profile.
+            The mechanism, with `bits` and `hashes` chosen by [1]_.
+
+        References
+        ----------
+        .. [1] Thesis, equations (3.22) (number of bits) and (3.20) (number of hashes).
 
         Examples
         --------
@@ -386,7 +383,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         )
 
     def _loss(self, request: ReleaseRequest) -> Flips:
-        """Of one unit; for fair coins, which cost nothing, the least that can be stated."""
+        """Loss of one unit; for fair coins, which cost nothing, the smallest that can be stated."""
         cells = min(self.hashes * request.events, self.bits)
         if not self.epsilon:
             return Flips(FAINTEST, cells, relation=request.relation)
@@ -397,13 +394,15 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     def _sentence(self, request: ReleaseRequest, p: Fraction) -> str:
         how = f"Bloom filter of {self.bits} bits and {self.hashes} hashes an item, "
         if not self.epsilon:
-            return how + "each bit replaced by a fair coin, so that nothing of a profile is told"
+            return (
+                how + "each bit replaced by a fair coin, so that nothing of a profile is revealed"
+            )
 
         def loss(items: int) -> float:
             return Flips(p, min(items * self.hashes, self.bits)).epsilon
 
         how += f"each bit flipped with probability {float(p):.6g}; "
-        return how + self._told(request, loss, most=loss(self.bits))
+        return how + self._loss_sentence(request, loss, most=loss(self.bits))
 
     def _public(self, sets: ProfileSets) -> dict[str, Any]:
         names = ("bits", "hashes", "epsilon", "seed")

@@ -1,4 +1,4 @@
-"""What counts of flipped bits say of profiles: sizes, items in common, and how surely."""
+"""Estimates from flipped Bloom filters: profile sizes, items in common, and their variances."""
 
 import math
 from collections.abc import Callable
@@ -19,18 +19,19 @@ __all__ = ["SURE", "AlignedFilterPairs", "FilterPairs", "Filters", "bounds", "si
 LARGEST = 2.0**40  # no profile has more items
 SURE = NormalDist().inv_cdf(0.975)  # 1.96 standard errors
 STEPS = 100  # halvings of an interval that starts at LARGEST
-# What the square of a cosine is on average, supposed before any bit is seen. A round number,
-# chosen beside MovieLens 100K, where the mean is 0.043 and all from 1/100 to 1/10 rank about alike.
+# Prior mean of a squared cosine. A round number, chosen by MovieLens 100K, where the mean is 0.043
+# and all values from 1/100 to 1/10 rank about equally well.
 PRIOR = 1 / 20
 
 
 class Filters(NamedTuple):
-    """Flipped Bloom filters of one kind, and what their ones say of each.
+    """Flipped Bloom filters of one shape, and the sizes that their numbers of ones imply.
 
-    sizes: items by (3.9) and (3.6), which noise may put below 0; finite in a full filter. lengths:
-    square roots of sizes, of at least one item and at least the size's own error: where a size
-    cannot be told from 0, dividing by it would let noise decide who is alike. empty: the share of
-    bits that such a size leaves empty, from 0 items up.
+    sizes: number of items by thesis, equations (3.9) (debiasing) and (3.6) (occupancy); noise may
+    make it negative; finite in a full filter. lengths: square roots of the sizes, each size at
+    least 1 and at least its standard error, because dividing by a size that is not significantly
+    above 0 would let noise decide which profiles are similar. empty: the fraction of bits that the
+    size (at least 0) leaves empty.
     """
 
     bits: int
@@ -52,25 +53,25 @@ class Filters(NamedTuple):
         return cls(bits, hashes, flip, ones, sizes, lengths, empty)
 
     def rows(self, rows: Any) -> "Filters":
-        """Some of them."""
+        """Select some of the filters."""
         return Filters(*self[:3], *(column[rows] for column in self[3:]))
 
     @property
     def log_missed(self) -> float:
-        """The logarithm of the chance that an item misses a given bit: (3.5)."""
+        """Log-probability that an item leaves a given bit unset: thesis, equation (3.5)."""
         return math.log1p(-occupancy.codeword_share(self.bits, self.hashes))
 
     @property
     def noise(self) -> float:
-        """The variance of one debiased bit, whatever it was."""
+        """Variance of one debiased bit, whatever its true value."""
         return _bit_variance(self.flip)
 
 
 @dataclass(frozen=True)
 class FilterPairs:
-    """Filters against others, `both` of whose ones they have in common: pairs of rows.
+    """All pairs of filters here and there, with the number of ones that each pair has in common.
 
-    Errors by the delta method at the estimates, from the flips and from the collisions of hashes.
+    Variances are by the delta method at the estimates, from the flips and from hash collisions.
     """
 
     here: Filters
@@ -79,7 +80,7 @@ class FilterPairs:
 
     @cached_property
     def empty(self) -> np.ndarray:
-        """The share of bits set in neither before the flips: unbiased, but kept above 0.
+        """Fraction of bits set in neither before the flips: unbiased, but floored above 0.
 
         The sum over bits of (1 - p - b) (1 - q - c) / ((1 - 2 p) (1 - 2 q)).
         """
@@ -90,17 +91,17 @@ class FilterPairs:
 
     @cached_property
     def inner(self) -> np.ndarray:
-        """How many items are in both: both sizes less that of the union."""
+        """Estimated number of common items: both sizes minus the size of the union."""
         out = np.asarray(np.log(self.empty))
         filters.shared(self.here.sizes, self.there.sizes, -1 / self.here.log_missed, out)
         return out
 
     def rank(self, metric: str) -> np.ndarray:
-        """What orders pairs: their items in common as estimated, or a metric of these shrunk.
+        """Ranking score of each pair: the common items, or a similarity shrunk towards 0.
 
-        Shrunk to s / (s + variance / PRIOR) of the estimate, s being the product of both sizes, and
-        the variance that of the flips: the posterior mean if cosines were normal about 0 with mean
-        square PRIOR. By estimates alone, those would come first whom noise alters most: the small.
+        The shrinkage factor is s / (s + variance / PRIOR), with s the product of both sizes and the
+        variance that of the flips: the posterior mean if cosines were normal about 0 with mean
+        square PRIOR. Without shrinkage, small profiles, which noise alters most, would rank first.
         """
         if metric == "inner":
             return self.inner
@@ -114,12 +115,11 @@ class FilterPairs:
         return measured(metric, self.inner, *self._likely)
 
     def variance(self, metric: str) -> np.ndarray:
-        return self._spread().of(metric, self.inner, *self._likely)
+        return self._overlap_variance().of(metric, self.inner, *self._likely)
 
     @property
     def _worth(self) -> tuple[np.ndarray, float, float, float]:
-        """What makes up `empty`: a number for each here, the worth of ones there and of those in
-        both, and the least it may be."""
+        """Coefficients of `empty`: offset per row, weights of a one and of a common one, floor."""
         p, q, bits = self.here.flip, self.there.flip, self.here.bits
         scale = 1 / (bits * (1 - 2 * p) * (1 - 2 * q)) if 0.5 not in (p, q) else math.nan
         left = (bits * (1 - p) - self.here.ones) * ((1 - q) * scale)
@@ -127,10 +127,10 @@ class FilterPairs:
 
     @property
     def _likely(self) -> tuple[np.ndarray, np.ndarray]:
-        """The sizes that similarities are relative to, down and across."""
+        """Sizes that similarities are relative to, as a column and a row."""
         return self.here.lengths[:, np.newaxis] ** 2, self.there.lengths**2
 
-    def _spread(self) -> OverlapVariance:
+    def _overlap_variance(self) -> OverlapVariance:
         bits, hashes = self.here.bits, self.here.hashes
         a, b = np.maximum(self.here.sizes, 0.0)[:, np.newaxis], np.maximum(self.there.sizes, 0.0)
         common = np.clip(self.inner, 0.0, np.minimum(a, b))
@@ -139,7 +139,7 @@ class FilterPairs:
         # How much larger a size is for one more bit: 1 / (-log_missed empty).
         steep = -1 / self.here.log_missed
         f, g, h = steep / empty_here, steep / empty_there, steep / self.empty
-        # A bit that is flipped here tells of the union where it is empty there.
+        # A bit that is flipped here changes the union only where it is empty there.
         here = v * (f**2 + empty_there * h * (h - 2 * f))
         there = w * (g**2 + empty_here * h * (h - 2 * g))
         met = _collisions(common, bits, hashes)
@@ -156,7 +156,7 @@ class FilterPairs:
 
 
 class AlignedFilterPairs(FilterPairs):
-    """Some pairs alone: each filter here against the one at its place there."""
+    """Only some pairs: each filter here against the one at the same position there."""
 
     @cached_property
     def empty(self) -> np.ndarray:
@@ -178,58 +178,58 @@ def _error(side: Filters) -> np.ndarray:
 
 
 def size_variance(sizes: np.ndarray, bits: int, hashes: int, flip: float) -> np.ndarray:
-    """The variance of an estimated size, of the flips and of the collisions."""
+    """Variance of an estimated size, from the flips and the hash collisions."""
     share = occupancy.share_of_size(sizes, bits, hashes)
     steep = -1 / math.log1p(-occupancy.codeword_share(bits, hashes))
-    told = _bit_variance(flip) / bits * (steep / (1 - share)) ** 2
-    return np.asarray(told + _collisions(sizes, bits, hashes))
+    by_flips = _bit_variance(flip) / bits * (steep / (1 - share)) ** 2
+    return np.asarray(by_flips + _collisions(sizes, bits, hashes))
 
 
 def _bit_variance(flip: float) -> float:
-    """p (1 - p) / (1 - 2 p)**2: that of a debiased bit; NaN for fair coins."""
+    """Variance p (1 - p) / (1 - 2 p)**2 of a debiased bit; NaN for p = 1/2."""
     return flip * (1 - flip) / (1 - 2 * flip) ** 2 if flip != 0.5 else math.nan
 
 
 def _collisions(common: np.ndarray, bits: int, hashes: int) -> np.ndarray:
-    """The covariance of the sizes of two sets, as their bits say, with so many items in common.
+    """Covariance of the estimated sizes of two sets that have `common` items in common.
 
-    bits (exp(t) - 1 - t) / hashes**2 for t = common hashes / bits throws a bit: of one set, Whang,
-    Vander-Zanden and Taylor 1990; of two, bits that are empty in both are exp(t) times as many as
-    if the sets were apart.
+    bits (exp(t) - 1 - t) / hashes**2 for t = common hashes / bits hashes per bit: for one set,
+    Whang, Vander-Zanden and Taylor 1990; for two, bits that are empty in both are exp(t) times as
+    many as for disjoint sets.
     """
     thrown = common * (hashes / bits)
     return np.asarray(bits / hashes**2 * (np.expm1(thrown) - thrown))
 
 
 def bounds(side: Filters, confidence: float, owner: str) -> tuple[np.ndarray, np.ndarray]:
-    """The least and most items that go with each number of ones, nearly normal about its mean."""
-    reach = NormalDist().inv_cdf((1 + fraction.check(owner, "confidence", confidence)) / 2)
-    seen, which = np.unique(side.ones, return_inverse=True)
+    """Confidence bounds of each size, with the number of ones taken as normal about its mean."""
+    quantile = NormalDist().inv_cdf((1 + fraction.check(owner, "confidence", confidence)) / 2)
+    observed, which = np.unique(side.ones, return_inverse=True)
     if side.flip == 0.5:
         return np.zeros(which.size), np.full(which.size, np.inf)
 
     def ends(deviations: float) -> np.ndarray:
-        return _first(lambda n: _reached(side, n, deviations) >= seen, seen.size)[which]
+        return _first(lambda n: _reached(side, n, deviations) >= observed, observed.size)[which]
 
-    return ends(reach), ends(-reach)
+    return ends(quantile), ends(-quantile)
 
 
 def _reached(side: Filters, n: np.ndarray, deviations: float) -> np.ndarray:
-    """The ones of a filter of n items, so many deviations above their mean."""
+    """Ones of a filter of n items, `deviations` standard deviations above their mean."""
     bits, p = side.bits, side.flip
     throws = n * side.hashes
     empty, two = (np.exp(throws * math.log1p(-k / bits)) for k in (1, 2))
-    spread = np.maximum(empty / bits + (1 - 1 / bits) * two - empty**2, 0.0)
-    variance = p * (1 - p) / bits + (1 - 2 * p) ** 2 * spread
+    occupancy_variance = np.maximum(empty / bits + (1 - 1 / bits) * two - empty**2, 0.0)
+    variance = p * (1 - p) / bits + (1 - 2 * p) ** 2 * occupancy_variance
     return np.asarray(bits * (p + (1 - 2 * p) * (1 - empty) + deviations * np.sqrt(variance)))
 
 
-def _first(holds: Callable[[np.ndarray], np.ndarray], size: int) -> np.ndarray:
-    """The least n of each from which on it holds; infinite where it never does."""
+def _first(predicate: Callable[[np.ndarray], np.ndarray], size: int) -> np.ndarray:
+    """Smallest n from which the predicate is true, by bisection; infinite where it never is."""
     low, high = np.zeros(size), np.full(size, LARGEST)
-    never, at_once = ~holds(high), holds(low)
+    never, at_once = ~predicate(high), predicate(low)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        fine = holds(middle)
+        fine = predicate(middle)
         low, high = np.where(fine, low, middle), np.where(fine, middle, high)
     return np.where(at_once, 0.0, np.where(never, np.inf, high))

@@ -1,8 +1,4 @@
-"""Profiles as sums of codewords with discrete Gaussian noise: how much noise, and what it costs.
-
-Codewords of items, made from their hashes alone, and the sums of those of whole profiles. What
-released sums of codewords share, whole or only their signs: codewords, noise and losses.
-"""
+"""Sums of codewords with discrete Gaussian noise: codebook, calibration and privacy loss."""
 
 import math
 from collections.abc import Iterator
@@ -44,16 +40,16 @@ __all__ = [
 # enough that 2**16 codewords are summed in 32 bits.
 SCALE = 2**14
 LENGTH = 2**16  # entries of a codeword, at most
-TABLE = 2**24  # entries of codewords that are kept at a time: 64 MiB
+TABLE = 2**24  # entries of codewords in memory at a time: 64 MiB
 SUMS = 2**20  # entries of sums at a time: 8 MiB
 BLOCK = 2**16  # entries of normals that are made, rounded and dropped
 
 
 def codewords(hashes: np.ndarray, length: int, scale: int = SCALE) -> np.ndarray:
-    """A direction for each hash, uniform on the sphere, rounded toward zero to integers.
+    """Codeword of each hash: uniform on the sphere, rounded towards zero to integers.
 
-    Guarantee: the squares of a codeword, summed in integers, are at most scale**2, for every hash;
-    and it depends on its own hash, the length and the scale only, on every machine alike.
+    **Guarantee.** The squared norm of every codeword, in integers, is at most scale**2. A codeword
+    depends only on its hash, the length and the scale, and is equal on every machine.
 
     >>> word = codewords(np.array([7], np.uint64), 100)
     >>> word.dtype, bool((word.astype(np.int64) ** 2).sum() <= SCALE**2)
@@ -66,34 +62,35 @@ def codewords(hashes: np.ndarray, length: int, scale: int = SCALE) -> np.ndarray
 
 @lru_cache(64)
 def mean_square(length: int, scale: int = SCALE) -> float:
-    """The mean squared norm of a codeword, from 64 of them, which differ by far less than 1 %."""
+    """Mean squared norm of a codeword, over 64 of them, which differ by far less than 1 %."""
     some = codewords(np.arange(64, dtype=np.uint64), length, scale).astype(np.float64)
     return float((some**2).sum() / len(some))
 
 
 def sums(hashes: np.ndarray, starts: np.ndarray, length: int) -> Iterator[tuple[slice, np.ndarray]]:
-    """The sums of the codewords of each set, some sets at a time, as int64.
+    """Sum the codewords of each set, some sets at a time, as int64.
 
-    Each codeword is made once where those of all different items fit TABLE, else once for every
-    part; memory stays bounded either way. A sum of 2**31 codewords is below 2**45.
+    Each codeword is computed once if those of all distinct items fit TABLE, else once per part;
+    memory is bounded either way. A sum of 2**31 codewords is below 2**45.
     """
     coded = pa.array(hashes).dictionary_encode()
     items = np.asarray(coded.dictionary, np.uint64)
     positions = np.asarray(coded.indices, np.int32)
-    held = max(1, TABLE // length)
-    integer = _panels(items, length, SCALE) if items.size <= held else None
-    rows = max(1, (SUMS if integer is not None else 8 * SUMS) // length)
+    per_table = max(1, TABLE // length)
+    complete = _panels(items, length, SCALE) if items.size <= per_table else None
+    rows = max(1, (SUMS if complete is not None else 8 * SUMS) // length)
     for first in range(0, starts.size - 1, rows):
         bounds = starts[first : first + rows + 1]
         out = np.zeros((bounds.size - 1, length), np.int64)
-        for at in range(0, items.size, held):
-            table = _panels(items[at : at + held], length, SCALE) if integer is None else integer
+        for at in range(0, items.size, per_table):
+            part = items[at : at + per_table]
+            table = _panels(part, length, SCALE) if complete is None else complete
             kernels.add(table, at, positions, bounds, out)
         yield slice(first, first + bounds.size - 1), out
 
 
 def _panels(hashes: np.ndarray, length: int, scale: int) -> np.ndarray:
-    """Codewords in an even number of panels of sixteen entries, filled up with zeros."""
+    """Codewords in an even number of panels of sixteen entries, padded with zeros."""
     count = 2 * -(-length // (2 * codebooks.PANEL))
     out = np.empty((count, hashes.size, codebooks.PANEL), np.int32)
     step = max(1, BLOCK // length)
@@ -105,23 +102,25 @@ def _panels(hashes: np.ndarray, length: int, scale: int) -> np.ndarray:
     return out
 
 
-FAINT = 1e-9  # what is stated where a delta alone covers the noise
+FAINT = 1e-9  # epsilon stated where delta alone covers the loss
 R = TypeVar("R", bound=ReleasedProfiles)
 
 
 @dataclass(frozen=True)
 class ProjectionNoise:
-    """Noise of this sigma on integers that one item moves by a vector of this squared norm."""
+    """Gaussian noise on integers that one item changes by a vector of at most this squared norm."""
 
     sigma: Fraction
     norm_squared: int
 
     @classmethod
     def of(cls, request: ReleaseRequest, norm_squared: int, sigma: float | None) -> Self:
-        """The noise that was asked for, in codewords, or that the epsilon of the terms needs."""
+        """Noise of a given sigma (in codewords), or calibrated to the request's privacy."""
         if sigma is None:
-            asked = norm_squared * request.events**2
-            exact = gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=asked)
+            sensitivity_squared = norm_squared * request.events**2
+            exact = gaussian_sigma_l2(
+                request.epsilon, request.delta, norm_squared=sensitivity_squared
+            )
         else:
             exact = Fraction(math.ceil(Fraction(sigma) * SCALE))  # rounded to more noise
         if exact > LARGEST:
@@ -132,20 +131,20 @@ class ProjectionNoise:
         return cls(exact, norm_squared)
 
     def loss(self, items: int, relation: str) -> Concentrated:
-        """The cost of so many items: their codewords together are at most so many times as long.
+        """Loss of `items` items, whose codewords have a sum of at most `items` times the norm.
 
-        Canonne, Kamath and Steinke 2020, theorem 14: rho = norm**2 / (2 sigma**2).
+        Canonne, Kamath and Steinke 2020, Theorem 14: rho = norm**2 / (2 sigma**2).
         """
         rho = Fraction(items**2 * self.norm_squared) / (2 * self.sigma**2)
         return Concentrated(round_up(rho), relation=relation)
 
     def epsilon(self, items: int, delta: float) -> float:
-        """The epsilon of so many items, added or removed; one that is exchanged counts as two."""
+        """Epsilon of `items` items added or removed; a replaced item counts as two."""
         return epsilon_of(self.loss(items, "add/remove"), delta)
 
 
 class GaussianMechanism(ProfileMechanism[R]):
-    """The base of mechanisms that take an epsilon or a sigma, and a delta."""
+    """Base of mechanisms that take an epsilon or a sigma, and a delta."""
 
     LIMITS: ClassVar[dict[str, Any]] = {
         "epsilon": optional(positive),
@@ -168,15 +167,15 @@ class GaussianMechanism(ProfileMechanism[R]):
             raise ValueError(f"{owner}: epsilon or sigma must be given, not both.")
         super()._set_parameters(given)
 
-    def _asked(self) -> tuple[float, float]:
+    def _privacy_parameters(self) -> tuple[float, float]:
         return FAINT if self.epsilon is None else self.epsilon, self.delta
 
     def _sentence(self, request: ReleaseRequest, noise: ProjectionNoise) -> str:
-        """The noise, and both losses: one item is hidden well, a whole profile hardly."""
-        told = self._told(request, lambda items: noise.epsilon(items, request.delta))
+        """The noise and both losses: of one item, and of an entire profile."""
+        losses = self._loss_sentence(request, lambda items: noise.epsilon(items, request.delta))
         return (
             f"discrete Gaussian noise of sigma {float(noise.sigma / SCALE):.6g} codewords on each "
-            f"number; at delta {request.delta:g} {told}"
+            f"number; at delta {request.delta:g} {losses}"
         )
 
 
@@ -184,11 +183,11 @@ LENGTHS = integer(1, LENGTH)
 
 
 class CodewordProfiles(PairwiseProfiles, in_files=False):
-    """The base of releases whose noise is discrete Gaussian, on sums of codewords.
+    """Base of releases with discrete Gaussian noise on sums of codewords.
 
-    A subclass says in `_length` how many numbers a codeword has, and in `_moved` how far one item
-    moves what gets the noise. scale is the norm of the longest codeword in the integers that
-    are kept; sigma that of the noise in codewords, as the mechanism takes it.
+    A subclass defines `_length`, the entries of a codeword, and `_moved`, the squared sensitivity
+    to one item. scale is the norm of the longest codeword in the stored integers; sigma is the
+    standard deviation of the noise in codewords, as of the mechanism.
     """
 
     version = 2  # before, sigma was in integers
@@ -197,29 +196,29 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
 
     @property
     def grid_sigma(self) -> float:
-        """The sigma of the noise in the integers that are kept: sigma times scale, exactly."""
+        """Standard deviation of the noise in the stored integers: exactly sigma times scale."""
         return self.sigma * self.scale
 
     def codewords(self, items: Ids) -> np.ndarray:
-        """The codeword of each item, a row of integers whose norm is at most `scale`.
+        """Compute the codeword of each item.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Item ids, integers or text, in a profile or not.
 
         Returns
         -------
-        ndarray
-            The codeword of each item, a row of integers whose norm is at most `scale`.
+        ndarray of shape (n_items, length)
+            Codewords in integers, int32, each of norm at most `scale`.
         """
         return codewords(self._hashed(items), self._length, self.scale)
 
     def _loss(self, items: int) -> float:
-        """For any items: their codewords together are at most so many times as long as one.
+        """Epsilon of `items` items, whose codewords have a sum of at most `items` times the norm.
 
-        Those of most profiles are nearly orthogonal, and then lose no more than the root of so
-        many.
+        The codewords of most profiles are nearly orthogonal; then the norm grows as the square
+        root.
         """
         noise = ProjectionNoise(Fraction(self.sigma) * self.scale, self._moved)
         return noise.epsilon(items, self.statement.delta)
@@ -230,15 +229,15 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
 
     @property
     def _moved(self) -> int:
-        """The most that one item moves what gets the noise, as a squared norm."""
+        """Squared L2 sensitivity to one item, in the stored integers."""
         return self.scale**2
 
     @property
     def _unit(self) -> float:
-        """The mean squared norm of a codeword, by which sums of squares become items."""
+        """Mean squared norm of a codeword, which converts sums of squares to items."""
         return mean_square(self._length, self.scale)
 
     @property
     def _items_of_noise(self) -> float:
-        """The noise of all numbers of a sum together, as so many items."""
+        """Expected squared norm of the noise, as a number of items."""
         return self._length * self.grid_sigma**2 / self._unit

@@ -1,4 +1,4 @@
-"""Profiles as they are built: for each user the set of items, as hashes in order, each once."""
+"""Item sets of users while profiles are built: sorted hashes, each item once."""
 
 from typing import Any, NamedTuple, Self
 
@@ -15,7 +15,7 @@ FEW = 1 << 16  # items that are not worth gathering with all others yet
 
 
 class _ItemSets(NamedTuple):
-    """Ids, where the set of each starts among the hashes and the last ends, and the hashes."""
+    """User ids, the offset of each set in the hashes (and the end of the last), and the hashes."""
 
     users: np.ndarray
     starts: np.ndarray
@@ -26,24 +26,23 @@ NOBODY = _ItemSets(np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(0, np.
 
 
 class ProfileSets:
-    """Users and the sets of their items; a row that comes again changes nothing.
+    """Users and their item sets; a repeated row changes nothing.
 
-    Guarantee: the hashes of a profile rise, so one item more or less is one hash more or less,
-    whatever the order and number of the rows; 7 and "7" are one item, and one user. 8 bytes an
-    item of a profile; many small updates cost as much as a few large ones, up to a logarithm.
-    Parameters: seed, of the hashes.
+    **Guarantee.** The hashes of a profile are sorted and distinct, so adding or removing one item
+    adds or removes one hash, whatever the order and number of rows; 7 and "7" are one item, and
+    one user. Memory is 8 bytes per item of a profile; many small updates cost as much as a few
+    large ones, up to a logarithmic factor. `seed` is that of the hashes.
 
-    >>> seen = Interactions([7, 8, 7, 7], ["tea", "tea", "milk", "tea"], [1, 1, 1, 1])
-    >>> sets = ProfileSets(seed=0).update(seen)
+    >>> rows = Interactions([7, 8, 7, 7], ["tea", "tea", "milk", "tea"], [1, 1, 1, 1])
+    >>> sets = ProfileSets(seed=0).update(rows)
     >>> sets.users, sets.sizes
     (array([7, 8]), array([2, 1]))
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._parts: list[
-            _ItemSets
-        ] = []  # the first holds most; the others wait to be joined to it
+        # The first part is the largest; the others wait to be merged into it.
+        self._parts: list[_ItemSets] = []
 
     def __len__(self) -> int:
         return int(self.users.size)
@@ -55,7 +54,7 @@ class ProfileSets:
 
     @property
     def starts(self) -> np.ndarray:
-        """Where each profile starts among the hashes, and where the last ends."""
+        """Offset of each profile in the hashes, and the end of the last."""
         return self._joined().starts
 
     @property
@@ -65,12 +64,12 @@ class ProfileSets:
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many different items each profile has."""
+        """Number of distinct items of each profile."""
         return np.diff(self.starts)
 
     @property
     def kind(self) -> str:
-        """What the ids of the users are: "integers" or "text"."""
+        """Type of the user ids: "integers" or "text"."""
         return kind_of(self.users)
 
     def update(self, interactions: Interactions) -> Self:
@@ -85,18 +84,18 @@ class ProfileSets:
         return self._take(other._joined())
 
     def of_users(self, users: np.ndarray) -> "ProfileSets":
-        """Exactly these users, in this order: an empty set for one without items, no other user."""
+        """Select exactly these users, in this order, with an empty set for one without items."""
         return self._arranged(users, positions_by_text(users, self.users))
 
     def trimmed(self, most: int) -> "ProfileSets":
-        """Of each profile at most so many items, those of the least hashes."""
-        kept = np.minimum(self.sizes, most)
+        """Limit each profile to the `most` items of smallest hash."""
+        sizes = np.minimum(self.sizes, most)
         inside = np.arange(self.hashes.size) - np.repeat(self.starts[:-1], self.sizes)
-        starts = np.concatenate([[0], np.cumsum(kept)])
+        starts = np.concatenate([[0], np.cumsum(sizes)])
         return self._made(self.users, starts, self.hashes[inside < most])
 
     def _arranged(self, users: np.ndarray, order: np.ndarray) -> "ProfileSets":
-        """The profiles at these places, empty where a place is -1, under these names."""
+        """Profiles at these positions (empty where -1), under these user ids."""
         sizes = np.where(order >= 0, np.append(self.sizes, 0)[order], 0)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         hashes = np.empty(starts[-1], np.uint64)
@@ -112,13 +111,13 @@ class ProfileSets:
         if not part.users.size:
             return self
         self._parts.append(part)
-        first, *rest = (each.hashes.size for each in self._parts)
-        if sum(rest) > max(first, FEW):
+        first, *others = (each.hashes.size for each in self._parts)
+        if sum(others) > max(first, FEW):
             self._joined()
         return self
 
     def _joined(self) -> _ItemSets:
-        """All parts as one, which takes their place."""
+        """Merge all parts into one and keep it."""
         if len(self._parts) > 1:
             users, codes = distinct(_together([part.users for part in self._parts]))
             sizes = np.concatenate([np.diff(part.starts) for part in self._parts])
@@ -130,7 +129,7 @@ class ProfileSets:
 
 
 def hashed_items(items: np.ndarray, seed: int) -> np.ndarray:
-    """The hash of each item's text, so that no other row changes how an item is read.
+    """Hash each item's text, so that no other row changes how an item is read.
 
     >>> bool(hashed_items(np.array([7]), 0) == hashed_items(np.array(["7"], object), 0))
     True
@@ -139,11 +138,11 @@ def hashed_items(items: np.ndarray, seed: int) -> np.ndarray:
 
 
 def public_users(users: Any, owner: str) -> np.ndarray:
-    """A public column of users, each once, as ids; ValueError where none is given."""
+    """A public column of user ids, each once; ValueError where none is given."""
     if users is None:
         raise ValueError(
             f"{owner}: users must be given, a public column of ids: those of the interactions "
-            "would tell who has any. Where that is public too, give it: users=[...]."
+            "would reveal who has any. Where that is public too, give it: users=[...]."
         )
     column = ids_of(users, "users")
     if len(texts(column).unique()) != column.size:
@@ -152,7 +151,7 @@ def public_users(users: Any, owner: str) -> np.ndarray:
 
 
 def _together(users: list[np.ndarray]) -> np.ndarray:
-    """Ids one after the other; where some are texts, integers are as they are written."""
+    """Concatenate ids; if some are texts, integers become texts too."""
     if len({each.dtype for each in users}) > 1:
         users = [np.asarray(texts(each).to_numpy(zero_copy_only=False)) for each in users]
     return np.concatenate(users)
@@ -161,12 +160,12 @@ def _together(users: list[np.ndarray]) -> np.ndarray:
 def _gathered(
     rows: np.ndarray, positions: np.ndarray, hashes: np.ndarray, users: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and hashes of the sets: hashes[places[i]] is in that of user rows[i]."""
+    """Offsets and hashes of the sets: hashes[positions[i]] belongs to user rows[i]."""
     starts = np.zeros(users + 1, np.int64)
     kernels.tally(rows, starts)
     np.cumsum(starts, out=starts)
     out = np.empty(rows.size, np.uint64)
     kernels.gather(rows, positions, hashes, starts[:-1].copy(), out)
     kernels.settle(starts, out)
-    kept = int(starts[-1])
-    return starts, out if kept == out.size else out[:kept].copy()
+    total = int(starts[-1])
+    return starts, out if total == out.size else out[:total].copy()

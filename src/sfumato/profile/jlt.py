@@ -1,7 +1,4 @@
-"""JLT: each profile the sum of its items' codewords, with Gaussian noise on every number.
-
-Released JLT profiles: sizes, items in common and neighbours, from noisy sums of codewords.
-"""
+"""JLT: profiles as sums of random codewords with Gaussian noise."""
 
 from functools import cached_property
 from statistics import NormalDist
@@ -31,37 +28,53 @@ from sfumato.profile.similarity import OverlapVariance, RowPairs
 __all__ = ["Jlt", "ReleasedJlt", "cells_of"]
 
 AT_ONCE = 2**23  # numbers turned into floats at a time: 32 MiB
-NARROW = 2**26  # sigma below which 32 bits hold noise of any size that occurs
+NARROW = 2**26  # sigma below which noise of any size that occurs fits 32 bits
 
 
 class ReleasedJlt(CodewordProfiles):
-    """Sums of the codewords of each profile, with Gaussian noise on every number, for good.
+    """Released sums of the codewords of each profile, with Gaussian noise on every entry.
 
-    Made by `Jlt.release`.
-
-    Thesis (3.10), (3.11) without its factor L / (L - 1): the noise has a known mean, 0.
-
-    dimensions, scale (the norm of the longest codeword in the integers of `vectors`), sigma (of the
-    noise, in codewords, as of `Jlt`; `grid_sigma` in those whole numbers), seed, kind of the users'
-    ids. `vectors` holds a row for each user.
+    Made by `Jlt.release`, not by hand. Estimates sizes, common items, similarities, neighbours and
+    memberships from the released vectors alone.
 
     Notes
     -----
-    **Guarantee.** (epsilon, delta)-differential privacy with a public seed, as its `statement`
-    says. Sizes, items in common and memberships are unbiased over noise and codebook; cosine and
-    Jaccard divide them by sizes, which are not taken below their standard error. Neighbours are
-    ranked by the similarity of the noisy vectors, as dividing by small noisy sizes would favour
-    small profiles; the similarities told are those without noise.
+    **Guarantee.** (epsilon, delta)-differentially private with a public seed; `statement` names the
+    unit, the relation and the parameters. Every estimate is post-processing, at no further privacy
+    cost. Sizes, common items and memberships are unbiased over noise and codebook; cosine and
+    Jaccard divide them by sizes, which are floored at their standard error.
+
+    Sizes are squared norms minus those of the noise, and may be negative. `size_bounds` takes the
+    squared norm as chi-square with `dimensions` degrees of freedom, and its cube root as normal
+    [3]_. A membership has the variance sigma**2 from the noise plus size / dimensions from the
+    other items.
+
+    Neighbours are ranked by the similarity of the noisy vectors, because dividing by small noisy
+    sizes would favour small profiles; the similarities returned are debiased.
+
+    `vectors` contains one row per user. `scale` is the norm of the longest codeword in the
+    integers of `vectors`; `sigma` is the standard deviation of the noise in codewords, as of `Jlt`,
+    and `grid_sigma` in those integers.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.2, equations (3.10) (noise) and (3.11) (size), the latter without its
+       factor L / (L - 1), as the noise has the known mean 0.
+    .. [2] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss Transform".
+       JPC 2013. https://arxiv.org/abs/1204.2606
+    .. [3] Wilson, Hilferty. "The Distribution of Chi-Square". PNAS 1931.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only
     >>> from sfumato.profile import Jlt
-    >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
-    >>> told = Jlt(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
-    >>> inner = told.similarity(metric="inner")[0, 1]
-    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
+    >>> users, items = [1] * 200 + [2] * 200, [*range(200), *range(100, 300)]
+    >>> interactions = Interactions(users, items, [1] * 400)
+    >>> source = InsecureSeededSource(1)
+    >>> released = Jlt(epsilon=60).release(interactions, users=[1, 2], source=source)
+    >>> error = released.similarity(metric="inner")[0, 1] - 100
+    >>> bool(abs(error) < 3 * released.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
     """
 
@@ -70,63 +83,23 @@ class ReleasedJlt(CodewordProfiles):
     _of = "Jlt"
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has: squares less those of the noise; it may be below 0.
-
-        Returns
-        -------
-        ndarray
-            How many items each profile has: squares less those of the noise; it may be below 0.
-        """
         return self._energies - self._items_of_noise
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of items between which each true one lies, with about this probability.
-
-        Parameters
-        ----------
-        confidence : float, default=0.95
-            TODO.
-
-        Returns
-        -------
-        tuple
-            TODO.
-
-        References
-        ----------
-        .. [1] A sum of squares is taken as chi-square, of as many degrees as dimensions, and its
-           cube root as normal (Wilson and Hilferty 1931).
-        """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         part = 2 / (9 * self.dimensions)
-        reach = NormalDist().inv_cdf((1 + confidence) / 2) * part**0.5
+        half_width = NormalDist().inv_cdf((1 + confidence) / 2) * part**0.5
         with np.errstate(divide="ignore"):
             low, high = (
-                self._energies / max(1 - part + side * reach, 0.0) ** 3 - self._items_of_noise
+                self._energies / max(1 - part + side * half_width, 0.0) ** 3 - self._items_of_noise
                 for side in (1, -1)
             )
         return np.maximum(low, 0.0), np.maximum(np.nan_to_num(high, nan=np.inf, posinf=np.inf), 0.0)
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
-        """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
-
-        Unbiased; its variance is sigma**2 of noise and size / dimensions of other items.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            TODO.
-        rows : object, default=None
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            TODO.
-        """
         words = self.codewords(items).astype(np.float64)
         lengths = np.maximum((words**2).sum(axis=1), 1.0)
-        return np.asarray(self.vectors[self._asked_rows(rows)] @ (words.T / lengths))
+        return np.asarray(self.vectors[self._checked_rows(rows)] @ (words.T / lengths))
 
     @property
     def _length(self) -> int:
@@ -134,7 +107,7 @@ class ReleasedJlt(CodewordProfiles):
 
     @cached_property
     def _energies(self) -> np.ndarray:
-        """The squared norms of the noisy vectors, as so many items."""
+        """Squared norms of the noisy vectors, as numbers of items."""
         out = np.empty(len(self))
         step = max(1, AT_ONCE // self.dimensions)
         for start in range(0, len(self), step):
@@ -143,7 +116,7 @@ class ReleasedJlt(CodewordProfiles):
         return out
 
     def _count(self, rows: np.ndarray, other: Any) -> np.ndarray:
-        """Inner products of noisy vectors, as so many items; float32 errs far less than noise."""
+        """Inner products of noisy vectors, in items; float32 errors are far below the noise."""
         mine = (self.vectors[rows] / self._unit).astype(np.float32)
         out = np.empty((rows.size, len(other)), np.float32)
         step = max(1, AT_ONCE // self.dimensions)
@@ -166,11 +139,11 @@ class ReleasedJlt(CodewordProfiles):
     def _size_variance(self) -> np.ndarray:
         return 2 * self._energies**2 / self.dimensions
 
-    def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
-        """The covariances of sums of products of normals: over the noise and the codebook."""
+    def _pair_variance(self, pairs: RowPairs, metric: str) -> np.ndarray:
+        """Covariances of sums of products of normals, over the noise and the codebook."""
         left, right = self._energies[pairs.left], pairs.there._energies[pairs.right]
         inner, n = self._inner(pairs), self.dimensions
-        spread = OverlapVariance(
+        variances = OverlapVariance(
             (left * right + inner**2) / n,
             2 * left**2 / n,
             2 * right**2 / n,
@@ -178,7 +151,7 @@ class ReleasedJlt(CodewordProfiles):
             2 * right * inner / n,
             2 * inner**2 / n,
         )
-        return spread.of(metric, inner, *self._floored(pairs))
+        return variances.of(metric, inner, *self._floored(pairs))
 
     def _to_agree(self, other: Any) -> Any:
         return ("dimensions", "scale", "seed")
@@ -192,49 +165,62 @@ class ReleasedJlt(CodewordProfiles):
 
 
 def cells_of(sigma: float) -> Any:
-    """The type that holds a vector with noise of this sigma; public, as sigma is."""
+    """Integer type of the vectors for this sigma; public, as sigma is."""
     return np.int32 if sigma < NARROW else np.int64
 
 
 class Jlt(GaussianMechanism[ReleasedJlt]):
-    """Profiles as noisy sums of random codewords, from which items in common can be estimated.
+    """Mechanism that releases profiles as noisy sums of random codewords.
+
+    A private Johnson-Lindenstrauss transform: inner products of the released vectors estimate the
+    common items. Four bytes per dimension and user, eight for very large noise.
 
     Parameters
     ----------
     dimensions : int, default=1000
-        Numbers of a vector, up to 65,536: the noise of each does not depend on how many there are,
-        so similarities are best at about items / sigma**2 of them, and single items show best in
+        Entries of a vector, 1 to 65,536. The noise of an entry does not depend on their number, so
+        similarities are most accurate at about items / sigma**2 dimensions, and memberships at
         many.
     epsilon : float or None, default=None
-        Of one unit, or sigma, of the noise in codewords, as the thesis counts it (the statement
-        then tells the epsilon).
+        Privacy loss of one unit, above 0. Give either `epsilon` or `sigma`.
     delta : float, default=1e-06
-        Between 0 and 1.
+        Delta of the guarantee, between 0 and 1.
     sigma : float or None, default=None
-        TODO.
+        Standard deviation of the noise in codewords, above 0, as in the thesis; the statement then
+        reports the epsilon.
     seed : int, default=0
-        Of the codebook.
+        Public seed of the codebook; part of the release.
     typical_size : int, default=100
-        Public: the number of items for which the statement tells the loss of a whole profile.
+        Public number of items of a profile for which the statement reports the privacy loss of an
+        entire profile. It does not change the release.
+
+    See Also
+    --------
+    Signs : Only the signs of these sums, 32 times smaller.
+    Blip : Bloom filters with flipped bits.
 
     Notes
     -----
-    **Guarantee.** (epsilon, delta) for one item more or less in one profile, with a public seed: it
-    moves the sum by its codeword, whose squared norm in integers is at most scale**2 by
-    construction, and the noise is discrete Gaussian. Repeated items count once.
+    **Guarantee.** (epsilon, delta)-differentially private for one item of one profile under
+    add/remove, with a public seed. One item changes the sum by its codeword, whose squared norm in
+    integers is at most scale**2 by construction (the squared L2 sensitivity), and the noise is
+    discrete Gaussian. Repeated items count once.
 
     References
     ----------
-    .. [1] Kenthapadi, Korolova, Mironov and Mishra 2013; thesis 3.2; sigma by Canonne, Kamath and
-       Steinke 2020 instead of (3.10), which is about continuous noise and holds with high
-       probability only.
+    .. [1] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss Transform".
+       JPC 2013. https://arxiv.org/abs/1204.2606
+    .. [2] Thesis, section 3.2. Its equation (3.10) (noise) is about continuous noise and holds with
+       high probability only; sigma is calibrated by [3]_ instead.
+    .. [3] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
+       Theorem 14. https://arxiv.org/abs/2004.00010
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> told = Jlt(dimensions=200, sigma=1).release(had, users=["ann", "bob"])
-    >>> told.users_, told.vectors.shape, round(told.statement.epsilon, 2)
+    >>> interactions = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
+    >>> released = Jlt(dimensions=200, sigma=1).release(interactions, users=["ann", "bob"])
+    >>> released.users_, released.vectors.shape, round(released.statement.epsilon, 2)
     (array(['ann', 'bob'], dtype=object), (2, 200), 5.22)
     """
 
@@ -276,6 +262,6 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
         most = np.iinfo(kind)
         for part, cells in sums(sets.hashes, sets.starts, self.dimensions):
             add_gaussian(cells, noise.sigma, source=source)
-            # What noise made too large to keep is cut, which only those numbers decide.
+            # Noisy numbers that do not fit are clipped, which is post-processing.
             cut_to(cells, most.min, most.max, out[part])
         return out

@@ -1,7 +1,4 @@
-"""What encodes profiles privately: fed with interactions, then released, once or batch by batch.
-
-Batches of whole users: each comes once, beside its public users.
-"""
+"""Base of the profile mechanisms: collect item sets, then release them at once or in batches."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -35,7 +32,7 @@ __all__ = [
     "ITEM",
     "ProfileMechanism",
     "ProfilePlan",
-    "SeenUsers",
+    "ReleasedUsers",
     "in_step",
     "rounded_up",
 ]
@@ -43,11 +40,11 @@ __all__ = [
 MISSING = object()
 
 
-class SeenUsers:
-    """Users who had their release, by the hashes of their ids: 8 bytes each, in sorted runs.
+class ReleasedUsers:
+    """Set of users already released: 8-byte hashes of their ids in sorted runs.
 
-    Guarantee: a user who comes again is refused; a new one is too if both hashes are equal, which
-    has a chance below 2e-8 among a million users.
+    **Guarantee.** A user who comes again is refused. A new user is refused wrongly only if two
+    hashes collide, which has probability below 2e-8 among a million users.
     """
 
     def __init__(self, owner: str) -> None:
@@ -55,7 +52,7 @@ class SeenUsers:
         self.runs: list[np.ndarray] = []  # each more than twice as long as the next
 
     def add(self, users: np.ndarray) -> None:
-        """Remember these users; ValueError where one was there before."""
+        """Add these users; ValueError where one was added before."""
         new = np.sort(hash_column(texts(users), name="users"))
         for run in self.runs:
             at = np.minimum(np.searchsorted(run, new), run.size - 1)
@@ -71,17 +68,17 @@ class SeenUsers:
 
 
 def in_step(owner: str, batches: Iterable[Any], users: Any) -> Iterator[tuple[Any, Any]]:
-    """Each batch with its public column of users.
+    """Pair each batch with its public column of users.
 
     >>> list(in_step("Blip", ["rows"], [[7, 8]]))
     [('rows', [7, 8])]
     """
-    asked = f"{owner}: users must be a column of users for each batch, in step"
+    required = f"{owner}: users must be a column of users for each batch, in step"
     for at, (batch, who) in enumerate(zip_longest(batches, users, fillvalue=MISSING)):
         if batch is MISSING or who is MISSING or is_one(who):
-            raise ValueError(f"{asked}.")
+            raise ValueError(f"{required}.")
         if who is None:  # not taken as "those of the interactions", who may be fewer
-            raise ValueError(f"{asked}; at position {at} there is None.")
+            raise ValueError(f"{required}; at position {at} there is None.")
         yield batch, who
 
 
@@ -92,16 +89,16 @@ R = TypeVar("R", bound=ReleasedProfiles)
 
 @dataclass(frozen=True)
 class ProfilePlan(CalibratedRelease[R]):
-    """A plan whose cost may be paid for many parts at once: their users are not the same.
+    """Calibrated release of profiles; one charge may pay for many parts with disjoint users.
 
-    nbytes: of the cells; a ledger keeps those of whole releases, and none of parts.
+    nbytes: size of the cells; a ledger stores the bytes of complete releases, not of parts.
     """
 
     covers: str = COVERS
     nbytes: int = 0
 
     def publish(self, request: ReleaseRequest) -> R:
-        """The release, or the stored one that a retry names if it has the parameters asked for."""
+        """Make the release, or return the stored one of this release_id if parameters agree."""
         request.check_room(self.nbytes)
         made = super().publish(request)
         for name, here in self.parameters.items():
@@ -110,7 +107,7 @@ class ProfilePlan(CalibratedRelease[R]):
         return made
 
     def charge(self, request: ReleaseRequest) -> str:
-        """Pay for all parts; the entry's name, "" without a ledger."""
+        """Pay for all parts and return the ledger entry's name, "" without a ledger."""
         self._cost(request)  # raises before anything is paid
         if request.ledger is None:
             return ""
@@ -118,15 +115,15 @@ class ProfilePlan(CalibratedRelease[R]):
         return str(request.ledger.charge(request.dataset, self.loss, what, request.release_id))
 
     def part(self, request: ReleaseRequest, paid: str) -> R:
-        """One part, made of fresh noise, under the entry that paid."""
+        """Make one part with fresh noise, under the ledger entry that paid."""
         return self._made(request, self._cost(request), paid)
 
 
 class ProfileMechanism(Generic[R]):
-    """The base of the mechanisms: parameters with limits, sets of items, and their release.
+    """Base of the mechanisms: validated parameters, item sets, and their release.
 
-    A subclass lists its parameters in LIMITS, passes them to `_set_parameters`, and says in
-    `_plan` how sets become a release.
+    A subclass lists its parameters in LIMITS, passes them to `_set_parameters`, and implements
+    `_plan`, which turns sets into a release.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {"seed": SEED, "typical_size": integer(1, 2**31)}
@@ -135,7 +132,7 @@ class ProfileMechanism(Generic[R]):
     _sets: ProfileSets
 
     def _set_parameters(self, given: dict[str, Any]) -> None:
-        """Check and keep the parameters among these: what `__init__` was given, as locals()."""
+        """Validate and store the parameters among `given`, the locals() of `__init__`."""
         kind = type(self).__name__
         if not self.LIMITS.keys().isdisjoint(vars(self)):
             raise AttributeError(f"{kind}: its parameters cannot be changed; build another {kind}.")
@@ -150,26 +147,26 @@ class ProfileMechanism(Generic[R]):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters it was built with."""
+        """Constructor parameters by name."""
         return {name: getattr(self, name) for name in self.LIMITS}
 
     def __repr__(self) -> str:
         return described(self, **self.parameters)
 
     def __len__(self) -> int:
-        """How many users were fed so far."""
+        """Number of users collected so far."""
         return len(self._sets)
 
     def __bool__(self) -> bool:
         return True
 
     def update(self, interactions: Interactions) -> Self:
-        """Add the items of these rows to the profiles of their users; ratings are not read.
+        """Add the items of these interactions to the profiles of their users.
 
         Parameters
         ----------
         interactions : Interactions
-            TODO.
+            Rows of user and item; ratings are ignored, and a repeated row changes nothing.
 
         Returns
         -------
@@ -180,17 +177,22 @@ class ProfileMechanism(Generic[R]):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Add the profiles that another one, of the same parameters, was fed.
+        """Add the profiles collected by another mechanism with the same parameters.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            A mechanism of the same class and parameters; it is not changed.
 
         Returns
         -------
         Self
             The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter differs.
         """
         name = type(self).__name__
         if type(other) is not type(self):
@@ -210,37 +212,45 @@ class ProfileMechanism(Generic[R]):
         users: Ids | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> R:
-        """The profiles with noise, and a statement of what that hides.
+        """Release the profiles of public users with noise and a privacy statement.
 
         Releasing a profile again composes, and is charged again.
 
         Parameters
         ----------
         interactions : Interactions or None, default=None
-            Of which alone the profiles are then made, None for all that was fed.
+            The rows to make profiles of; None for all that was passed to `update`.
         users : array_like, scalar or None, default=None
-            A public column of ids, which must be given: exactly these users have a profile, in this
-            order, an empty one who has no items, and rows of anybody else are left out
-            (`Interactions.outside` counts them for the curator); options as of every release
-            (docs/privacy.md), where a `Privacy` has the epsilon and delta that this was built with.
-            unit is "item of a profile" or "user": of a user's profile the `contributions` items of
-            the least hashes are then encoded, and epsilon is about a profile against an empty one
-            (the statement tells that against any other as well), or against any other under
-            relation "replace". A retry with the release_id of a stored release returns it; with
-            another seed or other parameters or users it is refused.
+            Public user ids; must be given. Exactly these users have a profile, in this order, and
+            an empty one without items. Rows of other users are ignored (`Interactions.outside`
+            counts them for the curator).
         **options : dict
-            TODO.
+            Options of every release (docs/privacy.md): privacy, ledger, dataset, unit, relation,
+            contributions, release_id and source. A `Privacy` must have the epsilon and delta that
+            the mechanism was built with. The unit is "item of a profile" (the default) or "user".
+            With unit "user" the `contributions` items of smallest hash are encoded per profile, and
+            epsilon is for a profile against an empty one (the statement reports that against any
+            other as well), or against any other under relation "replace". A retry with the
+            release_id of a stored release returns that release; it is refused if seed, parameters
+            or users differ.
 
         Returns
         -------
         R
-            The profiles with noise, and a statement of what that hides.
+            The released profiles, which carry their `statement`.
+
+        Raises
+        ------
+        ValueError
+            If `users` is missing or names a user twice, or if an option is invalid.
 
         Notes
         -----
-        **Guarantee.** No row raises or warns; make interactions with invalid="drop".
+        **Guarantee.** No row of the data raises or warns, because that would leak; build the
+        interactions with ``invalid="drop"``. The privacy guarantee is that of the mechanism's
+        class.
         """
-        request = self._terms(options)
+        request = self._request(options)
         sets = self._chosen(request, interactions, users)
         made = self._plan(request, sets).publish(request)
         if not np.array_equal(made.users_, sets.users):
@@ -254,34 +264,33 @@ class ProfileMechanism(Generic[R]):
         users: Iterable[Any] | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> Iterator[R]:
-        """A release for each batch, in the memory of one; a ledger is charged once, for all.
+        """Release profiles batch by batch, in the memory of one batch.
 
-        Each batch holds whole users, since a profile is released once: a user who is listed again
-        for a later batch is refused (8 bytes a user are kept for that). The charge stands before
-        the first noise is drawn; a release_id that was charged before is refused, as noise was
-        perhaps drawn for it.
-
-        as of `release`;
+        Each batch contains complete users, since a profile is released once: a user listed again
+        for a later batch is refused (which takes 8 bytes per user). A ledger is charged once for
+        all batches, before the first noise is drawn; a release_id that was charged before is
+        refused, since noise may have been drawn for it.
 
         Parameters
         ----------
-        batches : iterable
-            Divided by what is public of the users.
+        batches : iterable of Interactions
+            Interactions, divided by public knowledge of the users.
         users : iterable or None, default=None
-            A public column for each batch, in step: rows of others in a batch are left out.
+            One public column of user ids per batch; must be given. Rows of other users in a batch
+            are ignored.
         **options : dict
-            TODO.
+            As of `release`.
 
         Returns
         -------
-        iterator
-            A release for each batch, in the memory of one; a ledger is charged once, for all.
+        iterator of R
+            One release per batch, in order.
         """
-        request = self._terms(options)
+        request = self._request(options)
         if users is None:
             raise ValueError(
                 f"{request.owner}: users must be given, a public column of ids for each batch: "
-                "those of the interactions would tell who has any."
+                "those of the interactions would reveal who has any."
             )
         return self._parts(request, batches, users)
 
@@ -289,14 +298,14 @@ class ProfileMechanism(Generic[R]):
         self, request: ReleaseRequest, batches: Iterable[Interactions], users: Iterable[Any]
     ) -> Iterator[R]:
         owner = type(self).__name__
-        seen, paid = SeenUsers(owner), None
+        released, paid = ReleasedUsers(owner), None
         for batch, who in in_step(owner, batches, users):
             sets = self._chosen(request, _checked(owner, batch), who)
-            seen.add(sets.users)
+            released.add(sets.users)
             plan = self._plan(request, sets)
             paid = plan.charge(request) if paid is None else paid
             part = [plan.part(request, paid)]
-            del batch, who, sets, plan  # no more than one batch is held
+            del batch, who, sets, plan  # no more than one batch stays in memory
             yield part.pop()
 
     def _chosen(self, request: ReleaseRequest, interactions: Any, users: Any) -> ProfileSets:
@@ -307,9 +316,9 @@ class ProfileMechanism(Generic[R]):
         sets = sets.of_users(listed)
         return sets.trimmed(request.contributions) if request.unit == USER else sets
 
-    def _terms(self, options: ReleaseOptions) -> ReleaseRequest:
-        owner, (epsilon, delta) = type(self).__name__, self._asked()
-        given = self._spread(options, epsilon, delta)
+    def _request(self, options: ReleaseOptions) -> ReleaseRequest:
+        owner, (epsilon, delta) = type(self).__name__, self._privacy_parameters()
+        given = self._expanded(options, epsilon, delta)
         if given.get("ledger") is None and given.get("unit") is None:
             given["unit"] = ITEM
         _check_unit(owner, given)
@@ -321,8 +330,8 @@ class ProfileMechanism(Generic[R]):
             )
         return replace(request, epsilon=epsilon)
 
-    def _spread(self, options: ReleaseOptions, epsilon: float, delta: float) -> dict[str, Any]:
-        """The options, with those of a `Privacy` that allows what this mechanism costs."""
+    def _expanded(self, options: ReleaseOptions, epsilon: float, delta: float) -> dict[str, Any]:
+        """Options with a `Privacy` expanded, whose epsilon and delta must be the mechanism's."""
         owner = type(self).__name__
         given = spread(owner, options)
         if options.get("privacy") is None:
@@ -334,28 +343,29 @@ class ProfileMechanism(Generic[R]):
                 )
         return given
 
-    def _asked(self) -> tuple[float, float]:
-        """The epsilon and delta that a release may cost."""
+    def _privacy_parameters(self) -> tuple[float, float]:
+        """Epsilon and delta of one release."""
         return float(vars(self)["epsilon"]), float(vars(self).get("delta", 0.0))
 
     def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[R]:
-        """How these sets become a release; nothing of it but `noisy` may depend on the items."""
+        """Calibrate the release of these sets; only `noisy` may depend on the items."""
         raise NotImplementedError
 
-    def _told(
+    def _loss_sentence(
         self, request: ReleaseRequest, loss: Callable[[int], float], most: float | None = None
     ) -> str:
-        """Both losses, for the sentence of a statement: of one unit, and of a whole profile.
+        """Both losses, for the statement: of one unit, and of an entire profile.
 
-        loss, by the number of items that are added or removed; most, of any profile if it ends.
+        loss: epsilon by the number of items added or removed; most: bound for any profile, if
+        finite.
         """
         own, exchanged = rounded_up(loss(request.events)), request.relation == "replace"
         if request.unit == USER:
-            kept = f"the {request.contributions} items of its least hashes"
-            how = f"a whole profile, of which {kept} count, is hidden at epsilon {own} against"
+            retained = f"the {request.contributions} items of its least hashes"
+            how = f"a whole profile, of which {retained} count, is hidden at epsilon {own} against"
             if exchanged:
                 return f"{how} any other"
-            # Two profiles may have no item in common; and an item more may push another out.
+            # Two profiles may have no item in common; and an added item may displace another.
             other = rounded_up(loss(2 * request.events))
             return f"{how} an empty one, at epsilon {other} against any other"
         cost = loss(self.typical_size * (2 if exchanged else 1))
@@ -369,12 +379,12 @@ class ProfileMechanism(Generic[R]):
 
     @staticmethod
     def _ids(sets: ProfileSets) -> dict[str, np.ndarray]:
-        """The users as arrays of a release."""
+        """Users as arrays of a release."""
         return {name: array.copy() for name, array in id_arrays("users", sets.users).items()}
 
 
 def rounded_up(number: float) -> str:
-    """Six digits, none of which promises more than is true.
+    """Format with six digits, rounded up, so that no stated loss is too small.
 
     >>> rounded_up(847.9999999), rounded_up(0.1234561)
     ('848', '0.123457')
@@ -384,7 +394,7 @@ def rounded_up(number: float) -> str:
 
 
 def _check_unit(owner: str, options: dict[str, Any]) -> None:
-    """Raise where an item or a user is not what is hidden, before anything else is asked for."""
+    """Raise ValueError where the unit is neither an item of a profile nor a user."""
     ledger, dataset = paid_by(owner, options)
     unit, _ = whose(owner, ledger, dataset, options)
     if unit not in (ITEM, USER):

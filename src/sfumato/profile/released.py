@@ -1,4 +1,4 @@
-"""Released profiles: what everyone may ask of them, computed from noisy cells alone."""
+"""Released profiles: sizes, similarities, neighbours and memberships from noisy cells alone."""
 
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -19,15 +19,37 @@ __all__ = ["METRICS", "ReleasedProfiles"]
 METRICS = one_of(("cosine", "jaccard", "inner"))
 KINDS = ("integers", "text")
 N = integer(1, 2**31)
-PAIRS = 1 << 22  # variances held at a time
+PAIRS = 1 << 22  # variances in memory at a time
 
 
 class ReleasedProfiles(Release, in_files=False):
-    """Profiles with noise, one a user, that may leave the curator; the base of their kinds.
+    """Base of released profiles: one noisy profile per user, which may be published.
 
-    A subclass adds its parameters, its cells in `_layout` (after those of the users) and answers
-    `_similarity`, `_variance`, `_size_variance`, `_nearest`, `_loss`, `estimate_size`,
-    `size_bounds` and `memberships`; `_of_sizes` lists the measures that a full filter cannot tell.
+    Not made by hand: `Blip`, `Jlt`, `Minima` and `Signs` release its subclasses.
+
+    Attributes
+    ----------
+    users_ : ndarray
+        Public ids of the users, in the order of the rows.
+
+    Notes
+    -----
+    **Guarantee.** Everything is computed from noisy cells and public parameters, so no query costs
+    further privacy; `statement` states what the release guarantees.
+
+    A subclass adds its parameters and its cells in `_layout` (after those of the users), and
+    implements `_similarity`, `_variance`, `_size_variance`, `_nearest`, `_loss`, `estimate_size`,
+    `size_bounds` and `memberships`; `_of_sizes` lists the metrics that a full filter cannot
+    estimate.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> from sfumato.profile import Blip, ReleasedProfiles
+    >>> interactions = Interactions(["ann", "bob"], ["tea", "milk"], [1, 1])
+    >>> released = Blip(epsilon=8).release(interactions, users=["ann", "bob"])
+    >>> isinstance(released, ReleasedProfiles), len(released)
+    (True, 2)
     """
 
     kind: Annotated[str, one_of(KINDS)]
@@ -41,23 +63,23 @@ class ReleasedProfiles(Release, in_files=False):
 
     @cached_property
     def users_(self) -> np.ndarray:
-        """The public ids of the users, in their order: int64 or texts."""
+        """Public ids of the users, in the order of the rows: int64 or text."""
         ids = ids_from("users", {name: getattr(self, name) for name in self._id_layout()})
         ids.flags.writeable = False
         return ids
 
     def rows(self, users: Ids) -> np.ndarray:
-        """The row of each user; ValueError naming the position of one who is not there.
+        """Look up the row of each user.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            User ids; ValueError names the position of one that is not in the release.
 
         Returns
         -------
-        ndarray
-            The row of each user; ValueError naming the position of one who is not there.
+        ndarray of shape (n_users,)
+            Row numbers from 0, in the order of `users`.
         """
         found = positions(ids_of(users, "users"), self.users_)
         if (found < 0).any():
@@ -69,158 +91,164 @@ class ReleasedProfiles(Release, in_files=False):
         return found
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has, estimated.
+        """Estimate the number of items of each profile.
 
         Returns
         -------
-        ndarray
-            How many items each profile has, estimated.
+        ndarray of shape (n_profiles,)
+            Estimates in the order of `users_`. Except for BLIP, whose estimates are clipped at 0,
+            noise may make them negative.
         """
         raise NotImplementedError
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of items between which each true one lies, with about this probability.
+        """Compute a confidence interval of the number of items of each profile.
 
         Parameters
         ----------
         confidence : float, default=0.95
-            TODO.
+            Approximate probability, between 0 and 1, that the interval contains the true number.
 
         Returns
         -------
-        tuple
-            TODO.
+        lower : ndarray of shape (n_profiles,)
+            Lower bounds, at least 0.
+        upper : ndarray of shape (n_profiles,)
+            Upper bounds; infinite where the release does not bound the number.
         """
         raise NotImplementedError
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
-        """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
+        """Estimate whether each item is in each profile: 1 if it is, 0 if not.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
-        rows : object, default=None
-            TODO.
+            Item ids, integers or text.
+        rows : array_like of int or None, default=None
+            Row numbers of this release, None for all.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_rows, n_items)
+            Unclipped estimates, which noise may put below 0 or above 1; the Notes of the class say
+            how far they are unbiased. NaN where there is no estimate.
         """
         raise NotImplementedError
 
     def profile_epsilon(self, items: int) -> float:
-        """The loss for a whole profile of so many items, at the delta of the statement.
+        """Bound the privacy loss of an entire profile, at the delta of the statement.
 
         Parameters
         ----------
         items : int
-            TODO.
+            Number of items of the profile, at least 1.
 
         Returns
         -------
         float
-            The loss for a whole profile of so many items, at the delta of the statement.
+            Epsilon for the removal of all these items.
 
         Notes
         -----
-        **Guarantee.** An upper bound, whichever the items are, for all of them removed, that is for
-        the profile against an empty one; under relation "replace" for all of them exchanged, that
-        is against any other of no more items. Where the unit is a user, items beyond the
-        contributions do not count.
+        **Guarantee.** An upper bound, whichever the items are, for the profile against an empty
+        one; under the relation "replace", against any other profile of no more items. Where the
+        unit is a user, items beyond the contributions do not count.
         """
-        items, told = N.check(type(self).__name__, "items", items), self.statement
-        if told.unit == "user":
-            items = min(items, told.contributions)
-        return self._loss(items * (2 if told.relation == "replace" else 1))
+        items, statement = N.check(type(self).__name__, "items", items), self.statement
+        if statement.unit == "user":
+            items = min(items, statement.contributions)
+        return self._loss(items * (2 if statement.relation == "replace" else 1))
 
     @renamed_arguments(measure="metric")
     def similarity(
         self, other: Any = None, *, metric: str = "cosine", rows: Any = None
     ) -> np.ndarray:
-        """How alike the profiles of these rows and all of the other release are: rows x others.
+        """Estimate the similarity of profiles, of these rows to all rows of a release.
 
         Parameters
         ----------
-        other : object, default=None
-            A release of the same parameters at any epsilon, None for this one.
-        metric : str, default="cosine"
-            "inner" (items in common), "cosine" or "jaccard".
-        rows : object, default=None
-            Numbers of rows of this release, None for all. Estimates are told as they are: noise may
-            put them below 0 or above 1, by about the root of their `similarity_variance`. A profile
-            has its whole size in common with itself, and similarity 1: its noise is no other's.
+        other : ReleasedProfiles or None, default=None
+            A release with the same parameters, at any epsilon; None for this one.
+        metric : {"cosine", "jaccard", "inner"}, default="cosine"
+            The similarity; "inner" is the number of common items.
+        rows : array_like of int or None, default=None
+            Row numbers of this release, None for all.
 
         Returns
         -------
-        ndarray
-            How alike the profiles of these rows and all of the other release are: rows x others.
+        ndarray of shape (n_rows, n_others)
+            Unclipped estimates: noise may put them below 0 or above 1, by about the square root of
+            their `similarity_variance`. A profile compared with itself has similarity 1, and its
+            estimated size in common.
         """
         metric, there = METRICS.check(type(self).__name__, "metric", metric), self._other(other)
-        asked = self._asked_rows(rows)
-        found = self._similarity(asked, there, metric)
+        checked = self._checked_rows(rows)
+        found = self._similarity(checked, there, metric)
         if there is self:
             known = np.where(np.isnan(self.estimate_size()), np.nan, 1.0)
-            self._put_own(found, asked, self.estimate_size() if metric == "inner" else known)
+            self._put_own(found, checked, self.estimate_size() if metric == "inner" else known)
         return found
 
     @renamed_arguments(measure="metric")
     def similarity_variance(
         self, other: Any = None, *, metric: str = "cosine", rows: Any = None
     ) -> np.ndarray:
-        """The variance of each similarity, by the delta method at the estimates.
-
-        Infinite where the similarity is made of sizes (in a BLIP each is, of minima all but
-        Jaccard) and `size_bounds` has no upper end for one of both: a full filter tells no more.
+        """Estimate the variance of each similarity, by the delta method.
 
         Parameters
         ----------
-        other : object, default=None
-            TODO.
-        metric : str, default="cosine"
-            TODO.
-        rows : object, default=None
-            TODO.
+        other : ReleasedProfiles or None, default=None
+            A release with the same parameters, at any epsilon; None for this one.
+        metric : {"cosine", "jaccard", "inner"}, default="cosine"
+            As of `similarity`.
+        rows : array_like of int or None, default=None
+            Row numbers of this release, None for all.
 
         Returns
         -------
-        ndarray
-            The variance of each similarity, by the delta method at the estimates.
+        ndarray of shape (n_rows, n_others)
+            Variances at the estimates. Infinite where the similarity depends on sizes (every metric
+            of BLIP; cosine and inner of minima) and `size_bounds` has no finite upper bound for one
+            of the two profiles.
         """
         metric, there = METRICS.check(type(self).__name__, "metric", metric), self._other(other)
-        asked = self._asked_rows(rows)
-        found = self._variance(asked, there, metric)
+        checked = self._checked_rows(rows)
+        found = self._variance(checked, there, metric)
         if metric in self._of_sizes:
-            found[self._boundless[asked]] = np.inf
+            found[self._boundless[checked]] = np.inf
             found[:, there._boundless] = np.inf
         if there is self:
-            self._put_own(found, asked, self._own_variance(metric))
+            self._put_own(found, checked, self._own_variance(metric))
         return found
 
     @renamed_arguments(measure="metric")
     def nearest(
-        self, users: Ids, n: int = 10, *, metric: str = "cosine", among: Ids | None = None
+        self, users: Ids, n: int = 10, *, metric: str = "cosine", among: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of the n most similar users of each of these, and their similarities.
+        """Find the n most similar users of each user.
 
         Parameters
         ----------
         users : array_like or scalar
-            Ids in this release, who are not told as their own neighbours; n.
+            User ids of this release. A user is not among its own neighbours.
         n : int, default=10
-            TODO.
-        metric : str, default="cosine"
+            Number of neighbours, at least 1.
+        metric : {"cosine", "jaccard", "inner"}, default="cosine"
             As of `similarity`.
-        among : array_like, scalar or None, default=None
-            The release to look in, None for this one. Where there are fewer than n others, places
-            are filled with id -1 or None and similarity -inf. How sure the similarities are is told
-            by `nearest_with_errors`.
+        among : ReleasedProfiles or None, default=None
+            The release to search, with the same parameters; None for this one.
 
         Returns
         -------
-        tuple
-            The ids of the n most similar users of each of these, and their similarities.
+        ids : ndarray of shape (n_users, n)
+            Neighbours, best first. Where there are fewer than n, the id is -1 or None.
+        similarities : ndarray of shape (n_users, n)
+            Their estimated similarities; -inf where there is no neighbour.
+
+        See Also
+        --------
+        nearest_with_errors : Returns standard errors too.
         """
         there = self._other(among)
         found, near = self._neighbours(self.rows(users), n, metric, there)
@@ -228,23 +256,35 @@ class ReleasedProfiles(Release, in_files=False):
 
     @renamed_arguments(measure="metric")
     def nearest_with_errors(
-        self, users: Ids, n: int = 10, *, metric: str = "cosine", among: Ids | None = None
+        self, users: Ids, n: int = 10, *, metric: str = "cosine", among: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As `nearest`, with the standard error of each similarity.
+        """Find the n most similar users of each user, with standard errors.
 
         Parameters
         ----------
-        users, n, metric, among
-            As of `nearest`.
+        users : array_like or scalar
+            User ids of this release. A user is not among its own neighbours.
+        n : int, default=10
+            Number of neighbours, at least 1.
+        metric : {"cosine", "jaccard", "inner"}, default="cosine"
+            As of `similarity`.
+        among : ReleasedProfiles or None, default=None
+            The release to search, with the same parameters; None for this one.
 
         Returns
         -------
-        ids, similarities : numpy.ndarray
-            As of `nearest`.
-        std_errors : numpy.ndarray
-            The root of each `similarity_variance`: infinite where a full filter tells no more, NaN
-            where there is no neighbour. It is that of the estimate of one pair; that the pair was
-            chosen among many as the most alike puts the estimate above the truth besides.
+        ids : ndarray of shape (n_users, n)
+            Neighbours, best first, as of `nearest`.
+        similarities : ndarray of shape (n_users, n)
+            Their estimated similarities, as of `nearest`.
+        std_errors : ndarray of shape (n_users, n)
+            Square roots of the `similarity_variance`: infinite where a filter is full, NaN where
+            there is no neighbour.
+
+        Notes
+        -----
+        The standard error is that of a given pair. The pairs returned were selected for their high
+        estimates, which therefore exceed the true similarities on average.
         """
         there, rows = self._other(among), self.rows(users)
         found, near = self._neighbours(rows, n, metric, there)
@@ -252,35 +292,37 @@ class ReleasedProfiles(Release, in_files=False):
         at_once = max(1, PAIRS // max(len(there), 1))
         for start in range(0, rows.size if len(there) else 0, at_once):
             part = slice(start, start + at_once)
-            spread = self.similarity_variance(among, metric=metric, rows=rows[part])
-            told = np.sqrt(np.take_along_axis(spread, np.maximum(found[part], 0), 1))
-            errors[part] = np.where(found[part] >= 0, told, np.nan)
+            variances = self.similarity_variance(among, metric=metric, rows=rows[part])
+            std_errors = np.sqrt(np.take_along_axis(variances, np.maximum(found[part], 0), 1))
+            errors[part] = np.where(found[part] >= 0, std_errors, np.nan)
         return there._ids_at(found), near, errors
 
     @renamed_arguments(measure="metric")
     def nearest_rows(
         self, rows: Any, n: int = 10, *, metric: str = "cosine"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `nearest`, from numbers of rows to numbers of rows, -1 where there are no more.
+        """Find the n most similar rows of this release for each row.
 
         Parameters
         ----------
-        rows : object
-            TODO.
+        rows : array_like of int
+            Row numbers of this release.
         n : int, default=10
-            TODO.
-        metric : str, default="cosine"
-            TODO.
+            Number of neighbours, at least 1.
+        metric : {"cosine", "jaccard", "inner"}, default="cosine"
+            As of `similarity`.
 
         Returns
         -------
-        tuple
-            TODO.
+        rows : ndarray of shape (n_rows, n)
+            Row numbers of the neighbours, best first; -1 where there are fewer than n.
+        similarities : ndarray of shape (n_rows, n)
+            Their estimated similarities; -inf where there is no neighbour.
         """
-        return self._neighbours(self._asked_rows(rows), n, metric, self)
+        return self._neighbours(self._checked_rows(rows), n, metric, self)
 
     def _ids_at(self, rows: np.ndarray) -> np.ndarray:
-        """The users of these rows, the id of nobody where it is -1."""
+        """Ids of the users of these rows, the missing id where a row is -1."""
         if not len(self):
             kind = np.int64 if self.kind == KINDS[0] else object
             return np.full(rows.shape, NO_ID[self.kind], kind)
@@ -308,7 +350,7 @@ class ReleasedProfiles(Release, in_files=False):
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
-        """Fill in the best of each row, without its own place; ties go to the first row."""
+        """Fill in the best of each row, without its own row; ties go to the first row."""
         raise NotImplementedError
 
     def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
@@ -318,7 +360,7 @@ class ReleasedProfiles(Release, in_files=False):
         raise NotImplementedError
 
     def _loss(self, items: int) -> float:
-        """The loss for so many items, added to one profile or removed from it."""
+        """Epsilon of adding or removing this many items of one profile."""
         raise NotImplementedError
 
     def _size_variance(self) -> np.ndarray:
@@ -327,18 +369,18 @@ class ReleasedProfiles(Release, in_files=False):
 
     @cached_property
     def _boundless(self) -> np.ndarray:
-        """Which profiles, of those that tell a size, may have any number of items above it."""
+        """Mask of profiles that have an estimated size but no finite upper bound of it."""
         return np.asarray(np.isinf(self.size_bounds()[1]) & ~np.isnan(self.estimate_size()))
 
     def _own_variance(self, metric: str) -> np.ndarray:
-        """That of a row beside itself: of its size, or none, as its similarity is 1."""
+        """Variance of a row against itself: that of its size, or 0, as its similarity is 1."""
         own = self._size_variance()
         if metric != "inner":
             return own * 0.0
         return np.where(self._boundless, np.inf, own) if metric in self._of_sizes else own
 
     def _put_own(self, found: np.ndarray, rows: np.ndarray, own: np.ndarray) -> None:
-        """Write what a row is to itself."""
+        """Write the values of rows against themselves."""
         found[np.arange(rows.size), rows] = own[rows]
 
     def _other(self, other: Any) -> Any:
@@ -350,8 +392,8 @@ class ReleasedProfiles(Release, in_files=False):
     def _to_agree(self, other: Any) -> Any:
         return [name for name in self._limits if name != "kind"]
 
-    def _asked_rows(self, rows: Any) -> np.ndarray:
-        """Numbers of rows of this release, from 0 on."""
+    def _checked_rows(self, rows: Any) -> np.ndarray:
+        """Row numbers of this release, as int64; raises where one is out of range."""
         if rows is None:
             return np.arange(len(self))
         column = np.atleast_1d(np.asarray(rows))
@@ -367,7 +409,7 @@ class ReleasedProfiles(Release, in_files=False):
         return column
 
     def _hashed(self, items: Any) -> np.ndarray:
-        """The hashes of items, as those of the profiles."""
+        """Hash items in the same way as those of the profiles."""
         return hashed_items(ids_of(items, "items"), self.seed)
 
     def _id_layout(self) -> dict[str, Cells]:

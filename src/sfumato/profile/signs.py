@@ -1,7 +1,4 @@
-"""Signs: each profile the signs of a noisy sum of its items' codewords, and its noisy size.
-
-Released signs of noisy profiles: neighbours and items in common from one bit a number.
-"""
+"""Signs: profiles as the signs of noisy sums of codewords, with a noisy size."""
 
 import math
 from statistics import NormalDist
@@ -35,36 +32,46 @@ AT_ONCE = 2**23  # signs turned into numbers at a time
 
 
 class ReleasedSigns(CodewordProfiles):
-    """The signs of sums of codewords that got noise, and a noisy size for each profile, for good.
+    """Released signs of noisy sums of codewords, and a noisy size of each profile.
 
-    Made by `Signs.release`.
-
-    bits, scale (the longest codeword) and weight (of one item in `counts`) in whole numbers, sigma
-    (of the noise, in codewords), seed, kind of the users' ids. `codes` holds a row of signs for
-    each user, 64 a word, lowest first: 1 where the noisy sum is 0 or more; `counts` weight times
-    the size, with noise.
+    Made by `Signs.release`, not by hand. Estimates sizes, common items, similarities, neighbours
+    and memberships from the released signs and sizes alone.
 
     Notes
     -----
-    **Guarantee.** (epsilon, delta)-differential privacy with a public seed, as its `statement`
-    says. Signs tell the angle of the noisy sums, whose cosine is common / sqrt((size + noise)
-    (size' + noise)) for a noise of bits sigma**2 items; the noisy sizes undo it. Sizes are
-    unbiased; items in common and memberships are so up to terms of 1 / bits and of the error of
-    sizes. Neighbours are ranked by the noisy angle itself.
+    **Guarantee.** (epsilon, delta)-differentially private with a public seed; `statement` names the
+    unit, the relation and the parameters. Every estimate is post-processing, at no further privacy
+    cost. Sizes are unbiased; common items and memberships are so up to terms of order 1 / bits and
+    of the error of sizes.
+
+    The fraction of different signs estimates the angle between the noisy sums, whose cosine is
+    common / sqrt((size + noise) (size' + noise)) for a noise of bits sigma**2 items; the noisy
+    sizes correct for it. Sizes may be negative. A membership is the product of signs and codeword,
+    scaled: the sign of a normal of variance v and mean x is sqrt(2 / (pi v)) x on average, and v
+    follows from the noisy size. Neighbours are ranked by the noisy angle itself.
+
+    `codes` contains one row of signs per user, 64 per word, lowest first: 1 where the noisy sum is
+    at least 0. `counts` is `weight` times the size, with noise. `scale` (the norm of the longest
+    codeword) and `weight` (of one item in `counts`) are in those integers; `sigma` is the standard
+    deviation of the noise in codewords.
 
     References
     ----------
-    .. [1] Charikar 2002, of sums with noise: thesis 6.1 asks for such a third mechanism.
+    .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002, here of
+       sums with noise. https://doi.org/10.1145/509907.509965
+    .. [2] Thesis, section 6.1 (proposes such a mechanism).
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
+    >>> from sfumato.privacy.noise import InsecureSeededSource  # for tests only
     >>> from sfumato.profile import Signs
-    >>> had = Interactions([1] * 200 + [2] * 200, [*range(200), *range(100, 300)], [1] * 400)
-    >>> told = Signs(epsilon=60).release(had, users=[1, 2], source=InsecureSeededSource(1))
-    >>> inner = told.similarity(metric="inner")[0, 1]
-    >>> bool(abs(inner - 100) < 3 * told.similarity_variance(metric="inner")[0, 1] ** 0.5)
+    >>> users, items = [1] * 200 + [2] * 200, [*range(200), *range(100, 300)]
+    >>> interactions = Interactions(users, items, [1] * 400)
+    >>> source = InsecureSeededSource(1)
+    >>> released = Signs(epsilon=60).release(interactions, users=[1, 2], source=source)
+    >>> error = released.similarity(metric="inner")[0, 1] - 100
+    >>> bool(abs(error) < 3 * released.similarity_variance(metric="inner")[0, 1] ** 0.5)
     True
     """
 
@@ -75,75 +82,39 @@ class ReleasedSigns(CodewordProfiles):
     _of = "Signs"
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each profile has, from its noisy count; it may be below 0.
-
-        Returns
-        -------
-        ndarray
-            How many items each profile has, from its noisy count; it may be below 0.
-        """
         return self.counts / self.weight
 
     def size_bounds(self, confidence: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of items between which each true one lies, with this probability.
-
-        Parameters
-        ----------
-        confidence : float, default=0.95
-            TODO.
-
-        Returns
-        -------
-        tuple
-            TODO.
-        """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
-        reach = NormalDist().inv_cdf((1 + confidence) / 2) * self.grid_sigma / self.weight
+        half_width = NormalDist().inv_cdf((1 + confidence) / 2) * self.grid_sigma / self.weight
         size = self.estimate_size()
-        return np.maximum(size - reach, 0.0), np.maximum(size + reach, 0.0)
+        return np.maximum(size - half_width, 0.0), np.maximum(size + half_width, 0.0)
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
-        """For each row and item an estimate of 1 if it is in the profile and of 0 if not.
-
-        The sign of a normal of variance v moved by x is sqrt(2 / (pi v)) x on average, so signs
-        times codeword are undone by the root of v, which the noisy size tells.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            TODO.
-        rows : object, default=None
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            TODO.
-        """
-        asked, words = self._asked_rows(rows), self.codewords(items).astype(np.float32)
-        out = np.empty((asked.size, len(words)))
+        checked, words = self._checked_rows(rows), self.codewords(items).astype(np.float32)
+        out = np.empty((checked.size, len(words)))
         step = max(1, AT_ONCE // self.bits)
-        for start in range(0, asked.size, step):
-            out[start : start + step] = self._signs(asked[start : start + step]) @ words.T
-        total = (np.maximum(self.estimate_size()[asked], 1.0) + self._items_of_noise) / self.bits
+        for start in range(0, checked.size, step):
+            out[start : start + step] = self._signs(checked[start : start + step]) @ words.T
+        total = (np.maximum(self.estimate_size()[checked], 1.0) + self._items_of_noise) / self.bits
         return np.asarray(out * np.sqrt(math.pi / 2 * total / self._unit)[:, np.newaxis])
 
     def noisy_cosine(self, other: Any = None, *, rows: Any = None) -> np.ndarray:
-        """The cosine of the angle of the noisy sums, which signs alone tell: rows x others.
+        """Estimate the cosine between the noisy sums, which includes their noise.
 
         Parameters
         ----------
-        other : object, default=None
-            TODO.
-        rows : object, default=None
-            TODO.
+        other : ReleasedSigns or None, default=None
+            A release with the same parameters, at any epsilon; None for this one.
+        rows : array_like of int or None, default=None
+            Row numbers of this release, None for all.
 
         Returns
         -------
-        ndarray
-            The cosine of the angle of the noisy sums, which signs alone tell: rows x others.
+        ndarray of shape (n_rows, n_others)
+            Cosines from -1 to 1, from the number of different signs alone.
         """
-        return self._cosines(self._pairs(self._asked_rows(rows), self._other(other)))
+        return self._cosines(self._pairs(self._checked_rows(rows), self._other(other)))
 
     @property
     def _length(self) -> int:
@@ -159,7 +130,7 @@ class ReleasedSigns(CodewordProfiles):
         return ones.astype(np.float32) * 2 - 1
 
     def _count(self, rows: np.ndarray, other: Any) -> np.ndarray:
-        """How many signs differ; the other's rows are read once for every sixteen of these."""
+        """Number of different signs; the other's rows are read once for every sixteen of these."""
         panels = side_by_side(self.codes[rows])
         out = np.empty((len(other), panels.shape[0] * panels.shape[2]), np.int32)
         hamming(other.codes, panels, out)
@@ -169,7 +140,7 @@ class ReleasedSigns(CodewordProfiles):
         return np.asarray(np.cos(pairs.counted * (math.pi / self.bits)))
 
     def _totals(self, pairs: RowPairs) -> tuple[np.ndarray, np.ndarray]:
-        """The size and noise of both rows, as so many items."""
+        """Size plus noise of both rows, in items."""
         here, there = (
             np.maximum(each.estimate_size(), 0.0) + each._items_of_noise
             for each in (self, pairs.there)
@@ -192,8 +163,8 @@ class ReleasedSigns(CodewordProfiles):
     def _size_variance(self) -> np.ndarray:
         return np.full(len(self), (self.grid_sigma / self.weight) ** 2)
 
-    def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
-        """The bits are independent; the errors of sizes are so of them and of each other."""
+    def _pair_variance(self, pairs: RowPairs, metric: str) -> np.ndarray:
+        """Variance from independent bits and from independent errors of both sizes."""
         angle = pairs.counted * (math.pi / self.bits)
         left, right = self._totals(pairs)
         of_left = self._size_variance()[pairs.left]
@@ -201,7 +172,7 @@ class ReleasedSigns(CodewordProfiles):
         inner = self._inner(pairs)
         turned = np.sin(angle) ** 2 * np.maximum(angle * (math.pi - angle), 0.0) / self.bits
         by_left, by_right = inner / (2 * left), inner / (2 * right)
-        spread = OverlapVariance(
+        variances = OverlapVariance(
             left * right * turned + by_left**2 * of_left + by_right**2 * of_right,
             of_left,
             of_right,
@@ -209,7 +180,7 @@ class ReleasedSigns(CodewordProfiles):
             by_right * of_right,
             np.zeros(()),
         )
-        return spread.of(metric, inner, *self._floored(pairs))
+        return variances.of(metric, inner, *self._floored(pairs))
 
     def _to_agree(self, other: Any) -> Any:
         return ("bits", "scale", "seed")
@@ -229,50 +200,64 @@ class ReleasedSigns(CodewordProfiles):
             raise ValueError("a code has more signs than it should.")
 
 
-# Of one item in the noisy size: a quarter of a codeword makes the noise 3 % larger, and sizes are
-# then right within four times the noise in codewords: 3 items at epsilon 8, 10 at epsilon 2.
+# Weight of one item in the noisy size: a quarter of a codeword makes the noise 3 % larger, and the
+# error of sizes is then four times the noise in codewords: 3 items at epsilon 8, 10 at epsilon 2.
 WEIGHT = SCALE // 4
 
 
 class Signs(GaussianMechanism[ReleasedSigns]):
-    """Profiles as the signs of noisy sums of codewords: a private hash whose angle is similarity.
+    """Mechanism that releases profiles as the signs of noisy sums of codewords.
+
+    A private locality-sensitive hash: the fraction of different signs estimates the angle between
+    profiles. One bit per sign and 8 bytes for the size, per user.
 
     Parameters
     ----------
     bits : int, default=1000
-        Signs of a profile, up to 65,536: every one has the noise of the whole budget however many
-        there are, so that similarities are best at about items / sigma**2 of them, 200 for 100
+        Signs of a profile, 1 to 65,536. Each has the noise of the entire budget, whatever their
+        number, so similarities are most accurate at about items / sigma**2 signs: 200 for 100
         items at epsilon 8.
     epsilon : float or None, default=None
-        Of one unit, or sigma, of the noise in codewords.
+        Privacy loss of one unit, above 0. Give either `epsilon` or `sigma`.
     delta : float, default=1e-06
-        Between 0 and 1.
+        Delta of the guarantee, between 0 and 1.
     sigma : float or None, default=None
-        TODO.
+        Standard deviation of the noise in codewords, above 0; the statement then reports the
+        epsilon.
     seed : int, default=0
-        Of the codebook.
+        Public seed of the codebook; part of the release.
     typical_size : int, default=100
-        Public: the number of items for which the statement tells the loss of a whole profile.
+        Public number of items of a profile for which the statement reports the privacy loss of an
+        entire profile. It does not change the release.
+
+    See Also
+    --------
+    Jlt : The noisy sums themselves.
 
     Notes
     -----
-    **Guarantee.** (epsilon, delta) for one item more or less in one profile, with a public seed: it
-    moves the sum by its codeword and the size by one, together a vector of squared norm at most
-    scale**2 + weight**2 in integers; discrete Gaussian noise is added to all of them, and taking
-    signs of the result costs nothing more. Against `Jlt` of as many numbers: 32 times less room and
-    comparisons by XOR, for a standard error of similarities that is pi / 2 times as large; the
-    noise is the same but for 3 %.
+    **Guarantee.** (epsilon, delta)-differentially private for one item of one profile under
+    add/remove, with a public seed. One item changes the sum by its codeword and the size by one,
+    together a vector of squared norm at most scale**2 + weight**2 in integers; discrete Gaussian
+    noise is added to all of it, and taking signs of the result is post-processing.
+
+    Compared with `Jlt` of as many entries: 32 times smaller and compared by XOR, with standard
+    errors of similarities pi / 2 times as large; the noise is larger by 3 %.
 
     References
     ----------
-    .. [1] Charikar 2002; Kenthapadi, Korolova, Mironov and Mishra 2013; thesis 6.1.
+    .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
+       https://doi.org/10.1145/509907.509965
+    .. [2] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss Transform".
+       JPC 2013. https://arxiv.org/abs/1204.2606
+    .. [3] Thesis, section 6.1 (proposes such a mechanism).
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> told = Signs(bits=200, epsilon=8).release(had, users=["ann", "bob"])
-    >>> told.codes.shape, told.counts.shape
+    >>> interactions = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
+    >>> released = Signs(bits=200, epsilon=8).release(interactions, users=["ann", "bob"])
+    >>> released.codes.shape, released.counts.shape
     ((2, 4), (2,))
     """
 

@@ -1,7 +1,4 @@
-"""Similarities from what is counted once of each pair of rows, and neighbours ranked with noise.
-
-Cosine and Jaccard similarity from items in common and sizes, and how noise carries over.
-"""
+"""Similarities of released profiles from pairwise counts, with variances, and nearest rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +12,9 @@ __all__ = ["OverlapVariance", "PairwiseProfiles", "RowPairs", "measured"]
 
 
 def measured(metric: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The metric for each pair, as estimated: noise may put it below 0 or above 1.
+    """Evaluate the metric for each pair, unclipped: noise may put it below 0 or above 1.
 
-    left, right: sizes above 0, down and across. A union is never below the larger size.
+    left, right: sizes above 0, broadcast to the pairs. A union is at least the larger size.
     """
     if metric == "inner":
         return inner
@@ -28,7 +25,7 @@ def measured(metric: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray
 
 @dataclass(frozen=True)
 class OverlapVariance:
-    """Variances of the items in common and of both sizes, and their covariances, for each pair."""
+    """Variances and covariances of the common items and of both sizes, for each pair."""
 
     inner: np.ndarray
     left: np.ndarray
@@ -38,7 +35,7 @@ class OverlapVariance:
     left_right: np.ndarray
 
     def of(self, metric: str, inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        """The variance of the metric by the delta method: its slopes at the estimates."""
+        """Variance of the metric by the delta method, with the derivatives at the estimates."""
         if metric == "inner":
             return self.inner
         if metric == "cosine":
@@ -48,30 +45,29 @@ class OverlapVariance:
             union = _union(inner, left, right)
             by_inner = (left + right) / union**2
             by_left = by_right = -inner / union**2
-        told = (
+        variance = (
             by_inner**2 * self.inner
             + by_left**2 * self.left
             + by_right**2 * self.right
             + 2 * by_inner * (by_left * self.inner_left + by_right * self.inner_right)
             + 2 * by_left * by_right * self.left_right
         )
-        return np.asarray(np.maximum(told, 0.0))
+        return np.asarray(np.maximum(variance, 0.0))
 
 
 def _union(inner: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(left + right - inner, np.maximum(left, right)))
 
 
-BLOCK = 1 << 22  # similarities held at a time
+BLOCK = 1 << 22  # similarities in memory at a time
 
 
 @dataclass(frozen=True)
 class RowPairs:
-    """Pairs of a row here and a row there: what is known of each, and which rows they are.
+    """Pairs of a row of this release and a row of another, and the counts computed for each pair.
 
-    counted: one number or a few for each pair, of shape (n, m) or (n, m, few); left, right: the
-    numbers of the rows, which broadcast to (n, m); there, the other release. What a row is to
-    itself is not told here: it shares its own noise.
+    counted: shape (n, m) or (n, m, k); left, right: row numbers, which broadcast to (n, m); there:
+    the other release. A row paired with itself is handled elsewhere, as both sides have one noise.
     """
 
     counted: np.ndarray
@@ -79,25 +75,25 @@ class RowPairs:
     right: np.ndarray
     there: Any
 
-    def at(self, places: np.ndarray) -> "RowPairs":
-        """Some places of each row."""
-        rows = np.arange(len(places))[:, np.newaxis]
-        return RowPairs(self.counted[rows, places], self.left, places, self.there)
+    def at(self, columns: np.ndarray) -> "RowPairs":
+        """Select some columns of each row."""
+        rows = np.arange(len(columns))[:, np.newaxis]
+        return RowPairs(self.counted[rows, columns], self.left, columns, self.there)
 
 
 class PairwiseProfiles(ReleasedProfiles, in_files=False):
-    """The base of releases that compare rows in two steps: count, then estimate.
+    """Base of releases that compare rows in two steps: count, then estimate.
 
-    A subclass counts in `_count`, and from that tells `_inner` (items in common), `_noisy` (how
-    alike the rows are with their noise), `_spread` (the variance of a metric), `estimate_size`
-    and `_size_variance`.
+    A subclass counts in `_count`, and from the counts computes `_inner` (common items), `_noisy`
+    (similarity including the noise, for ranking), `_pair_variance` (variance of a metric),
+    `estimate_size` and `_size_variance`.
     """
 
     def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
         return self._estimate(self._pairs(rows, other), metric)
 
     def _variance(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
-        return self._spread(self._pairs(rows, other), metric)
+        return self._pair_variance(self._pairs(rows, other), metric)
 
     def _nearest(
         self,
@@ -108,19 +104,19 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
-        """Ranked with the noise: without it small profiles, of which it is most, would win."""
+        """Rank by noisy similarity: debiased ones would favour small profiles."""
         most = min(found.shape[1], len(there))
         at_once = max(1, BLOCK // max(len(there), 1))
         for start in range(0, rows.size, at_once):
             part = slice(start, start + at_once)
             pairs = self._pairs(rows[part], there)
             scores = self._noisy(pairs, metric)
-            asked = np.flatnonzero(own[part] >= 0)
-            scores[asked, own[part][asked]] = -np.inf
+            listed = np.flatnonzero(own[part] >= 0)
+            scores[listed, own[part][listed]] = -np.inf
             positions, _ = top_n(scores, most)
-            told = self._estimate(pairs.at(positions), metric)
+            estimates = self._estimate(pairs.at(positions), metric)
             found[part, :most] = positions
-            near[part, :most] = np.where(positions >= 0, told, -np.inf)
+            near[part, :most] = np.where(positions >= 0, estimates, -np.inf)
 
     def _pairs(self, rows: np.ndarray, other: Any) -> RowPairs:
         left, right = rows[:, np.newaxis], np.arange(len(other))[np.newaxis]
@@ -130,7 +126,7 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
         return measured(metric, self._inner(pairs), *self._floored(pairs))
 
     def _floored(self, pairs: RowPairs) -> tuple[np.ndarray, np.ndarray]:
-        """Sizes to divide by: not below their own standard error, nor 1."""
+        """Sizes to divide by: at least their standard error and at least 1."""
         return _floor(self)[pairs.left], _floor(pairs.there)[pairs.right]
 
     def _count(self, rows: np.ndarray, other: Any) -> np.ndarray:
@@ -142,7 +138,7 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
     def _noisy(self, pairs: RowPairs, metric: str) -> np.ndarray:
         raise NotImplementedError
 
-    def _spread(self, pairs: RowPairs, metric: str) -> np.ndarray:
+    def _pair_variance(self, pairs: RowPairs, metric: str) -> np.ndarray:
         raise NotImplementedError
 
     def _size_variance(self) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""What every model shares besides its answers: declared parameters, checks of data, and files.
+"""What all recommenders share: declared parameters, checks of the training data, and files.
 
-The bytes of a model: class, version, parameters, learned state, catalogue; nothing unpickled.
-Parameters with declared limits, stored as given: scikit-learn's habits, in one place.
+A model file contains class, version, parameters, fitted state and catalogue, with a checksum;
+reading one unpickles nothing. Parameters follow scikit-learn: stored as given, checked by `fit`.
 """
 
 import inspect
@@ -53,7 +53,7 @@ M = TypeVar("M", bound="Estimator")
 
 
 def to_bytes(model: "Estimator") -> bytes:
-    """The model as bytes with magic, version, parameters, state, catalogue and checksum."""
+    """Serialise a fitted model: header, parameters, state, arrays, catalogue and checksum."""
     header = {
         "kind": type(model).__name__,
         "version": model.version,
@@ -70,52 +70,58 @@ def to_bytes(model: "Estimator") -> bytes:
 
 
 def read_model(data: Any, wanted: type[M], kinds: dict[str, type[Any]]) -> M:
-    """The model of the wanted class in these bytes; ModelFormatError where there is none."""
+    """Return the model of class `wanted` in `data`; raise ModelFormatError if there is none."""
     return read(data, wanted, kinds.get, _restored, "fit the model anew", MODEL)
 
 
 def model_file(path: str | os.PathLike[str]) -> memoryview:
-    """The bytes of a model's file; ModelFormatError for one that is none, or not whole."""
+    """Return the bytes of a model file; raise ModelFormatError if it is truncated or no model."""
     return packed_file(path, MODEL)
 
 
 def _restored(kind: type[M], packed: Packed) -> M:
+    """Build a model of class `kind` from the unpacked parts of a file."""
     model = kind(**packed.parameters)
     model.set_params(**model._check())
     state = dict(packed.state)
-    shelf = Catalogue.layout(state.pop("catalogue"))
+    catalogue_layout = Catalogue.layout(state.pop("catalogue"))
     model._restore_state(state)
-    arrays = packed.arrays({**model._layout(), **shelf})
-    model.catalogue_ = Catalogue.from_arrays({name: arrays.pop(name) for name in shelf})
+    arrays = packed.arrays({**model._layout(), **catalogue_layout})
+    model.catalogue_ = Catalogue.from_arrays({name: arrays.pop(name) for name in catalogue_layout})
     model._restore_arrays(arrays)
     return model
 
 
 def load(source: Any) -> Any:
-    """Any model or released neighbours, from a path or bytes; ModelFormatError for anything else.
+    """Load a model or released neighbours from a path or bytes.
 
     Parameters
     ----------
-    source : object
-        TODO.
+    source : path_like or bytes_like
+        A file written by `save`, or the result of `to_bytes`.
 
     Returns
     -------
-    object
-        TODO.
+    Estimator or ReleasedNeighbours
+        An object of the class that was saved.
+
+    Raises
+    ------
+    ModelFormatError
+        If the source is not a complete, undamaged model of a known class and version.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.recommend import DenseFactorization
-    >>> seen = Interactions([1, 2], [10, 20], [5, 5])
-    >>> data = DenseFactorization(factors=4).fit(seen).to_bytes()
+    >>> ratings = Interactions([1, 2], [10, 20], [5, 5])
+    >>> data = DenseFactorization(factors=4).fit(ratings).to_bytes()
     >>> load(data).predict(1, 10)
     array([5.])
     """
     source = packed_source(source, MODEL)
     if kind_in(source) == "ReleasedNeighbours":
-        Packed(source, MODEL)  # damage of a whole file is told as that of a model
+        Packed(source, MODEL)  # so that a damaged file raises a model's error
         from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
         return ReleasedNeighbours.from_bytes(source)
@@ -123,37 +129,44 @@ def load(source: Any) -> Any:
 
 
 class Parameters:
-    """The base of what is built with keywords that `fit` checks against `LIMITS`."""
+    """Base of classes with keyword parameters that are checked against `LIMITS` in `fit`."""
 
     LIMITS: ClassVar[dict[str, Limit]] = {}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters as they were given; deep is there for scikit-learn and changes nothing.
+        """Return the parameters as they were given.
 
         Parameters
         ----------
         deep : bool, default=True
-            TODO.
+            Ignored; accepted for compatibility with scikit-learn.
 
         Returns
         -------
         dict
-            The parameters as they were given; deep is there for scikit-learn and changes nothing.
+            The value of each parameter by name.
         """
         return {name: getattr(self, name) for name in self.LIMITS}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; the next `fit` checks and uses them, what was learned stays.
+        """Set parameters; the next `fit` validates and uses them.
+
+        The fitted state does not change.
 
         Parameters
         ----------
         **params : object
-            TODO.
+            New values by parameter name.
 
         Returns
         -------
         Self
             The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a name is not a parameter.
         """
         for name in params:
             if name not in self.LIMITS:
@@ -169,7 +182,7 @@ class Parameters:
         return described(self, **self.get_params())
 
     def _limited(self) -> dict[str, Any]:
-        """The parameters in their plain types, or ValueError naming the first that is wrong."""
+        """Return the parameters as plain types; raise ValueError for the first invalid one."""
         owner, given = type(self).__name__, self._given()
         return {
             name: limit.check(owner, name, given[name])
@@ -178,7 +191,7 @@ class Parameters:
         }
 
     def _given(self) -> dict[str, Any]:
-        """The parameters as given, with those that `privacy` stands for in their places."""
+        """Return the parameters, those bundled in `privacy` filled in."""
         signature = inspect.signature(type(self)).parameters
         usual = {name: each.default for name, each in signature.items()}
         return spread(type(self).__name__, self.get_params(), usual)
@@ -189,6 +202,8 @@ SCALARS = ("mean_", "low_", "high_")
 
 
 class _RatingBoundsLimit:
+    """Limit of a pair (low, high) of finite rating bounds, low below high."""
+
     def check(self, owner: str, name: str, value: Any) -> tuple[float, float]:
         try:
             low, high = (math.nan if isinstance(v, bool | str) else float(v) for v in value)
@@ -200,8 +215,8 @@ class _RatingBoundsLimit:
         return low, high
 
     def bad(self) -> list[Any]:
-        lost = [(0, 5e-324), (-1.7e308, 1.7e308)]  # half of the range is 0, or infinite
-        pairs = [(5, 1), (1, 1), (1, math.inf), (math.nan, 5), ("1", "5"), *lost]
+        extremes = [(0, 5e-324), (-1.7e308, 1.7e308)]  # half of the range is 0, or infinite
+        pairs = [(5, 1), (1, 1), (1, math.inf), (math.nan, 5), ("1", "5"), *extremes]
         return [*pairs, (1, 2, 3), 5, "15", None]
 
 
@@ -210,23 +225,24 @@ OPTIONAL_BOUNDS = optional(BOUNDS)
 
 
 def label_of(statement: PrivacyStatement | None) -> Label:
-    """What a statement is worth in one word: none where there is none or its noise is seeded."""
+    """Return "proved", "measured" or "none"; "none" also for a statement with seeded noise."""
     if statement is None or statement.insecure:
         return "none"
     return "proved" if statement.proof == "proved" else "measured"
 
 
 class Estimator(Parameters):
-    """Parameters with declared limits, learned state that ends in `_`, and a file of both.
+    """Base of models with declared parameters, fitted attributes (`name_`) and a file format.
 
-    A subclass names its parameters in `LIMITS`, takes them by keyword and stores them as given;
-    `fit` begins with `_check`. For files it has `_layout` and, where the arrays are not attributes
-    or must hold together, `_arrays` and `_restore_arrays`; where it learned further scalars, it
-    extends `_state` and `_restore_state`. `in_files=False` says that it is only a base.
+    A subclass lists its parameters in `LIMITS`, takes them by keyword, stores them as given and
+    begins `fit` with `_check`. For files it implements `_layout`; it overrides `_arrays` and
+    `_restore_arrays` if its arrays are not plain attributes or must be validated together, and
+    extends `_state` and `_restore_state` by further fitted scalars. `in_files=False` marks an
+    abstract base.
     """
 
     KINDS: ClassVar[dict[str, type["Estimator"]]] = {}
-    version: ClassVar[int] = 1  # of the arrays' meaning; files of another version are refused
+    version: ClassVar[int] = 1  # of the arrays' meaning; other versions are refused
 
     mean_: float
     low_: float
@@ -240,88 +256,111 @@ class Estimator(Parameters):
 
     @property
     def statement(self) -> PrivacyStatement | None:
-        """What the model promises about privacy; None where it promises nothing."""
+        """Privacy statement of the model; None for a model without a privacy guarantee."""
         return None
 
     @property
     def privacy_label(self) -> Label:
-        """Whether privacy is proved, only measured, or not claimed."""
+        """Privacy in one word: "proved", "measured" or "none"."""
         return label_of(self.statement)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all learned arrays; the catalogue is public and has its own `nbytes`."""
+        """Size of all fitted arrays in bytes, without the (public) catalogue."""
         self._check_fitted()
         return sum(int(array.nbytes) for array in self._arrays().values())
 
     def to_bytes(self) -> bytes:
-        """The model as bytes; no seen list, no raw popularity and nothing infinite is in them.
+        """Serialise the fitted model.
+
+        The bytes contain parameters, fitted state and catalogue, but neither training interactions
+        nor item popularity.
 
         Returns
         -------
         bytes
-            The model as bytes; no seen list, no raw popularity and nothing infinite is in them.
+            The content of a model file, with a checksum.
+
+        Raises
+        ------
+        NotFittedError
+            If the model is not fitted.
+        ValueError
+            If a fitted array has a value that is not finite.
         """
         self._check_fitted()
         return to_bytes(self)
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The model in these bytes; ModelFormatError when they are not a whole, intact one.
+        """Restore a model from the result of `to_bytes`.
 
         Parameters
         ----------
         data : bytes_like
-            TODO.
+            The content of a model file. Nothing in it is unpickled.
 
         Returns
         -------
         Self
-            The model in these bytes; ModelFormatError when they are not a whole, intact one.
+            The fitted model.
+
+        Raises
+        ------
+        ModelFormatError
+            If the data is truncated, damaged, or a model of another class or version.
         """
         return read_model(data, cls, Estimator.KINDS)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file that is either complete or not there.
+        """Write the model to a file.
+
+        The file is replaced atomically: it is either complete or unchanged.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            Path of the file.
         """
         write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The model in a file; ModelFormatError when it is not a whole, intact one.
+        """Load a model from a file written by `save`.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            Path of the file. Nothing in it is unpickled.
 
         Returns
         -------
         Self
-            The model in a file; ModelFormatError when it is not a whole, intact one.
+            The fitted model.
+
+        Raises
+        ------
+        ModelFormatError
+            If the file is truncated, damaged, or a model of another class or version.
         """
         return cls.from_bytes(model_file(path))
 
     def _check(self) -> dict[str, Any]:
-        """The parameters in their plain types, or ValueError naming the first that is wrong."""
+        """Return the parameters as plain types; raise ValueError for the first invalid one."""
         plain = self._limited()
         self._check_together(plain)
         return plain
 
     def _check_together(self, plain: dict[str, Any]) -> None:
-        """Raise ValueError where parameters that are fine alone do not go together."""
+        """Raise ValueError if valid parameters contradict each other."""
 
     def _check_fitted(self) -> None:
+        """Raise NotFittedError before `fit`."""
         if "catalogue_" not in self.__dict__:
             raise NotFittedError(f"{type(self).__name__}: not fitted yet; call fit first.")
 
     def _check_train(self, train: Any, name: str = "train", *, empty: bool = False) -> None:
-        """Raise where the data to learn from is no Interactions, or empty where it must not be."""
+        """Raise if the data is not Interactions, or empty although `empty` is False."""
         owner = type(self).__name__
         if not isinstance(train, Interactions):
             kind = type(train).__name__
@@ -333,7 +372,7 @@ class Estimator(Parameters):
     def _bounds_of(
         self, train: Interactions, bounds: tuple[float, float] | None
     ) -> tuple[float, float]:
-        """The given bounds, once all ratings are inside, or else those of the data."""
+        """Return the given bounds if they contain all ratings, or those of the data if None."""
         ratings = train.ratings
         if bounds is None:
             return float(ratings.min()), float(ratings.max())
@@ -347,39 +386,42 @@ class Estimator(Parameters):
 
     @classmethod
     def _catalogue_of(cls, train: Interactions, catalogue: Any) -> Catalogue:
-        """The given catalogue, of ids like the items of the data, or those items themselves."""
+        """Return the given catalogue, whose ids must be of the data's kind, or the data's items."""
         if catalogue is None:
             return Catalogue(train.coded().item_ids)
-        shelf = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
-        if shelf.kind != kind_of(train.items):
+        items = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+        if items.kind != kind_of(train.items):
             raise TypeError(
-                f"{cls.__name__}: catalogue holds {shelf.kind}, but items of the data are "
+                f"{cls.__name__}: catalogue holds {items.kind}, but items of the data are "
                 f"{kind_of(train.items)}; none of them could be recommended."
             )
-        return shelf
+        return items
 
     def _layout(self) -> dict[str, Cells]:
-        """The arrays of a file, from parameters and scalar state alone (-1: any length)."""
+        """Return name, type and shape of each array in a file (-1: any length).
+
+        It may depend on parameters and scalar state only.
+        """
         raise NotImplementedError
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        """The learned arrays, named and ordered as in `_layout`."""
+        """Return the fitted arrays, named and ordered as in `_layout`."""
         return {name: getattr(self, name) for name in self._layout()}
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take over the arrays of a file; raise ValueError where they do not hold together."""
+        """Set the fitted arrays from a file; raise ValueError if they are inconsistent."""
         for name, array in arrays.items():
             setattr(self, name, array)
 
     def _state(self) -> dict[str, Any]:
-        """The learned scalars, as plain JSON values."""
+        """Return the fitted scalars as JSON values."""
         state = {name: float(getattr(self, name)) for name in SCALARS}
         if not all(map(math.isfinite, state.values())):
             raise ValueError(f"{type(self).__name__}: what was learned is not finite; fit it anew.")
         return state
 
     def _restore_state(self, state: dict[str, Any]) -> None:
-        """Take over the learned scalars of a file; raise ValueError where one is wrong."""
+        """Set the fitted scalars from a file; raise ValueError for an invalid one."""
         for name in SCALARS:
             value = state[name]
             if not isinstance(value, float) or not math.isfinite(value):

@@ -1,7 +1,4 @@
-"""The catalogue: which items may be recommended, each once, in a fixed and public order.
-
-Known ids: where each stands in a table, sorted once, so that one look-up costs no whole pass.
-"""
+"""Catalogue: the ids of the items that may be recommended, in a fixed and public order."""
 
 from functools import cached_property
 from typing import Any, Self
@@ -32,18 +29,24 @@ class Catalogue:
     Parameters
     ----------
     items : array_like or scalar
-        A column of integers or texts; repeated ids count once.
+        Integer or text ids, at least one; duplicates are dropped.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n_items,)
+        The distinct ids; read-only.
 
     Notes
     -----
-    **Guarantee.** No id occurs twice; ties between equal scores go to the id that stands first.
+    **Guarantee.** No id occurs twice. Of two items with equal scores, the one with the smaller
+    position in the catalogue ranks first.
 
     Examples
     --------
-    >>> shelf = Catalogue([30, 10, 30, 20])
-    >>> shelf.ids
+    >>> catalogue = Catalogue([30, 10, 30, 20])
+    >>> catalogue.ids
     array([30, 10, 20])
-    >>> shelf.places([20, 99])
+    >>> catalogue.positions([20, 99])
     array([ 2, -1])
     """
 
@@ -71,104 +74,109 @@ class Catalogue:
 
     @property
     def kind(self) -> str:
-        """What the ids are: "integers" or "text"."""
+        """Type of the ids: "integers" or "text"."""
         return kind_of(self.ids)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the catalogue in a file."""
+        """Size of the catalogue in a file, in bytes."""
         return sum(int(array.nbytes) for array in self.arrays().values())
 
     def positions(self, items: Ids) -> np.ndarray:
-        """Where each item stands in the catalogue, -1 for one that is not in it.
+        """Find the position of each item in the catalogue.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Item ids.
 
         Returns
         -------
-        ndarray
-            Where each item stands in the catalogue, -1 for one that is not in it.
+        ndarray of shape (n,)
+            Positions from 0, int64; -1 for an item that is not in the catalogue.
         """
         return positions(ids_of(items, "items"), self.ids)
 
     places = renamed_method("places", "positions")
 
     def take(self, positions: np.ndarray) -> np.ndarray:
-        """The ids at these places; where the place is -1, the id of no item: -1 or None.
+        """Return the ids at the given positions.
 
         Parameters
         ----------
         positions : ndarray
-            TODO.
+            Positions of any shape; -1 stands for no item.
 
         Returns
         -------
         ndarray
-            The ids at these places; where the place is -1, the id of no item: -1 or None.
+            Ids in the shape of `positions`; where the position is -1, the id -1 (integers) or None
+            (text).
         """
         found = np.asarray(self.ids[positions])
         found[positions < 0] = NO_ID[self.kind]
         return found
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The catalogue as the arrays of a file.
+        """Return the catalogue as the named arrays of a file.
 
         Returns
         -------
-        dict
-            The catalogue as the arrays of a file.
+        dict of str to ndarray
+            The ids, and the ends of each text if the ids are texts.
         """
         return id_arrays("catalogue", self.ids)
 
     @staticmethod
     def layout(kind: str) -> dict[str, Cells]:
-        """The arrays that a file must have for a catalogue of this kind.
+        """Describe the arrays in a file for a catalogue of the given kind.
 
         Parameters
         ----------
-        kind : str
-            TODO.
+        kind : {"integers", "text"}
+            Type of the ids.
 
         Returns
         -------
-        dict
-            The arrays that a file must have for a catalogue of this kind.
+        dict of str to Cells
+            Type and shape of each array.
         """
         return id_layout("catalogue", kind)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> Self:
-        """The catalogue in the arrays of a file; ValueError where they do not hold together.
+        """Restore a catalogue from the arrays of a file.
 
         Parameters
         ----------
-        arrays : dict
-            TODO.
+        arrays : dict of str to ndarray
+            The result of `arrays`.
 
         Returns
         -------
         Self
-            The catalogue in the arrays of a file; ValueError where they do not hold together.
+            The catalogue.
+
+        Raises
+        ------
+        ValueError
+            If the arrays are inconsistent.
         """
         return cls(ids_from("catalogue", arrays))
 
 
 class SortedCatalogue(Catalogue):
-    """A catalogue that is asked often for a few ids: it is sorted when it is first asked.
+    """Catalogue for many look-ups of a few ids; it sorts its ids on first use.
 
-    Guarantee: `places` are those of Catalogue; sorted keys and their order take 16 bytes an id.
+    `positions` returns the same as in Catalogue. The sorted keys take 16 bytes per id.
 
-    >>> SortedCatalogue([30, 10, 20]).places([20, 99])
+    >>> SortedCatalogue([30, 10, 20]).positions([20, 99])
     array([ 2, -1])
-    >>> SortedCatalogue(["tea", "rum"]).places(["rum", "milk"])
+    >>> SortedCatalogue(["tea", "rum"]).positions(["rum", "milk"])
     array([ 1, -1])
     """
 
     def positions(self, items: Any) -> np.ndarray:
-        """Where each id stands, -1 for one that is not there."""
         ids = ids_of(items, "items")
         if not ids.size or kind_of(ids) != self.kind:
             return np.full(ids.size, -1, np.int64)
@@ -179,7 +187,7 @@ class SortedCatalogue(Catalogue):
 
     @cached_property
     def _sorted(self) -> tuple[int, np.ndarray, np.ndarray]:
-        """A seed under which no two ids have one key, the keys sorted, and whose each is."""
+        """Return a hash seed without collisions, the sorted keys, and the position of each key."""
         seed = 0
         while True:
             keys = _keys(self.ids, seed)
@@ -191,5 +199,5 @@ class SortedCatalogue(Catalogue):
 
 
 def _keys(ids: np.ndarray, seed: int) -> np.ndarray:
-    """Integers as they are; texts by a hash, since comparing them is slow."""
+    """Return integers as they are and the hashes of texts, which are faster to compare."""
     return ids if kind_of(ids) == "integers" else hash_column(ids, seed)

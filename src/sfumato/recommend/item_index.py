@@ -1,7 +1,4 @@
-"""An index of the items of a model: recommendations that need not score the whole catalogue.
-
-Finding the items of a catalogue that are worth scoring: by codes, or in buckets.
-"""
+"""ItemIndex: recommendations from candidates found by codes or buckets, not by a full scan."""
 
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +12,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.errors import StaleIndexError
 from sfumato.kernels.retrieve import rerank
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.recommend.ranking import ExcludedItems, Shelf
+from sfumato.recommend.ranking import CatalogueVectors, ExcludedItems
 from sfumato.retrieve.binary.index import BinaryIndex
 from sfumato.retrieve.encoders.factories import tight_frame
 from sfumato.retrieve.lsh.index import LshIndex
@@ -30,12 +27,12 @@ __all__ = ["MOST_ROWS", "CodeSearch", "ItemIndex", "Ranking", "StaleIndexError",
 MOST_ROWS = 64  # bits in the key of a band
 CODE = 256  # bits of a code
 BLOCK = 1 << 17  # items that are lifted at a time
-BEYOND = 1 + 1e-6  # so that items all of one length are not long
+BEYOND = 1 + 1e-6  # so that rounding makes no item long where all have one length
 ROOM = 1 << 20  # entries of the lists of one batch of users
 
 
 class IndexSettings(Protocol):
-    """What of an `ItemIndex` says how items are found."""
+    """Parameters of an `ItemIndex` that its candidate search reads."""
 
     bits: int | None
     shortlist: int
@@ -45,10 +42,10 @@ class IndexSettings(Protocol):
 
 
 class CodeSearch:
-    """Items found by the Hamming distance of codes, of vectors lifted to a sphere.
+    """Candidates by the Hamming distance of binary codes of vectors lifted to a sphere.
 
-    The few beyond its radius, whose codes would not tell how long they are, are all scored: they
-    are often the best of the catalogue.
+    Items longer than the sphere's radius, whose length the codes cannot express, are always scored:
+    they are often the best of the catalogue.
     """
 
     def __init__(self, index: IndexSettings, items: np.ndarray) -> None:
@@ -76,59 +73,64 @@ class CodeSearch:
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: ExcludedItems | None = None,
+        excluded: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `Shelf.best`, of long items and each row's short-list, longer by what was seen."""
+        """Rank each query's short-list, extended by its exclusions, and all long items."""
         positions = np.full((len(queries), n), -1, np.int64)
         scores = np.full((len(queries), n), -np.inf, np.float32)
-        starts, unwanted = _by_row(seen, len(queries))
+        starts, unwanted = _by_row(excluded, len(queries))
         lengths = np.minimum(max(self._shortlist, n) + np.diff(starts), max(len(self._codes), 1))
         mask = None if allowed is None else allowed[self._within]
         for part in _batches(lengths):
-            asked, longest = self._lift.asked(queries[part]), int(lengths[part].max())
-            found = self._codes.search(asked, longest, rerank=None, filter=mask)[1]
+            lifted, longest = self._lift.lifted_queries(queries[part]), int(lengths[part].max())
+            found = self._codes.search(lifted, longest, rerank=None, filter=mask)[1]
             # A batch is scanned for its longest list; each row has its own.
             found[np.arange(found.shape[1]) >= lengths[part, None]] = -1
-            begins, rows = _left(found, starts[part.start : part.stop + 1], unwanted)
+            begins, rows = _remaining(found, starts[part.start : part.stop + 1], unwanted)
             rerank.products(
                 self._vectors, queries[part], begins, rows, positions[part], scores[part]
             )
-        return _merged((positions, scores), self._long.best(queries, n, allowed, seen))
+        return _merged((positions, scores), self._long.best(queries, n, allowed, excluded))
 
 
 class _Long:
-    """The items at some places of a catalogue, all scored."""
+    """A subset of the catalogue whose items are all scored."""
 
     def __init__(self, positions: np.ndarray, items: np.ndarray) -> None:
-        self._positions, self._shelf = positions, Shelf.of(items[positions])
+        self._positions, self._items = positions, CatalogueVectors.of(items[positions])
 
     @property
     def nbytes(self) -> int:
-        return self._shelf.panels.nbytes + self._positions.nbytes
+        return self._items.panels.nbytes + self._positions.nbytes
 
     def best(
-        self, queries: np.ndarray, n: int, allowed: np.ndarray | None, seen: ExcludedItems | None
+        self,
+        queries: np.ndarray,
+        n: int,
+        allowed: np.ndarray | None,
+        excluded: ExcludedItems | None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `Shelf.best`, of these items, by their places in the catalogue."""
+        """Rank these items; positions are those in the catalogue."""
         size = min(n, self._positions.size)
         if not size:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         mask = None if allowed is None else allowed[self._positions]
-        found, scores = self._shelf.best(queries, size, mask, self._seen(seen))
+        found, scores = self._items.best(queries, size, mask, self._own(excluded))
         return np.where(found >= 0, self._positions[found], -1), scores
 
-    def _seen(self, seen: ExcludedItems | None) -> ExcludedItems | None:
-        if seen is None:
+    def _own(self, excluded: ExcludedItems | None) -> ExcludedItems | None:
+        """Return the exclusions as positions among these items."""
+        if excluded is None:
             return None
-        at = positions(seen.positions, self._positions)
+        at = positions(excluded.positions, self._positions)
         before = np.concatenate(([0], np.cumsum(at >= 0)))
-        return ExcludedItems(before[seen.starts], at[at >= 0], seen.rows)
+        return ExcludedItems(before[excluded.starts], at[at >= 0], excluded.rows)
 
 
 def _merged(
     one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best of two lists of places and scores a row, as long as the first; ties by place."""
+    """Merge two ranked lists per row into one as wide as the first; ties by position."""
     width = one[0].shape[1]
     positions, scores = (np.concatenate(each, axis=1) for each in zip(one, other, strict=True))
     order = np.argsort(positions, axis=1, kind="stable")
@@ -138,7 +140,7 @@ def _merged(
 
 
 class Tables:
-    """Items found in the buckets of an `LshIndex`."""
+    """Candidates from the buckets of an `LshIndex`."""
 
     def __init__(self, index: IndexSettings, items: np.ndarray) -> None:
         rows = index.bits or min(max(round(np.log2(len(items))) - 3, 1), MOST_ROWS)
@@ -166,12 +168,12 @@ class Tables:
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: ExcludedItems | None = None,
+        excluded: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `Shelf.best`, of the items in the buckets of each row."""
+        """Rank the items in the buckets of each query."""
         positions = np.empty((len(queries), n), np.int64)
         scores = np.empty((len(queries), n), np.float32)
-        starts, unwanted = _by_row(seen, len(queries))
+        starts, unwanted = _by_row(excluded, len(queries))
         for part in _batches(np.full(len(queries), n)):
             low, high = starts[part.start], starts[part.stop]
             without = starts[part.start : part.stop + 1] - low, unwanted[low:high]
@@ -181,27 +183,27 @@ class Tables:
         return positions, scores
 
 
-def _by_row(seen: ExcludedItems | None, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """What each row has seen, at places[starts[r] : starts[r + 1]]."""
-    if seen is None:
+def _by_row(excluded: ExcludedItems | None, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return offsets and positions of the excluded items of each query."""
+    if excluded is None:
         return np.zeros(count + 1, np.int64), np.empty(0, np.int64)
-    known = np.maximum(seen.rows, 0)
-    sizes = np.where(seen.rows >= 0, np.diff(seen.starts)[known], 0)
+    known = np.maximum(excluded.rows, 0)
+    sizes = np.where(excluded.rows >= 0, np.diff(excluded.starts)[known], 0)
     starts = np.concatenate(([0], np.cumsum(sizes)))
-    at = np.repeat(seen.starts[known] - starts[:-1], sizes) + np.arange(starts[-1])
-    return starts, seen.positions[at]
+    at = np.repeat(excluded.starts[known] - starts[:-1], sizes) + np.arange(starts[-1])
+    return starts, excluded.positions[at]
 
 
 def _batches(lengths: np.ndarray) -> list[slice]:
-    """Rows whose lists, all as long as the longest, fit into the room."""
+    """Return slices of queries whose lists, at the longest's length, fit into ROOM entries."""
     step = max(ROOM // int(lengths.max(initial=1)), 1)
     return [slice(at, min(at + step, lengths.size)) for at in range(0, lengths.size, step)]
 
 
-def _left(
+def _remaining(
     found: np.ndarray, starts: np.ndarray, unwanted: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The found places of each row that are not unwanted, ascending, and where each row starts."""
+    """Return the candidates of each row without excluded ones, ascending, and the row offsets."""
     found = np.sort(found, axis=1)
     size = int(found.max(initial=0)) + 1
     wide = np.arange(len(found))[:, None] * size
@@ -225,51 +227,55 @@ LIMITS: dict[str, Any] = {
 
 
 class Ranking(Protocol):
-    """What finds the best items of a catalogue for rows of vectors (see `Shelf.best`)."""
+    """What finds the best items of a catalogue for query vectors (see `CatalogueVectors.best`)."""
 
     def best(
         self,
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: ExcludedItems | None = None,
+        excluded: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class ItemIndex:
-    """The items of a model, found by short codes or in buckets, and ranked by their true scores.
+    """Index of a model's items: finds candidates fast and ranks them by their exact scores.
 
-    Guarantee: `recommend` answers as the model's does, with the same scores bit for bit, for the
-    items that were found; `recall` measures how many of the model's own answers are. An answer does
-    not depend on who else is asked about. Items that a user has seen or the filter leaves out take
-    no place of others. The index is of the model as it was: once that has learned more, asking
-    raises `StaleIndexError`, and `stale` tells beforehand. It is made of the model's factors alone,
-    so the model's privacy statement holds for it too.
-    Parameters: model, a fitted `Factorization`; kind, how items are found:
-    - "codes", all short codes are compared with the user's vector, and the best `shortlist` and the
-      longest hundredth of all items are scored: for any catalogue;
-    - "bands", items that share a bucket with the user's vector are scored, a few in a hundred of
-      the catalogue (`touched`): for large catalogues, at more memory;
-    bits, of a code (None: 256), up to 4096, or of the key of a bucket, up to 64 (None: there are an
-    eighth as many keys as items); shortlist, from 1 up, for "codes"; bands and probes, for "bands":
-    tables, and buckets looked into in each, from 1 to 4096; seed, of all hashes.
+    Use it where scoring the whole catalogue for every user is too slow. Usually made by
+    `Factorization.index`.
 
     Parameters
     ----------
     model : Factorization
-        TODO.
-    kind : str, default="codes"
-        TODO.
+        A fitted model.
+    kind : {"codes", "bands"}, default="codes"
+        How candidates are found. "codes" compares the user's vector with a binary code of every
+        item and scores the `shortlist` nearest, and the longest hundredth of all item vectors; it
+        suits any catalogue. "bands" scores the items that share a hash bucket with the user's
+        vector, a few percent of the catalogue (see `touched`); it suits large catalogues and takes
+        more memory.
     bits : int or None, default=None
-        TODO.
+        For "codes", the length of a code in bits, from 1 to 4096 (None: 256). For "bands", the
+        length of a bucket's key, from 1 to 64 (None: about one bucket per eight items).
     shortlist : int, default=1000
-        TODO.
+        Candidates per user for "codes", at least 1.
     bands : int, default=16
-        TODO.
+        Hash tables for "bands", from 1 to 4096.
     probes : int, default=128
-        TODO.
+        Buckets probed in each table for "bands", from 1 to 4096.
     seed : int, default=0
-        TODO.
+        Seed of the hash functions.
+
+    Notes
+    -----
+    **Guarantee.** `recommend` returns the model's own results, with bitwise equal scores,
+    restricted to the candidates found; `recall` measures how many of the model's results that
+    includes. The result for one user does not depend on the other users of the call. Excluded and
+    filtered items take no slot of the short-list. The index is computed from the model's factors
+    alone, so the model's privacy statement covers it.
+
+    The index belongs to one fitted state: once the model has learned more, `stale` is True and
+    queries raise `StaleIndexError`.
 
     Examples
     --------
@@ -319,67 +325,70 @@ class ItemIndex:
 
     @property
     def stale(self) -> bool:
-        """Whether the model has learned since the index was made."""
+        """Whether the model has changed since the index was built."""
         return _learned(self._model) is not self._learned
 
     @property
     def statement(self) -> PrivacyStatement | None:
-        """What the model promises about privacy; the index is computed from what it released."""
+        """Privacy statement of the model; the index is computed from what it released."""
         return self._model.statement
 
     @property
     def nbytes(self) -> int:
-        """Bytes of codes or tables and of the items' vectors."""
+        """Size of codes or hash tables and of the item vectors, in bytes."""
         return self._items.nbytes
 
     def recommend(
         self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items that are found for each user, and their scores, best first.
-
-        Parameters and answers are those of the model's `recommend`.
+        """Recommend the n best candidates to each user.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            User ids, or a single id.
         n : int, default=10
-            TODO.
+            Number of items per user, at least 1.
         exclude : Interactions or None, default=None
-            TODO.
-        filter : object, default=None
-            TODO.
+            Interactions whose items are not recommended to the same user again.
+        filter : array_like of bool or None, default=None
+            Mask over the model's `catalogue_`; only items with True are recommended.
 
         Returns
         -------
-        tuple
-            The n best items that are found for each user, and their scores, best first.
+        tuple of ndarray
+            Item ids and scores, best first, in the shapes of the model's `recommend`.
+
+        Raises
+        ------
+        StaleIndexError
+            If the model has changed since the index was built.
         """
         return self._fresh()._recommended(users, n, exclude, filter, self._items)
 
     def recall(
         self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
     ) -> float:
-        """The share of the model's own n best items of each of these users that the index finds.
+        """Measure the fraction of the model's n best items that the index finds.
 
-        Of items whose score equals that of the last, any counts. A filter that leaves only items of
-        low scores makes buckets miss most of them: measure with it.
+        An item whose score equals the model's n-th best counts as found. A filter that leaves only
+        items with low scores makes buckets miss most of them: measure with the filter in use.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            User ids to measure on.
         n : int, default=10
-            TODO.
+            Length of the lists, at least 1.
         exclude : Interactions or None, default=None
-            TODO.
-        filter : object, default=None
-            TODO.
+            As in `recommend`.
+        filter : array_like of bool or None, default=None
+            As in `recommend`.
 
         Returns
         -------
         float
-            The share of the model's own n best items of each of these users that the index finds.
+            Recall from 0 to 1, over all items of all users.
         """
         model = self._fresh()
         users = model._user_ids(users)
@@ -390,17 +399,17 @@ class ItemIndex:
         return float((mine >= worst).sum() / max(there.sum(), 1))
 
     def touched(self, users: Ids) -> float:
-        """The share of the catalogue that is looked at for one of these users, on average.
+        """Measure the mean fraction of the catalogue examined per user.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            User ids to measure on.
 
         Returns
         -------
         float
-            The share of the catalogue that is looked at for one of these users, on average.
+            A fraction from 0 to 1; always 1 for "codes", which compares every code.
         """
         model = self._fresh()
         vectors = model._in_blocks(model._user_vectors, model._user_ids(users))
@@ -408,6 +417,7 @@ class ItemIndex:
         return self._items.touched(vectors)
 
     def _fresh(self) -> "Factorization":
+        """Return the model; raise StaleIndexError if it has changed."""
         if self.stale:
             raise StaleIndexError(
                 f"{OWNER}: the model has learned since the index was made; call index again."
@@ -416,5 +426,5 @@ class ItemIndex:
 
 
 def _learned(model: "Factorization") -> Any:
-    """What the model keeps as long as it learns nothing more."""
-    return model.__dict__.setdefault("_shelves", {})
+    """Return an object that the model replaces whenever its fitted state changes."""
+    return model.__dict__.setdefault("_catalogue_vectors", {})

@@ -1,6 +1,6 @@
-"""Ranking: the n best of a catalogue for each row of vectors, less what is excluded or filtered.
+"""Ranking: the n best items of a catalogue for each query vector, less excluded or filtered ones.
 
-What is asked of a model, and how it is answered: ids of the right kind, lists cut or filled.
+Helpers of all recommenders check ids, filters and exclusions, and lay out the resulting lists.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from sfumato.kernels.lanes import aligned
 from sfumato.recommend.catalogue import Catalogue
 
 __all__ = [
+    "CatalogueVectors",
     "ExcludedItems",
-    "Shelf",
     "barred",
     "beside",
     "best",
     "check_filter",
+    "excluded_by",
     "fitting",
     "listed",
     "listing",
     "pairs",
-    "seen_by",
 ]
 
 LONG = 256  # from this n on, sorting all scores is faster than keeping a sorted list of n
@@ -34,7 +34,10 @@ ROOM = 1 << 19  # bytes of vectors, barred bits or scores in one batch, so that 
 
 
 class ExcludedItems(NamedTuple):
-    """Items to leave out: of user u those at places[starts[r] : starts[r + 1]], r = rows[u]."""
+    """Items to leave out: for query u, positions[starts[r] : starts[r + 1]] with r = rows[u].
+
+    rows[u] = -1 excludes nothing.
+    """
 
     starts: np.ndarray
     positions: np.ndarray
@@ -42,19 +45,19 @@ class ExcludedItems(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shelf:
-    """The vectors of a catalogue, laid out for ranking: panels of items side by side.
+class CatalogueVectors:
+    """Item vectors of a catalogue, in the panels that the ranking kernel reads.
 
-    Guarantee: `best` finds what sorting all scores would, ties in the catalogue's order; a score
-    does not depend on what else is asked with it.
+    Guarantee: `best` returns what sorting all scores would, ties in the catalogue's order; a score
+    does not depend on the other queries of the call.
     """
 
     panels: np.ndarray
     size: int
 
     @classmethod
-    def of(cls, vectors: np.ndarray) -> "Shelf":
-        """A shelf of float32 vectors, one a row."""
+    def of(cls, vectors: np.ndarray) -> "CatalogueVectors":
+        """Lay out float32 item vectors, one per row."""
         size, factors = vectors.shape
         count = -(-size // top.WIDE)
         filled = np.zeros((count * top.WIDE, factors), np.float32)
@@ -68,27 +71,27 @@ class Shelf:
         queries: np.ndarray,
         n: int,
         allowed: np.ndarray | None = None,
-        seen: ExcludedItems | None = None,
+        excluded: ExcludedItems | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Places in the catalogue and scores of the n best for each row, best first.
+        """Return positions and scores of the n best items for each query, best first.
 
-        Where fewer are left, the place is -1 and the score -inf. n is at most the catalogue's size.
+        If fewer remain, the position is -1 and the score -inf. n is at most the catalogue's size.
         """
         if queries.shape[1] != self.panels.shape[1]:  # the kernel would read past the end
             raise ValueError("vectors of users and of items differ in length.")
         found = np.full((len(queries), n), -1, np.int64)
         scores = np.full((len(queries), n), -np.inf, np.float32)
         barred = self._barred(allowed)
-        step = self._step(n, seen is not None)
+        step = self._step(n, excluded is not None)
         for start in range(0, len(queries), step):
             rows = slice(start, start + step)
             part = queries[rows]
-            bars = barred if seen is None else _bars(barred, seen, rows, len(part))
+            bars = barred if excluded is None else _bars(barred, excluded, rows, len(part))
             found[rows], scores[rows] = self._batch(part, n, bars)
         return found, scores
 
     def _step(self, n: int, by_user: bool) -> int:
-        """How many rows are ranked at a time, a multiple of what the kernel takes abreast."""
+        """Return the number of queries per batch, a multiple of those the kernel takes at once."""
         width = len(self.panels) * top.WIDE
         size = width // 8 if by_user else 4 * self.panels.shape[1]
         size = 4 * width if n >= LONG else size
@@ -97,6 +100,7 @@ class Shelf:
     def _batch(
         self, queries: np.ndarray, n: int, barred: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Rank one batch of queries with the kernel, or by sorting for large n."""
         rows = len(queries)
         filled = np.zeros((-(-rows // top.ABREAST) * top.ABREAST, queries.shape[1]), np.float32)
         filled[:rows] = queries
@@ -110,65 +114,67 @@ class Shelf:
     def _sorted(
         self, queries: np.ndarray, rows: int, n: int, barred: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Rank by sorting all scores."""
         every = np.empty((len(queries), len(self.panels) * top.WIDE), np.float32)
         top.every(self.panels, queries, every)
         out = np.unpackbits(barred.view(np.uint8), axis=1, bitorder="little").astype(bool)
         return top_n(np.where(out[:rows], -np.inf, every[:rows]), n)
 
     def _barred(self, allowed: np.ndarray | None) -> np.ndarray:
-        """One row of bits: set for what the filter leaves out and for the last panel's filling."""
+        """Return one row of bits, set for filtered items and for the padding of the last panel."""
         out = np.ones(len(self.panels) * top.WIDE, bool)
         out[: self.size] = False if allowed is None else ~allowed
         return np.packbits(out, bitorder="little").view(np.uint32)[None]
 
 
-def _bars(barred: np.ndarray, seen: ExcludedItems, rows: slice, count: int) -> np.ndarray:
-    """The bits of a batch: those of all, and those of what each user has seen."""
+def _bars(barred: np.ndarray, excluded: ExcludedItems, rows: slice, count: int) -> np.ndarray:
+    """Return the excluded bits of each query of a batch: the common ones and the query's own."""
     # The kernel reads a row for each query, the filling of the last four included.
     bars = np.repeat(barred, -(-count // top.ABREAST) * top.ABREAST, axis=0)
-    top.bar(seen.starts, seen.positions, seen.rows[rows], bars)
+    top.bar(excluded.starts, excluded.positions, excluded.rows[rows], bars)
     return bars
 
 
-def seen_by(
+def excluded_by(
     owner: str, users: np.ndarray, exclude: Interactions | None, catalogue: Catalogue
 ) -> ExcludedItems | None:
-    """What each of these users has seen, as places in the catalogue; None where nothing is told."""
+    """Return the items that `exclude` lists for each user, as catalogue positions."""
     if exclude is None:
         return None
     if not isinstance(exclude, Interactions):
         kind = type(exclude).__name__
-        raise TypeError(f"{owner}: exclude must be Interactions of seen items, not {kind}.")
+        raise TypeError(f"{owner}: exclude must be Interactions of items to leave out, not {kind}.")
     if not len(exclude) or not users.size:
         return None
     coded = exclude.coded()
-    _check_alike(owner, "users", coded.user_ids, kind_of(users))
-    _check_alike(owner, "items", coded.item_ids, catalogue.kind)
+    _check_same_kind(owner, "users", coded.user_ids, kind_of(users))
+    _check_same_kind(owner, "items", coded.item_ids, catalogue.kind)
     rows = positions(users, coded.user_ids)
     return ExcludedItems(*_grouped(coded, rows, positions(coded.item_ids, catalogue.ids)), rows)
 
 
 def listed(items: np.ndarray, catalogue: Catalogue) -> ExcludedItems:
-    """What one user has seen: these items."""
-    shelved = catalogue.positions(items)
-    shelved = shelved[shelved >= 0]
-    return ExcludedItems(np.array([0, shelved.size]), shelved, np.zeros(1, np.int64))
+    """Return the exclusion of these items for a single query."""
+    found = catalogue.positions(items)
+    found = found[found >= 0]
+    return ExcludedItems(np.array([0, found.size]), found, np.zeros(1, np.int64))
 
 
-def _grouped(coded: Any, rows: np.ndarray, shelved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Starts by user, and the places of the items that users who are asked about have seen."""
-    asked = np.zeros(coded.user_ids.size, bool)
-    asked[rows[rows >= 0]] = True
-    starts = np.zeros(asked.size + 1, np.int64)
-    told = coded.user_codes, coded.item_codes, asked, shelved
-    top.tally(*told, starts)
+def _grouped(coded: Any, rows: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return start offsets per user and the positions of the requested users' excluded items."""
+    requested = np.zeros(coded.user_ids.size, bool)
+    requested[rows[rows >= 0]] = True
+    starts = np.zeros(requested.size + 1, np.int64)
+    columns = coded.user_codes, coded.item_codes, requested, at
+    top.tally(*columns, starts)
     np.cumsum(starts, out=starts)
     out = np.empty(starts[-1], np.int64)
-    top.gather(*told, starts[:-1].copy(), out)
+    top.gather(*columns, starts[:-1].copy(), out)
     return starts, out
 
 
-def _check_alike(owner: str, name: str, ids: np.ndarray, kind: str) -> None:
+def _check_same_kind(owner: str, name: str, ids: np.ndarray, kind: str) -> None:
+    """Raise TypeError if the ids of `exclude` are of another kind than expected."""
     if kind_of(ids) != kind:
         raise TypeError(
             f"{owner}: {name} of exclude are {kind_of(ids)}, but {kind} are expected; "
@@ -177,20 +183,20 @@ def _check_alike(owner: str, name: str, ids: np.ndarray, kind: str) -> None:
 
 
 def check_filter(owner: str, allowed: Any, catalogue: Catalogue) -> np.ndarray | None:
-    """The filter as a boolean mask with one entry an item of the catalogue."""
+    """Return the filter as a boolean mask over the catalogue; raise ValueError if it is none."""
     if allowed is None:
         return None
     mask = np.asarray(allowed)
     if mask.dtype != bool or mask.shape != (len(catalogue),):
         raise ValueError(
-            f"{owner}: filter must be a boolean mask with {len(catalogue)} entries, one an item "
-            f"of catalogue_, not {mask.dtype} of shape {mask.shape}."
+            f"{owner}: filter must be a boolean mask with {len(catalogue)} entries, one per "
+            f"item of catalogue_, not {mask.dtype} of shape {mask.shape}."
         )
     return mask
 
 
 def fitting(owner: str, name: str, ids: Any, kind: str) -> np.ndarray:
-    """A column of ids of the kind that the model knows; none of another could be found."""
+    """Return the ids as a column; raise TypeError if their kind is not the model's."""
     column = ids_of(ids, name)
     if column.size and kind_of(column) != kind:
         raise TypeError(f"{owner}: {name} are {kind_of(column)}, but the model knows {kind}.")
@@ -200,7 +206,7 @@ def fitting(owner: str, name: str, ids: Any, kind: str) -> np.ndarray:
 def pairs(
     owner: str, users: Any, items: Any, kinds: tuple[str, str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of users and of the items beside them; one single id stands for a whole column."""
+    """Return columns of user and item ids of equal length; a single id is repeated."""
     who, what = fitting(owner, "users", users, kinds[0]), fitting(owner, "items", items, kinds[1])
     return beside(owner, users, items, who, what)
 
@@ -208,7 +214,7 @@ def pairs(
 def beside(
     owner: str, users: Any, items: Any, who: np.ndarray, what: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The columns that users and items, as they were given, stand for: of one length."""
+    """Repeat a single user or item to the length of the other column; raise if lengths differ."""
     if is_one(users):
         who = np.repeat(who, what.size)
     elif is_one(items):
@@ -221,24 +227,24 @@ def beside(
 
 
 def barred(
-    scores: np.ndarray, allowed: np.ndarray | None, seen: ExcludedItems | None, part: slice
+    scores: np.ndarray, allowed: np.ndarray | None, excluded: ExcludedItems | None, part: slice
 ) -> np.ndarray:
-    """The scores of these queries, -inf for what is filtered out or was seen; they are changed."""
+    """Set the scores of filtered and excluded items to -inf, in place, and return them."""
     if allowed is not None:
         scores[:, ~allowed] = -np.inf
-    if seen is not None:
-        rows = seen.rows[part]
-        starts = seen.starts[np.maximum(rows, 0)]
-        counts = np.where(rows >= 0, seen.starts[np.maximum(rows, 0) + 1] - starts, 0)
-        # Places from each start on: numbers in a row, less where the row's own begin.
+    if excluded is not None:
+        rows = excluded.rows[part]
+        starts = excluded.starts[np.maximum(rows, 0)]
+        counts = np.where(rows >= 0, excluded.starts[np.maximum(rows, 0) + 1] - starts, 0)
+        # Offsets within each row: consecutive numbers less where the row begins.
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        positions = seen.positions[np.repeat(starts, counts) + within]
+        positions = excluded.positions[np.repeat(starts, counts) + within]
         scores[np.repeat(np.arange(rows.size), counts), positions] = -np.inf
     return scores
 
 
 def best(scores: np.ndarray, n: int, least: float | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Places and scores of the n largest of each row, not below the least; -1 and -inf for none."""
+    """Return positions and scores of the n largest of each row, -1 and -inf where below `least`."""
     positions, found = top_n(scores, n)
     if least is not None:
         positions[found < least], found[found < least] = -1, -np.inf
@@ -248,8 +254,8 @@ def best(scores: np.ndarray, n: int, least: float | None = None) -> tuple[np.nda
 def listing(
     ids: Catalogue, positions: np.ndarray, scores: np.ndarray, one: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and scores; those of one single id are cut to what there is."""
+    """Return ids and scores; for a single query (`one`) only the items that exist."""
     if one:
-        left = positions[0] >= 0
-        return ids.take(positions[0][left]), scores[0][left]
+        found = positions[0] >= 0
+        return ids.take(positions[0][found]), scores[0][found]
     return ids.take(positions), scores

@@ -1,7 +1,4 @@
-"""Tuning: the two-stage line search over learning rate and regularization, on a validation set.
-
-The log of a search: one JSON line a trial, so that an interrupted search goes on where it was.
-"""
+"""Tuning: two-stage line search on a validation set, with a log that lets it be resumed."""
 
 import copy
 import hashlib
@@ -29,33 +26,44 @@ VERSION = 1
 def search_header(
     model: Any, lines: Mapping[str, Sequence[float]], fine: int, train: Any, valid: Any
 ) -> dict[str, Any]:
-    """What defines a search: the model, what stays fixed, the grids, and checksums of the data.
+    """Describe a search: the model, its fixed parameters, the grids, and checksums of the data.
+
+    Two searches with equal headers may share a `TrialLog`.
 
     Parameters
     ----------
     model : object
-        TODO.
-    lines : mapping
-        TODO.
+        The model to tune, with `get_params`.
+    lines : mapping of str to sequence of float
+        Grid of each tuned parameter.
     fine : int
-        TODO.
-    train : object
-        TODO.
-    valid : object
-        TODO.
+        Values on either side of the best in stage two.
+    train : Interactions
+        Training data.
+    valid : Interactions
+        Validation data.
 
     Returns
     -------
     dict
-        What defines a search: the model, what stays fixed, the grids, and checksums of the data.
+        JSON values: the first line of a log.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> from sfumato.recommend import DenseFactorization
+    >>> ratings = Interactions([1, 2], [10, 20], [5, 4])
+    >>> header = search_header(DenseFactorization(), {"decay": [1.0, 2.0]}, 2, ratings, ratings)
+    >>> header["model"], header["start"]
+    ('DenseFactorization', {'decay': 6.0})
     """
-    told = model.get_params() if hasattr(model, "get_params") else {}
+    parameters = model.get_params() if hasattr(model, "get_params") else {}
     return {
         "log": "sfumato tune",
         "version": VERSION,
         "model": type(model).__name__,
-        "fixed": {name: _plain(value) for name, value in told.items() if name not in lines},
-        "start": {name: _plain(told.get(name)) for name in lines},
+        "fixed": {name: _plain(value) for name, value in parameters.items() if name not in lines},
+        "start": {name: _plain(parameters.get(name)) for name in lines},
         "grids": {name: list(line) for name, line in lines.items()},
         "fine": fine,
         "train": _checksum(train),
@@ -64,14 +72,26 @@ def search_header(
 
 
 class TrialLog:
-    """A file of trials that belong to one search.
+    """File of the trials of one search, one JSON line each.
+
+    An interrupted search continues from it. A last line that was cut off is removed.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        Path of the file; it is created if it does not exist.
     header : dict
-        TODO.
+        Result of `search_header`; the log of another search is refused with ValueError.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> header = {"log": "sfumato tune"}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "trials")
+    ...     TrialLog(path, header).append(1, {"decay": 2.0}, rmse=0.9, seconds=3.5)
+    ...     TrialLog(path, header).found({"decay": 2.0})
+    {'rmse': 0.9, 'seconds': 3.5}
     """
 
     def __init__(self, path: str | os.PathLike[str], header: dict[str, Any]) -> None:
@@ -94,44 +114,47 @@ class TrialLog:
         return described(self, path=str(self.path), trials=len(self._found))
 
     def found(self, parameters: Mapping[str, float]) -> dict[str, Any] | None:
-        """The error and the seconds of a trial that was done before, or None.
+        """Look up a trial that was done before.
 
         Parameters
         ----------
-        parameters : mapping
-            TODO.
+        parameters : mapping of str to float
+            The tuned parameters of the trial.
 
         Returns
         -------
         dict or None
-            The error and the seconds of a trial that was done before, or None.
+            Its "rmse" and "seconds"; None if the log did not contain it when it was opened.
         """
         return self._found.get(_key(parameters))
 
     def append(
         self, stage: int, parameters: Mapping[str, float], rmse: float, seconds: float
     ) -> None:
-        """Keep a trial; it is on the disk when this returns.
+        """Append a trial to the file.
+
+        The trial is on disk when the call returns.
 
         Parameters
         ----------
         stage : int
-            TODO.
-        parameters : mapping
-            TODO.
+            1 for the grids, 2 for the refinement.
+        parameters : mapping of str to float
+            The tuned parameters.
         rmse : float
-            TODO.
+            Error on the validation data; infinite if the model diverged.
         seconds : float
-            TODO.
+            Duration of the fit.
         """
-        told = None if math.isinf(rmse) else rmse
-        trial = dict(stage=stage, parameters=dict(parameters), rmse=told, seconds=seconds)
+        error = None if math.isinf(rmse) else rmse
+        trial = dict(stage=stage, parameters=dict(parameters), rmse=error, seconds=seconds)
         with open(self.path, "ab") as file:
             file.write(json.dumps(trial, allow_nan=False).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
     def _check_header(self, data: bytes, header: dict[str, Any]) -> None:
+        """Raise ValueError unless the file is the log of this search."""
         try:
             there = json.loads(data.split(b"\n", 1)[0])
             known = there["log"] == header["log"]
@@ -147,11 +170,12 @@ class TrialLog:
                 )
 
     def _read(self, number: int, line: bytes) -> None:
+        """Store the trial in one line of the file; raise ValueError if the line is damaged."""
         try:
-            told = json.loads(line)
-            rmse = math.inf if told["rmse"] is None else float(told["rmse"])
-            trial = {"rmse": rmse, "seconds": float(told["seconds"])}
-            self._found[_key(told["parameters"])] = trial
+            fields = json.loads(line)
+            rmse = math.inf if fields["rmse"] is None else float(fields["rmse"])
+            trial = {"rmse": rmse, "seconds": float(fields["seconds"])}
+            self._found[_key(fields["parameters"])] = trial
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(
                 f"tune: line {number} of {self.path.name} is damaged; remove the line to do its "
@@ -160,18 +184,19 @@ class TrialLog:
 
 
 def _key(parameters: Mapping[str, float]) -> str:
+    """Return a canonical text of the parameters."""
     return json.dumps(dict(parameters), sort_keys=True)
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, or its text."""
+    """Return a value as JSON, or its repr."""
     if isinstance(value, np.generic):
         value = value.item()
     return value if isinstance(value, bool | int | float | str | None) else repr(value)
 
 
 def _checksum(rows: Any) -> str:
-    """Of users, items and ratings, in their order."""
+    """Return a hash of users, items and ratings in their order."""
     digest = hashlib.blake2b(digest_size=16)
     for column in (*rows.hashed(0), rows.ratings):
         digest.update(np.ascontiguousarray(column).tobytes())
@@ -182,26 +207,29 @@ GRIDS: dict[str, tuple[float, ...]] = {
     "learning_rate": (0.003, 0.01, 0.03, 0.1),
     "regularization": (0.003, 0.01, 0.03, 0.1, 0.3),
 }
-ENORMOUS = 1000.0  # an error of so many times the range of the ratings is no longer a model's
+ENORMOUS = 1000.0  # an error this many times the range of the ratings means divergence
 FINE = integer(0, 100)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One fit: its stage, the parameters that were tried, and the error on the validation set.
-
-    The error is infinite where the model diverged.
+    """One fit of a search.
 
     Parameters
     ----------
     stage : int
-        TODO.
-    parameters : dict
-        TODO.
+        1 for the grids, 2 for the refinement.
+    parameters : dict of str to float
+        The tuned parameters.
     rmse : float
-        TODO.
+        Root mean squared error on the validation data; infinite if the model diverged.
     seconds : float
-        TODO.
+        Duration of the fit in seconds.
+
+    Examples
+    --------
+    >>> Trial(stage=1, parameters={"decay": 2.0}, rmse=0.9, seconds=3.5).rmse
+    0.9
     """
 
     stage: int
@@ -212,20 +240,24 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned(Table):
-    """What a search found: the best parameters, their error, all trials in order, and a model.
-
-    The model has the best parameters and is fitted on the training set if `refit` was asked for.
+    """Result of `tune`.
 
     Parameters
     ----------
-    parameters : dict
-        TODO.
+    parameters : dict of str to float
+        The best parameters.
     rmse : float
-        TODO.
-    trials : tuple
-        TODO.
+        Their root mean squared error on the validation data.
+    trials : tuple of Trial
+        All trials in order.
     model : object
-        TODO.
+        A model with the best parameters, fitted on the training data if `refit` was set.
+
+    Examples
+    --------
+    >>> trial = Trial(stage=1, parameters={"decay": 2.0}, rmse=0.9, seconds=3.5)
+    >>> Tuned({"decay": 2.0}, 0.9, (trial,), None)
+    Tuned(parameters={'decay': 2.0}, rmse=0.9, trials=1)
     """
 
     parameters: dict[str, float]
@@ -237,7 +269,7 @@ class Tuned(Table):
         return described(self, parameters=self.parameters, rmse=self.rmse, trials=len(self.trials))
 
     def _columns(self) -> dict[str, Any]:
-        """A row a trial: its stage, the parameters that were tried, its error and its seconds."""
+        """Return one row per trial: stage, tuned parameters, error and seconds."""
         names = list(dict.fromkeys(name for each in self.trials for name in each.parameters))
         tried = {name: [each.parameters.get(name) for each in self.trials] for name in names}
         stage, rmse, seconds = (
@@ -259,48 +291,65 @@ def tune(
     refit: bool = False,
     public: bool = False,
 ) -> Tuned:
-    """Find the parameters of the least RMSE on the validation set; the test set is never seen.
+    """Tune parameters of a model by a two-stage line search on validation data.
 
-    The model's own values are tried first, so that the answer is never worse than they are. Stage
-    one goes along each line of the grids in turn, the other parameters staying at the best so far.
-    Stage two does so again with `fine` values on either side of the best, spaced evenly in the
-    logarithm up to its neighbours in the grid. A model is fitted once for each set of values, and
-    ties go to the earlier trial: the same data and model give the same answer. A trial that
-    diverges (an error that is not finite, or 1000 times the range of the ratings) counts as
-    infinite. Interrupted, it leaves the log of all trials that were done.
-
-    Thesis 4.1.5.1.
+    The model's own values are tried first, so the result is never worse than they are. Stage one
+    searches the grid of each parameter in turn, the others at their best values so far. Stage two
+    repeats this with `fine` values on either side of the best, evenly spaced in the logarithm up to
+    its neighbours in the grid.
 
     Parameters
     ----------
     model : object
-        With get_params, fit(train) and predict(users, items), left as it is, or a function of the
-        tuned parameters that makes one.
-    train : object
-        Interactions, not empty.
-    valid : object
-        Interactions, not empty.
-    grids : mapping, optional
-        Values above 0, ascending, for each parameter, in the order of the search.
+        A model with `get_params`, `fit(train)` and `predict(users, items)`, which is not changed,
+        or a function that takes the tuned parameters and returns one.
+    train : Interactions
+        Training data, not empty.
+    valid : Interactions
+        Validation data, not empty.
+    grids : mapping of str to sequence of float, optional
+        Values of each parameter, above 0 and ascending, in the order of the search. The default has
+        grids for `learning_rate` and `regularization`.
     fine : int, default=2
-        From 0 to 100.
+        Values on either side of the best in stage two, from 0 to 100.
     catalogue : array_like, scalar or None, default=None
-        Given to fit if told.
-    log : object, default=None
-        A path: trials are kept there and not done again, and a log of other data or another model
-        is refused.
+        Passed to `fit` unless None.
+    log : path_like or None, default=None
+        File of the trials. Trials in it are not repeated; the log of other data or another model is
+        refused.
     progress : callable or None, default=None
-        Called with (done, all, trial).
+        Called as `progress(done, total, trial)` after each trial.
     refit : bool, default=False
-        Fit the best on train at the end.
+        Whether to fit the best model on `train` at the end.
     public : bool, default=False
-        Say that the data is public: without it a model of proved privacy is refused, since choosing
-        by private data would cost too, uncharged.
+        Whether the data is public. If False, a differentially private model is refused: selecting
+        parameters on private data leaks too, and would not be charged.
 
     Returns
     -------
     Tuned
-        TODO.
+        Best parameters, their error, all trials and the model.
+
+    Notes
+    -----
+    **Guarantee.** Each set of values is fitted once, and ties go to the earlier trial, so that
+    equal data and models give equal results. A trial that diverges (an error that is not finite, or
+    above 1000 times the range of the ratings) counts as infinite. An interrupted search leaves the
+    log of all completed trials.
+
+    References
+    ----------
+    .. [1] Thesis, section 4.1.5.1 (line search for learning rate and regularization).
+
+    Examples
+    --------
+    >>> from sfumato.data import generate_world
+    >>> from sfumato.recommend import DenseFactorization
+    >>> world = generate_world(users=30, items=20, ratings=300, random_state=1).interactions
+    >>> model = DenseFactorization(factors=4, epochs=2)
+    >>> result = tune(model, world, world, grids={"regularization": [0.01, 0.1]}, fine=0)
+    >>> len(result.trials), sorted(result.parameters)
+    (3, ['regularization'])
     """
     lines = _checked(grids, valid, train)
     fine = FINE.check("tune", "fine", fine)
@@ -309,8 +358,10 @@ def tune(
     start = {name: _start(make, name, line) for name, line in lines.items()}
     _refuse_private(make(start), public)
     options = {} if catalogue is None else {"catalogue": catalogue}
-    kept = TrialLog(log, search_header(make(start), lines, fine, train, valid)) if log else None
-    search = _TrialSearch(make, train, valid, options, kept, progress)
+    trial_log = (
+        TrialLog(log, search_header(make(start), lines, fine, train, valid)) if log else None
+    )
+    search = _TrialSearch(make, train, valid, options, trial_log, progress)
     search.total = 1 + sum(len(line) + 2 * fine for line in lines.values())
     best = search.along(1, next(iter(lines)), [start[next(iter(lines))]], start)
     for stage in (1, 2):
@@ -327,7 +378,7 @@ def tune(
 
 
 class _TrialSearch:
-    """The trials of one search: done, found in the log, or to do."""
+    """Trials of one search: run, or taken from the log."""
 
     total = 0
 
@@ -345,13 +396,13 @@ class _TrialSearch:
         self.trials: list[Trial] = []
         self._errors: dict[tuple[float, ...], Trial] = {}
         self._done = 0
-        reach = float(np.ptp(valid.ratings)) or 1.0
-        self._most = ENORMOUS * reach
+        width = float(np.ptp(valid.ratings)) or 1.0
+        self._largest = ENORMOUS * width
 
     def along(
         self, stage: int, name: str, values: Sequence[float], best: dict[str, float]
     ) -> dict[str, float]:
-        """The best of the values of one parameter, all others staying as they are."""
+        """Try the values of one parameter, all others fixed, and return the best parameters."""
         for value in values:
             tried = {**best, name: value}
             trial = self._trial(stage, tried)
@@ -363,9 +414,11 @@ class _TrialSearch:
         return min([*known, *line], key=self.error)
 
     def error(self, parameters: dict[str, float]) -> float:
+        """Return the error of a trial that was done."""
         return self._errors[tuple(parameters.values())].rmse
 
     def _trial(self, stage: int, parameters: dict[str, float]) -> Trial:
+        """Return the trial with these parameters, running it if it is in neither memory nor log."""
         key = tuple(parameters.values())
         if key in self._errors:
             return self._errors[key]
@@ -382,21 +435,22 @@ class _TrialSearch:
         return trial
 
     def _fitted(self, parameters: dict[str, float]) -> float:
-        """The error on the validation set; infinite where the model diverged."""
+        """Return the validation error of a fit; infinite if the model diverged."""
         try:
             fitted = self.make(parameters).fit(self.train, **self.options)
-            told = np.asarray(fitted.predict(self.valid.users, self.valid.items), np.float64)
+            predicted = np.asarray(fitted.predict(self.valid.users, self.valid.items), np.float64)
         except (ArithmeticError, ValueError) as failed:
             # Descents raise ValueError for bad parameters too; only their divergence is a result.
             if isinstance(failed, ArithmeticError) or "diverged" in str(failed):
                 return math.inf
             raise
         with np.errstate(over="ignore", invalid="ignore"):
-            error = float(np.sqrt(np.mean((told - self.valid.ratings) ** 2)))
-        return error if error <= self._most else math.inf
+            error = float(np.sqrt(np.mean((predicted - self.valid.ratings) ** 2)))
+        return error if error <= self._largest else math.inf
 
 
 def _checked(grids: Mapping[str, Sequence[float]], valid: Any, train: Any) -> dict[str, Any]:
+    """Return the grids as lists; raise ValueError for empty data or invalid grids."""
     for name, part in (("train", train), ("valid", valid)):
         if not len(part):
             raise ValueError(f"tune: {name} must have at least one row.")
@@ -412,7 +466,7 @@ def _checked(grids: Mapping[str, Sequence[float]], valid: Any, train: Any) -> di
 
 
 def _maker(model: Any) -> Callable[[dict[str, float]], Any]:
-    """A function from parameters to a fresh model."""
+    """Return a function from parameters to a new model."""
     if not hasattr(model, "get_params"):
         if not callable(model):
             raise TypeError("tune: model must be a model, or a function that makes one.")
@@ -424,7 +478,7 @@ def _maker(model: Any) -> Callable[[dict[str, float]], Any]:
 
 
 def _start(make: Callable[[dict[str, float]], Any], name: str, line: Sequence[float]) -> float:
-    """The model's own value; the middle of the grid where a made model needs one."""
+    """Return the model's own value, or the middle of the grid if it has none."""
     try:
         own = make({}).get_params()[name]
     except (TypeError, AttributeError):
@@ -435,22 +489,23 @@ def _start(make: Callable[[dict[str, float]], Any], name: str, line: Sequence[fl
 
 
 def _refuse_private(model: Any, public: bool) -> None:
+    """Raise ValueError for a differentially private model unless the data is public."""
     names = model.get_params() if hasattr(model, "get_params") else {}
     if not public and ("epsilon" in names or getattr(model, "privacy_label", "") == "proved"):
         raise ValueError(
-            f"tune: {type(model).__name__} promises proved privacy, and to choose its parameters "
+            f"tune: {type(model).__name__} is differentially private, and choosing its parameters "
             "by private data would cost more than it charges. Tune on public data and say "
             "public=True, or take the parameters of a public rule."
         )
 
 
 def _finer(line: Sequence[float], best: float, fine: int) -> list[float]:
-    """`fine` values between the best and each of its neighbours, evenly in the logarithm."""
+    """Return `fine` values between the best and each of its neighbours, even in the logarithm."""
     best = best if best > 0 else line[0]  # the model's own 0 has no logarithm
     at = int(np.argmin([abs(math.log(value / best)) for value in line]))
     step = line[1] / line[0] if len(line) > 1 else 10.0
     below = best / line[at - 1] if at > 0 else step
     above = line[at + 1] / best if at + 1 < len(line) else step
-    shares = [k / (fine + 1) for k in range(1, fine + 1)]
-    lower = [best / below**share for share in reversed(shares)]
-    return [*lower, *(best * above**share for share in shares)]
+    fractions = [k / (fine + 1) for k in range(1, fine + 1)]
+    lower = [best / below**fraction for fraction in reversed(fractions)]
+    return [*lower, *(best * above**fraction for fraction in fractions)]

@@ -1,4 +1,4 @@
-"""Nearest neighbours on binary codes: encoders, an index that scans, and tables of bands."""
+"""Nearest-neighbour search: binary-code encoders, an index that scans codes, and LSH tables."""
 
 from sfumato.core.deprecation import renamed
 from sfumato.retrieve.binary.index import BinaryIndex

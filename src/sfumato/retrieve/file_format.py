@@ -1,4 +1,4 @@
-"""The file of an index: written whole or not at all, mapped and not read, damage found before use.
+"""The file of an index: written atomically, memory-mapped, and checked for damage before use.
 
 0   4  magic "SFIX"
 4   4  format number, little-endian as all that follows
@@ -39,7 +39,7 @@ Source = str | os.PathLike[str] | bytes | bytearray | memoryview
 
 
 class _Listed(NamedTuple):
-    """One array of a file: where its bytes stand and what they should hash to."""
+    """One array of a file: the range of its bytes and their checksum."""
 
     name: str
     dtype: np.dtype
@@ -52,7 +52,7 @@ class _Listed(NamedTuple):
 def write(
     path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[str, np.ndarray]
 ) -> None:
-    """Write header and arrays, one array at a time, to a file that is complete or not there."""
+    """Write header and arrays to a file that appears only once it is complete."""
     flat = {name: _bytes(array) for name, array in arrays.items()}
     listed = [
         [name, array.dtype.str, list(array.shape), checksum(flat[name].data).hex()]
@@ -80,36 +80,34 @@ def expect(header: dict[str, Any], kind: str, version: int) -> None:
 
 
 def opened(path: Source, *, check: bool = True) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file, read-only and mapped: only what is used gets read.
+    """Read the header and map the arrays of a file, read-only; bytes are copied.
 
-    Bytes in place of a path are copied.
-
-    Guarantee: the header's checksum, the length and every place hold; with `check` also the
-    checksum of every array, for which the whole file is read once.
+    **Guarantee.** The header's checksum, the file's length and the position of every array are
+    verified; with `check` also the checksum of every array, which reads the entire file once.
     """
     view = _mapped(path)
     header, text_end = _header(view)
     try:
         positions = list(_positions(header.pop("arrays"), text_end))
     except (ValueError, TypeError, KeyError, OverflowError):
-        raise IndexFormatError(SHORT.format("its list of arrays is wrong")) from None
+        raise IndexFormatError(SHORT.format("its list of arrays is invalid")) from None
     if view.size != (positions[-1].end if positions else text_end):
         raise IndexFormatError(SHORT.format("its length does not match its header"))
     last = text_end
-    for place in positions:
-        if view[last : place.start].any():
+    for listed in positions:
+        if view[last : listed.start].any():
             raise IndexFormatError(SHORT.format("bytes between arrays are not zero"))
-        if check and checksum(view[place.start : place.end].data).hex() != place.sum:
-            raise IndexFormatError(SHORT.format(f"the checksum of {place.name} does not hold"))
-        last = place.end
+        if check and checksum(view[listed.start : listed.end].data).hex() != listed.sum:
+            raise IndexFormatError(SHORT.format(f"the checksum of {listed.name} does not hold"))
+        last = listed.end
     return header, {
-        place.name: view[place.start : place.end].view(place.dtype).reshape(place.shape)
-        for place in positions
+        listed.name: view[listed.start : listed.end].view(listed.dtype).reshape(listed.shape)
+        for listed in positions
     }
 
 
 def read_header(path: Source) -> dict[str, Any]:
-    """What the header of a file says, its checksum verified; the arrays are not looked at."""
+    """Read the header of a file and verify its checksum; the arrays are not read."""
     return _header(_mapped(path))[0]
 
 
@@ -126,7 +124,7 @@ def _mapped(path: Source) -> np.ndarray:
 
 
 def _copied(data: bytes | bytearray | memoryview) -> np.ndarray:
-    """Bytes where their arrays begin as those of a mapped file do, read-only as well."""
+    """Copy bytes to memory aligned as in a mapped file, read-only."""
     given = memoryview(data).cast("B")
     _check_head(bytes(given[:START]))
     view: np.ndarray = aligned((len(given),), np.uint8)
@@ -162,7 +160,7 @@ def _header(view: np.ndarray) -> tuple[dict[str, Any], int]:
 
 
 def _positions(listed: Any, at: int) -> Iterator[_Listed]:
-    """Where each array stands; ValueError for what is no array of plain numbers."""
+    """Byte range of each array; ValueError for an entry that is no array of numbers."""
     for name, dtype, shape, total in listed:
         cells = np.dtype(dtype) if NUMBERS.fullmatch(dtype) else None
         lengths = tuple(LENGTH.check("file", "length", size) for size in shape)

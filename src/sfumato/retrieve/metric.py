@@ -1,7 +1,4 @@
-"""What an index encodes of a vector: its direction, itself, or itself lifted to a sphere.
-
-Lifting vectors to a sphere, so that angles rank them as inner products do.
-"""
+"""The vectors that an index encodes: unit vectors, or vectors lifted to a sphere."""
 
 from numbers import Real
 from typing import Any, NamedTuple, Self
@@ -15,26 +12,28 @@ __all__ = ["LEAN", "METRIC", "Lift", "Space", "check_vectors", "is_vector", "len
 
 SAMPLE = 1 << 17  # rows whose lengths decide the radius
 BLOCK = 1 << 13  # rows that are measured at a time
-WITHIN = 0.99  # the share of vectors within the radius: a few long ones would flatten all the rest
-LEAN = 0.2  # measured on factors of films, for codes and bands alike
+WITHIN = 0.99  # the fraction of vectors within the radius: a few long ones would flatten all others
+LEAN = 0.2  # measured on factors of films, for codes and bands
 
 
 class Lift(NamedTuple):
-    """A centre, and the radius m of the ball around it that holds 99 of 100 vectors.
+    """Maps vectors to a sphere, so that angles rank them as inner products do.
 
-    Guarantee: for y = x - centre no longer than m, the cosine between (q, 0) and the unit vector
-    (y / m, sqrt(1 - |y|^2 / m^2)) is <q, x - centre> / (|q| m), and so rises with <q, x>. Of a
-    longer y the direction is taken, whose cosine is smaller than that, and still as large as any
-    vector's in the ball that points there. `asked` leans queries by LEAN away from the axis that
-    was added, towards long vectors: those with the largest products are near the sphere's equator,
-    and most others are not, so that fewer of these come as near.
+    Fields: centre, and radius m of the ball around it that contains 99 % of the vectors.
+
+    **Guarantee.** For y = x - centre no longer than m, the cosine between (q, 0) and the unit
+    vector (y / m, sqrt(1 - |y|^2 / m^2)) is <q, x - centre> / (|q| m), and so increases with
+    <q, x>. A longer y is replaced by its direction, whose cosine is smaller than that, and still
+    as large as that of any vector of the ball in this direction. `lifted_queries` tilts queries by
+    LEAN away from the added axis, towards long vectors: those with the largest products are near
+    the sphere's equator and most others are not, so fewer of these come as near.
 
     >>> Lift(np.zeros(2), 5.0).points(np.array([[3.0, 0.0], [0.0, 9.0]]))
     array([[0.6, 0. , 0.8],
            [0. , 1. , 0. ]], dtype=float32)
 
-    Neyshabur and Srebro 2015, section 4 (simple-LSH); moving the vectors first changes all products
-    of a query alike, so a centre and a ball that suit most of them make the angles tell more.
+    Neyshabur and Srebro 2015, section 4 (simple-LSH). Centring first changes all products of a
+    query by the same amount, and a tighter ball makes angles more informative.
     """
 
     centre: np.ndarray
@@ -42,7 +41,7 @@ class Lift(NamedTuple):
 
     @classmethod
     def of(cls, vectors: np.ndarray) -> Self:
-        """The lift for vectors like these; of equal ones the radius is their length, or else 1."""
+        """Fit the lift to vectors; if all are equal, the radius is their length, or 1."""
         centre = vectors.mean(0, dtype=np.float64)
         some = vectors[:: -(-len(vectors) // SAMPLE)]
         parts = range(0, len(some), BLOCK)
@@ -51,7 +50,7 @@ class Lift(NamedTuple):
         return cls(centre, radius or 1.0)
 
     def points(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors lifted, float32, with one column more."""
+        """Lift vectors: float32, with one column more."""
         moved = vectors - self.centre
         far = lengths(moved)
         out = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
@@ -60,21 +59,21 @@ class Lift(NamedTuple):
         return out
 
     def reach(self, vectors: np.ndarray) -> np.ndarray:
-        """What (q, 0) times a point is to be multiplied by for the product with x - centre."""
+        """Factor by which (q, 0) times a lifted point gives the product with x - centre."""
         return np.asarray(np.maximum(lengths(vectors - self.centre), self.radius))
 
     def along(self, queries: np.ndarray) -> np.ndarray:
-        """The products of queries with the centre, float64, in which no other row has a part."""
+        """Products of queries with the centre, float64, each independent of the other rows."""
         return np.asarray(np.multiply(queries, self.centre, dtype=np.float64).sum(axis=1))
 
-    def asked(self, queries: np.ndarray, lean: float = LEAN) -> np.ndarray:
-        """Queries as they meet lifted vectors."""
+    def lifted_queries(self, queries: np.ndarray, lean: float = LEAN) -> np.ndarray:
+        """Lift queries, for comparison with lifted vectors."""
         last = -lean * lengths(queries)[:, None]
         return np.concatenate([queries, last.astype(queries.dtype)], axis=1)
 
 
 def lengths(vectors: np.ndarray) -> np.ndarray:
-    """The Euclidean length of each row in float64, summed in an order that no other row changes."""
+    """Euclidean length of each row in float64, independent of the other rows."""
     return np.asarray(np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)))
 
 
@@ -83,9 +82,9 @@ LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay fi
 
 
 class Space(NamedTuple):
-    """How vectors become what the encoder sees.
+    """Transformation of vectors before they are encoded.
 
-    Fields: metric; lift, None where vectors are encoded as they are (of length 1 for "cosine").
+    Fields: metric; lift, None where vectors are not lifted (unit vectors for "cosine").
 
     >>> Space("cosine").targets(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]], dtype=float32)
@@ -95,11 +94,11 @@ class Space(NamedTuple):
     lift: Lift | None = None
 
     def points(self, vectors: np.ndarray) -> np.ndarray:
-        """What is encoded, float32: one column more than there are where vectors are lifted."""
+        """Vectors to encode, float32, with one more column where they are lifted."""
         return self.targets(vectors) if self.lift is None else self.lift.points(vectors)
 
     def targets(self, vectors: np.ndarray) -> np.ndarray:
-        """The vectors whose products with those of queries are the true scores, float32."""
+        """Vectors whose inner products with those of queries are the true scores, float32."""
         if self.metric == "inner":
             return vectors.astype(np.float32)
         exact = vectors.astype(np.float64)
@@ -122,7 +121,7 @@ def is_vector(values: Any) -> bool:
 
 
 def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
-    """Vectors as rows of float32 (as given, without a copy) or float64, all of them finite."""
+    """Validate vectors as rows of float32 (not copied) or float64, all finite."""
     plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
     if not plain or values.dtype != np.float32 or values.ndim != 2:
         found = rows(owner, values, dimension)
@@ -141,7 +140,7 @@ def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
 
 
 def check_vectors(owner: str, metric: str, vectors: np.ndarray) -> None:
-    """Raise ValueError for a row that the metric has no answer for."""
+    """Raise ValueError for a row that the metric is not defined for."""
     if metric == "cosine":
         zero = ~vectors.any(axis=1)
         if zero.any():

@@ -1,7 +1,4 @@
-"""An index as header and arrays of its file, and back once they hold together.
-
-The file of an index of tables: written whole, mapped, and checked before kernels see it.
-"""
+"""Conversion of indexes to the header and arrays of their files, and back with validation."""
 
 import os
 from collections.abc import Callable
@@ -14,7 +11,7 @@ from sfumato.core.validation import integer, positive
 from sfumato.kernels.retrieve.hamming_scan import BLOCK
 from sfumato.retrieve import file_format
 from sfumato.retrieve import file_format as files
-from sfumato.retrieve.binary.store import Held, check_ids
+from sfumato.retrieve.binary.store import StoredRows, check_ids
 from sfumato.retrieve.binary.training import Fitted
 from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import IndexFormatError
@@ -38,9 +35,9 @@ COUNT = integer(0, 2**47)
 
 
 def save(
-    path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted, held: Held
+    path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted, stored: StoredRows
 ) -> None:
-    """Write all that `restored` needs."""
+    """Write a BinaryIndex: all that `restored` needs."""
     (state, learned), lift = fitted.encoder.state(), fitted.space.lift
     header = {
         "kind": KIND,
@@ -49,27 +46,27 @@ def save(
         "encoder": state,
         "radius": None if lift is None else lift.radius,
         "signs": fitted.signs,
-        "count": held.count,
+        "count": stored.count,
     }
     arrays = {f"encoder.{name}": array for name, array in learned.items()}
     if lift is not None:
         arrays["centre"] = lift.centre
-    file_format.write(path, header, {**arrays, **held.arrays()})
+    file_format.write(path, header, {**arrays, **stored.arrays()})
 
 
 def restored(
     path: file_format.Source, build: Callable[..., T], *, check: bool
-) -> tuple[T, Fitted, Held]:
-    """The index that `build` makes of its parameters, what was learned, and the rows, mapped."""
+) -> tuple[T, Fitted, StoredRows]:
+    """Read a BinaryIndex: the index built from its parameters, the encoder and the mapped rows."""
     header, arrays = file_format.opened(path, check=check)
     file_format.expect(header, KIND, VERSION)
     with damaged(KIND, IndexFormatError):
         given, fitted = _fitted(header, arrays)
         index = build(**given)
-        held = _held(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
+        stored = _stored_rows(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
         if check:
-            check_ids(held.ids)
-    return index, fitted, held
+            check_ids(stored.ids)
+    return index, fitted, stored
 
 
 def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], Fitted]:
@@ -87,12 +84,12 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
     if (lift is not None) != lifted:
         raise ValueError("the radius does not fit the metric.")
     if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
-        raise ValueError("the share of signs or the number of bits is wrong.")
+        raise ValueError("the fraction of signs or the number of bits is invalid.")
     return given, Fitted(encoder, Space(given["metric"], lift), signs)
 
 
 def lift_from(radius: Any, centre: np.ndarray | None, dimension: int) -> Lift | None:
-    """The lift that a file tells of, None where it tells of none."""
+    """Lift stored in a file, None if the file has none; ValueError if it is invalid."""
     if radius is None and centre is None:
         return None
     if centre is None or centre.dtype != np.float64 or centre.shape != (dimension,):
@@ -102,7 +99,9 @@ def lift_from(radius: Any, centre: np.ndarray | None, dimension: int) -> Lift | 
     return Lift(centre.copy(), positive.check("file", "radius", radius))
 
 
-def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict[str, Any]) -> Held:
+def _stored_rows(
+    count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict[str, Any]
+) -> StoredRows:
     """The rows, once each array has the type and shape that kernels rely on."""
     blocks = (-(-count // BLOCK), fitted.words, BLOCK)
     layout: dict[str, tuple[Any, tuple[int, ...]]] = {
@@ -119,7 +118,7 @@ def _held(count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict
     if found != {name: (np.dtype(dtype), shape) for name, (dtype, shape) in layout.items()}:
         raise ValueError("an array is missing, or has the wrong type or shape.")
     named = {name: arrays.get(name) for name in ("short", "factors", "vectors")}
-    return Held(
+    return StoredRows(
         count=count, living=count, ids=arrays["ids"], words=arrays["words"],
         alive=None, **named,
     )  # fmt: skip
@@ -131,7 +130,7 @@ Index = TypeVar("Index")
 
 
 def save_lsh(path: str | os.PathLike[str], parameters: dict[str, Any], now: Tabled) -> None:
-    """Write all that `restored` needs."""
+    """Write an LshIndex: all that `restored_lsh` needs."""
     lift = now.learned.lift
     header = {
         "kind": LSH_KIND,
@@ -147,9 +146,9 @@ def save_lsh(path: str | os.PathLike[str], parameters: dict[str, Any], now: Tabl
 def restored_lsh(
     path: file_format.Source, make: Callable[..., Index], *, check: bool
 ) -> tuple[Index, Tabled]:
-    """The index that `make` makes of the parameters, and its rows, mapped.
+    """Read an LshIndex: the index built from its parameters, and its mapped rows.
 
-    With `check` all of the file is read and verified.
+    With `check` the entire file is read and verified.
     """
     header, arrays = files.opened(path, check=check)
     files.expect(header, LSH_KIND, LSH_VERSION)

@@ -1,4 +1,4 @@
-"""Telemetry: clients report noised bits of a value, servers count them and decode a table."""
+"""Telemetry: private reports by clients, counting and decoding of reports by servers."""
 
 from sfumato.core.deprecation import renamed
 from sfumato.telemetry.decoding.association import AssociationResult, associate

@@ -1,4 +1,4 @@
-"""The client: a value becomes a report that hides it, for ever alike where a secret is given."""
+"""The client side: encode values as private reports, reproducibly where a secret is given."""
 
 import hashlib
 from dataclasses import replace
@@ -24,31 +24,41 @@ SEED = optional(integer(0, 2**64 - 1))
 
 
 class ReportEncoder:
-    """Makes reports of values, as one client with a secret or as many clients in a simulation.
+    """Encoder of values as private reports, for one client or a simulation of many.
 
     Parameters
     ----------
     scheme : Scheme
-        As `Rappor`.
+        Parameters of the reports, such as `Rappor`.
     secret : bytes or None, default=None
-        At least 16 random bytes that never leave the client.
+        At least 16 random bytes that never leave the client. If None, every row is another
+        client with fresh randomness, or with its own secret given to `encode_many`.
     seed : int or None, default=None
-        For tests and figures only: the same reports again, which are then not private.
+        Seed for tests and figures, from 0 to 2**64 - 1: reports are reproducible and NOT private.
+
+    Attributes
+    ----------
+    scheme : Scheme
+        The parameters of the reports.
 
     Notes
     -----
-    **Guarantee.** With a secret, the cohort and the permanent response to a value are the same for
-    ever, without storage, and only the instantaneous response is fresh; see `statement`. Without,
-    every row is another client whose cohort and permanent response are drawn from the exact source,
-    so a person who is encoded twice has two permanent responses, and what they cost adds up. No
-    value raises, since a report that fails to come would tell of it: what cannot be reported (null,
-    NaN, a fraction, an object) is reported as an empty text; with categories or edges of RAPPOR as
-    a value without a cell, with categories of other schemes as the last one, which is "(other)"
-    where the scheme has that. Numbers beyond the edges count in the first or the last bin.
+    **Guarantee.** With a secret, the cohort and the permanent response to a value never change, no
+    state has to be stored, and only the instantaneous response is fresh; `statement` states the
+    privacy loss. Without a secret, every row draws its cohort and permanent response from the
+    system's random source, so a person who is encoded twice has two permanent responses and their
+    epsilons add up.
+
+    No value raises, since a missing report would reveal something about it. What cannot be
+    reported (null, NaN, a fraction, an object) is reported as the empty text; by RAPPOR with
+    categories or edges as a value without a cell; by other schemes with categories as the last
+    category, which is "(other)" if the scheme has that. Numbers beyond the edges count in the first
+    or last bin.
 
     References
     ----------
-    .. [1] Erlingsson, Pihur and Korolova 2014, section 3.
+    .. [1] Erlingsson, Pihur, Korolova. "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
+       Response". CCS 2014, section 3. https://arxiv.org/abs/1407.6981
 
     Examples
     --------
@@ -81,125 +91,133 @@ class ReportEncoder:
 
     @property
     def cohort(self) -> int:
-        """The cohort of the client whose secret was given."""
+        """Cohort of the client whose secret was given."""
         return int(self._client().cohorts(self.scheme.cohorts)[0])
 
     @property
     def statement(self) -> PrivacyStatement | str:
-        """What the scheme promises for reports of this encoder."""
-        told = self.scheme.statement()
-        if self._seed is None or isinstance(told, str):
-            return told
-        return replace(told, source=INSECURE)
+        """Privacy statement of the scheme; it names the insecure source if a seed was given."""
+        statement = self.scheme.statement()
+        if self._seed is None or isinstance(statement, str):
+            return statement
+        return replace(statement, source=INSECURE)
 
     def permanent(self, value: Any) -> np.ndarray:
-        """The payload of the client's permanent response to a value.
+        """Return the client's permanent response to a value.
 
-        It is what many reports of the value would reveal in the end, at epsilon_permanent.
+        It is what many reports of the value reveal in the limit, at `epsilon_permanent`.
 
         Parameters
         ----------
         value : object
-            TODO.
+            Text or an integer; anything else is converted as `Scheme.reported` says.
 
         Returns
         -------
-        ndarray
-            The payload of the client's permanent response to a value.
+        ndarray of shape (payload_bytes,)
+            Payload, uint8.
+
+        Raises
+        ------
+        ValueError
+            If the encoder has no secret.
         """
         values = self.scheme.reported([value])
-        kept = self._kept(self._client(), values, np.array([self.cohort], np.int32))
-        return kept.reshape(-1)
+        payload = self._response(self._client(), values, np.array([self.cohort], np.int32))
+        return payload.reshape(-1)
 
     def encode(self, value: Any) -> Reports:
-        """One report of one value.
+        """Encode one value.
 
         Parameters
         ----------
         value : object
-            TODO.
+            Text or an integer; anything else is converted as `Scheme.reported` says.
 
         Returns
         -------
         Reports
-            One report of one value.
+            One report.
         """
         return self.encode_many([value])
 
     def encode_many(self, values: Column, secrets: Any = None) -> Reports:
-        """A report for every value of a column.
-
-        Reports stand in the order of the values, so an order that tells of them is to be shuffled
-        before reports leave.
+        """Encode a column of values, one report per row.
 
         Parameters
         ----------
-        values : array_like
-            Text or integers (numbers where the scheme has edges), as NumPy, Arrow, pandas, polars
-            or a list.
+        values : array_like of shape (n,)
+            Text or integers (numbers if the scheme has edges), as NumPy, Arrow, pandas, polars or a
+            list.
         secrets : object, default=None
-            Uint8 (n, 16 or more): for every row the secret of its client, for an encoder that has
-            none.
+            Secret of each row's client: a uint8 array of shape (n, 16 or more), for an encoder
+            without a secret of its own.
 
         Returns
         -------
         Reports
-            A report for every value of a column.
+            Reports in the order of the values. If that order is sensitive, shuffle before sending.
         """
-        held = self.scheme.reported(values)
-        rows = held.codes.size
+        column = self.scheme.reported(values)
+        rows = column.codes.size
         if secrets is not None:
-            cohorts, kept = self._of_many(held, secrets)
+            cohorts, payload = self._of_many(column, secrets)
         elif self._keys is not None:
-            cohorts, kept = self._of_one(held)
+            cohorts, payload = self._of_one(column)
         else:
             cohorts = noise.uniform(self.scheme.cohorts, rows, source=self._drawn).astype(np.int32)
-            members = self.scheme.own_members(held, cohorts)
-            kept = self.scheme.respond(DrawnStream(self._permanent), members)
+            members = self.scheme.own_members(column, cohorts)
+            payload = self.scheme.respond(DrawnStream(self._permanent), members)
         ids = np.empty((rows, 16), np.uint8)
         self._ids.fill(ids)
-        return Reports(self.scheme, cohorts, self.scheme.instant(kept, self._fresh), ids)
+        return Reports(self.scheme, cohorts, self.scheme.instant(payload, self._fresh), ids)
 
     def _of_one(self, values: Values) -> tuple[np.ndarray, np.ndarray]:
-        """Cohorts and permanent responses of one client: one response for each distinct value."""
+        """Return cohorts and permanent responses of one client, one response per distinct value."""
         once = values.once()
-        kept = self._kept(self._client(), once, np.full(once.codes.size, self.cohort, np.int32))
-        return np.full(values.codes.size, self.cohort, np.int32), kept[values.codes]
+        cohorts = np.full(once.codes.size, self.cohort, np.int32)
+        payload = self._response(self._client(), once, cohorts)
+        return np.full(values.codes.size, self.cohort, np.int32), payload[values.codes]
 
     def _of_many(self, values: Values, secrets: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return cohorts and permanent responses of clients with a secret each."""
         if self._keys is not None:
             raise ValueError(
                 "ReportEncoder: secrets are for an encoder without a secret of its own."
             )
         keys = ClientKeys(_secrets(secrets, values.codes.size), self.scheme.line())
         cohorts = keys.cohorts(self.scheme.cohorts)
-        return cohorts, self._kept(keys, values, cohorts)
+        return cohorts, self._response(keys, values, cohorts)
 
-    def _kept(self, keys: ClientKeys, values: Values, cohorts: np.ndarray) -> np.ndarray:
+    def _response(self, keys: ClientKeys, values: Values, cohorts: np.ndarray) -> np.ndarray:
+        """Return the permanent responses of clients with these keys to their values."""
         members = self.scheme.own_members(values, cohorts)
         return self.scheme.respond(KeyedStream(keys, values), members)
 
     def _client(self) -> ClientKeys:
+        """Return the key of the only client, or raise ValueError."""
         if self._keys is None:
             raise ValueError("ReportEncoder: this needs the secret of one client; give secret=.")
         return self._keys
 
 
 def _source(seed: int | None, use: str) -> Source:
-    """A source for one use, so that rows in two calls draw the same as rows in one."""
+    """Return a source for one use, so that rows in two calls draw the same as rows in one."""
     if seed is None:
         return SystemSource()
-    told = hashlib.sha256(f"telemetry {use} {seed}".encode()).digest()
-    return InsecureSeededSource(int.from_bytes(told[:8], "big"))
+    digest = hashlib.sha256(f"telemetry {use} {seed}".encode()).digest()
+    return InsecureSeededSource(int.from_bytes(digest[:8], "big"))
 
 
 def _secret(secret: Any) -> np.ndarray:
+    """Check a secret and return it as one uint8 row."""
     if not isinstance(secret, bytes | bytearray | memoryview) or len(secret) < SHORTEST:
         raise ValueError(f"ReportEncoder: secret must be at least {SHORTEST} random bytes.")
     return np.frombuffer(bytes(secret), np.uint8)[np.newaxis]
 
 
 def _secrets(secrets: Any, rows: int) -> np.ndarray:
+    """Check a table of secrets, one row per value."""
     if (
         not isinstance(secrets, np.ndarray)
         or secrets.dtype != np.uint8
@@ -208,7 +226,7 @@ def _secrets(secrets: Any, rows: int) -> np.ndarray:
         or secrets.shape[0] != rows
     ):
         raise ValueError(
-            f"ReportEncoder: secrets must be a uint8 array of {rows} rows, one a value, of at "
+            f"ReportEncoder: secrets must be a uint8 array of {rows} rows, one per value, of at "
             f"least {SHORTEST} random bytes each."
         )
     return np.ascontiguousarray(secrets)

@@ -1,9 +1,9 @@
-"""Where permanent responses come from: words by HMAC from a client's secret, or drawn afresh.
+"""Random words of permanent responses: derived by HMAC from a client's secret, or drawn afresh.
 
 A client's key is K = HMAC(secret, "sfumato/client/1", 0, line of the parameters). Its cohort is
-made of the words of HMAC(K, "cohort", t), and the permanent response to a value of those of
-HMAC(K, "permanent", t, value), t = 0, 1 and on, as four bytes. So other parameters, other metrics
-and other values have streams that nobody without the secret can tell from independent ones.
+derived from the words of HMAC(K, "cohort", t), and the permanent response to a value from those
+of HMAC(K, "permanent", t, value), for t = 0, 1, ... as four bytes. So the streams of other
+parameters, metrics and values are indistinguishable from independent ones without the secret.
 """
 
 from collections.abc import Callable
@@ -35,14 +35,14 @@ More = Callable[[Rows, int], np.ndarray]
 
 
 class Stream(Protocol):
-    """Uniform 32-bit words, a stream of its own for every row."""
+    """Uniform 32-bit words, with an independent stream for every row."""
 
     def words(self, rows: np.ndarray, start: int, count: int) -> np.ndarray:
-        """Words start to start + count of the streams of these rows, as uint32."""
+        """Return words start to start + count of the streams of these rows, as uint32."""
 
 
 class DrawnStream:
-    """Words that are drawn when asked for, so each may be asked for once only."""
+    """Stream of fresh words: each call draws new ones, so a word can be read only once."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -54,14 +54,14 @@ class DrawnStream:
 
 
 class ClientKeys:
-    """The keys of clients under one line of parameters, ready to be used many times.
+    """Keys of clients for one line of parameters.
 
-    Parameters: secrets, uint8 (n, length), one a row; line, of the parameters.
+    `secrets` is uint8 (n, length), one row per client; `line` is that of the parameters.
     """
 
     def __init__(self, secrets: np.ndarray, line: str) -> None:
-        told = b"sfumato/client/1\0" + line.encode()
-        message = Values(np.frombuffer(told, np.uint8), np.array([0, len(told)]), NOTHING.codes)
+        text = b"sfumato/client/1\0" + line.encode()
+        message = Values(np.frombuffer(text, np.uint8), np.array([0, len(text)]), NOTHING.codes)
         masters = midstates(secrets)
         self._keys = midstates(_digest_bytes(keyed(masters, b"", message, _zeros(secrets))))
 
@@ -69,7 +69,7 @@ class ClientKeys:
         return int(self._keys[0].shape[0])
 
     def cohorts(self, limit: int) -> np.ndarray:
-        """The cohort of every client, below the limit."""
+        """Return the cohort of every client, below `limit`."""
 
         codes = np.zeros(len(self), np.int64)
 
@@ -80,7 +80,7 @@ class ClientKeys:
         return chosen(len(self), limit, 1, more)[:, 0]
 
     def words(self, rows: np.ndarray, values: Values, blocks: range) -> np.ndarray:
-        """These blocks of the streams of the rows' values, under the keys of the rows."""
+        """Return these blocks of the streams of the rows' values, under the keys of the rows."""
         out = np.empty((rows.size, len(blocks), PER_BLOCK), np.uint32)
         keys, codes = self._of(rows), values.codes[rows]
         for t in blocks:
@@ -89,12 +89,13 @@ class ClientKeys:
         return out.reshape(rows.size, -1)
 
     def _of(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Return the keys of these rows; one key may serve all."""
         inner, outer = self._keys
         return (inner[rows], outer[rows]) if len(self) > 1 else (inner, outer)
 
 
 class KeyedStream:
-    """The words of every client's permanent response to its value; one key may serve all rows."""
+    """Words of every client's permanent response to its value; one key may serve all rows."""
 
     def __init__(self, keys: ClientKeys, values: Values) -> None:
         self._keys, self._values = keys, values
@@ -107,26 +108,26 @@ class KeyedStream:
 
 
 def chosen(rows: int, limit: int, count: int, more: More) -> np.ndarray:
-    """So many numbers below the limit for every row, no two alike: int32 (rows, count).
+    """Return `count` distinct integers below `limit` for every row: int32 (rows, count).
 
-    more(rows, t) gives the eight words of block t of the streams of these rows.
+    more(rows, t) returns the eight words of block t of the streams of these rows.
     """
     out = np.empty((rows, count), np.int32)
     for begin in range(0, rows, ROWS):
         part = out[begin : begin + ROWS]
         found = np.zeros(len(part), np.int64)
         responses.choose(more(slice(begin, begin + len(part)), 0), limit, found, part)
-        left, block = np.flatnonzero(found < count), 1
-        while left.size:
-            have, cells = found[left], part[left]
-            responses.choose(more(begin + left, block), limit, have, cells)
-            found[left], part[left] = have, cells
-            left, block = left[have < count], block + 1
+        short, block = np.flatnonzero(found < count), 1
+        while short.size:
+            have, cells = found[short], part[short]
+            responses.choose(more(begin + short, block), limit, have, cells)
+            found[short], part[short] = have, cells
+            short, block = short[have < count], block + 1
     return out
 
 
 def digests(heads: np.ndarray, which: np.ndarray, values: Values, codes: np.ndarray) -> np.ndarray:
-    """SHA-256 of heads[which[r]], uint8 (m, length), and the value of codes[r], as words."""
+    """Return SHA-256 of heads[which[r]], uint8 (m, length), and the value of codes[r], as words."""
     out = np.empty((codes.size, PER_BLOCK), np.uint32)
     texts = (values.data, values.offsets, codes)
     sha256.digest(_block_words(heads), heads.shape[1], which.astype(np.int64), *texts, out)
@@ -136,7 +137,7 @@ def digests(heads: np.ndarray, which: np.ndarray, values: Values, codes: np.ndar
 def keyed(
     keys: tuple[np.ndarray, np.ndarray], head: bytes, values: Values, codes: np.ndarray
 ) -> np.ndarray:
-    """HMAC under each row's own key, or one key for all, of the head and the value of its code."""
+    """Return HMAC of head and value of each row's code, under its own key or one for all."""
     out = np.empty((codes.size, PER_BLOCK), np.uint32)
     heads = _block_words(np.frombuffer(head, np.uint8)[np.newaxis])
     texts = (values.data, values.offsets, codes)
@@ -145,12 +146,12 @@ def keyed(
 
 
 def midstates(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What HMAC begins with under each key, uint8 (n, length): its inner and its outer state."""
+    """Return the inner and outer initial states of HMAC under each key, uint8 (n, length)."""
     rows, size = keys.shape
     if size > LONGEST:
-        whole = Values(keys.reshape(-1), np.arange(0, keys.size + 1, size), np.arange(rows))
+        full = Values(keys.reshape(-1), np.arange(0, keys.size + 1, size), np.arange(rows))
         empty = np.zeros((1, 0), np.uint8)
-        keys = _digest_bytes(digests(empty, _zeros(keys), whole, whole.codes))
+        keys = _digest_bytes(digests(empty, _zeros(keys), full, full.codes))
     inner = np.empty((rows, PER_BLOCK), np.uint32)
     outer = np.empty_like(inner)
     sha256.midstates(_block_words(keys), inner, outer)
@@ -158,15 +159,17 @@ def midstates(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _zeros(rows: np.ndarray) -> np.ndarray:
+    """Return an int64 zero for every row."""
     return np.zeros(len(rows), np.int64)
 
 
 def _block_words(rows: np.ndarray) -> np.ndarray:
-    """Rows of at most 64 bytes as sixteen words each, zero beyond."""
+    """Return rows of at most 64 bytes as sixteen words each, padded with zeros."""
     padded = np.zeros((rows.shape[0], LONGEST), np.uint8)
     padded[:, : rows.shape[1]] = rows
     return padded.view(">u4").astype(np.uint32)
 
 
 def _digest_bytes(words: np.ndarray) -> np.ndarray:
+    """Return digests of eight words as bytes, big-endian."""
     return words.astype(">u4").view(np.uint8)

@@ -1,13 +1,10 @@
-"""A plan: what each scheme would see of a dictionary at one epsilon, and which one to take.
-
-How far the count of a rare value will be off, for each kind of report, before any arrives. Every
-scheme at one epsilon, each with the sizes that tell a dictionary of given length best.
-"""
+"""Planning: the accuracy of each scheme at one epsilon, before any report, and a recommendation."""
 
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from itertools import product
 from typing import Any
 
@@ -36,7 +33,7 @@ __all__ = [
 
 
 def variance(scheme: Any, dictionary: int) -> float:
-    """The variance, per report, of the estimated count of one rare value of so many."""
+    """Return the variance per report of the estimated count of one rare value of a dictionary."""
     high, low = float(scheme.high), float(scheme.low)
     if getattr(scheme, "blocks", None):
         return blocks_variance(high, low, scheme.cells, scheme.blocks, dictionary)
@@ -48,7 +45,7 @@ def variance(scheme: Any, dictionary: int) -> float:
 
 
 def cells_variance(high: float, low: float) -> float:
-    """Every value has a cell of its own: (count - n low) / (high - low)."""
+    """Return the variance if every value has a cell of its own: (count - n low) / (high - low)."""
     return low * (1 - low) / (high - low) ** 2
 
 
@@ -61,26 +58,26 @@ def hashed_variance(
     hashes: int = 1,
     marks: int | None = None,
 ) -> float:
-    """Values share cells: `marks` of them in a report, or each for itself where that is None.
+    """Return the variance if values are hashed: `marks` cells per report, or independent if None.
 
-    A random set of cells tells 1 - hashes / cells of what one without the others would, and
-    least squares spends one of the free counts on each value of the dictionary; infinite where
-    there are too few counts to tell them apart.
+    A random set of cells carries 1 - hashes / cells of the information of one without overlap, and
+    least squares uses one degree of freedom for each value of the dictionary; infinite where there
+    are too few counts to distinguish them.
     """
     signal = high - low
     mean = marks / cells if marks else low + signal * hashes / cells
-    free = cohorts * (cells - 1 if marks else cells)
-    if free <= dictionary:
+    degrees = cohorts * (cells - 1 if marks else cells)
+    if degrees <= dictionary:
         return math.inf
-    told = signal**2 * hashes * (1 - hashes / cells)
-    told *= 1 - 1 / cells if marks else 1  # the marks of a report have a fixed sum
-    return mean * (1 - mean) / told / (1 - dictionary / free)
+    information = signal**2 * hashes * (1 - hashes / cells)
+    information *= 1 - 1 / cells if marks else 1  # the marks of a report have a fixed sum
+    return mean * (1 - mean) / information / (1 - dictionary / degrees)
 
 
 def blocks_variance(high: float, low: float, cells: int, blocks: int, dictionary: int) -> float:
-    """Hadamard sets: half of one block each; two of one block share half their cells."""
-    length, held = cells // blocks, dictionary / blocks
-    return 4 * held / (held + 1) / (blocks * length**2 * (high - low) ** 2)
+    """Return the variance of Hadamard sets: half a block each, half common to two of one block."""
+    length, per_block = cells // blocks, dictionary / blocks
+    return 4 * per_block / (per_block + 1) / (blocks * length**2 * (high - low) ** 2)
 
 
 SLACK = 1.05  # of the variance, for a smaller report
@@ -89,7 +86,7 @@ PER_COHORT = 64  # reports at least
 CELLS = [2**power for power in range(4, 13)]
 COHORTS = [2**power for power in range(17)]
 
-MOST = 22  # a hash: a little less than RAPPOR's chances, in steps of 2**-16, can cost for ever
+MOST = 22  # per hash: slightly below the largest epsilon of RAPPOR in steps of 2**-16
 
 Sizes = tuple[int, int, int]  # hashes, cells, cohorts
 
@@ -97,28 +94,28 @@ Sizes = tuple[int, int, int]  # hashes, cells, cohorts
 def hashed_offers(
     n_reports: int, epsilon: float, dictionary: int, longitudinal: bool
 ) -> Iterator[tuple[str, Scheme]]:
-    """Schemes that take any value: RAPPOR, local hashing, subset selection of hashed cells."""
+    """Yield schemes that take any value: RAPPOR, local hashing, hashed subset selection."""
     most = min(n_reports // PER_COHORT, TABLE // dictionary)
     cohorts = [m for m in COHORTS if m <= max(1, most)]
     ones = {h: _one(epsilon, h, longitudinal) for h in (1, 2, 4)}
     noised = {h: Rappor.for_epsilon(epsilon, one, hashes=h) for h, one in ones.items()}
     sizes = _best(
         list(product(noised, CELLS, cohorts)),
-        lambda h, k, m: hashed_variance(*_chances(noised[h]), k, m, dictionary, h),
+        lambda h, k, m: hashed_variance(*_probabilities(noised[h]), k, m, dictionary, h),
     )
     noise = noised[sizes[0]]
     yield "RAPPOR", Rappor(sizes[1], sizes[0], sizes[2], f=noise.f, p=noise.p, q=noise.q)
     local = LocalHashing(epsilon)
     sizes = _best(
         list(product([1], [local.cells], cohorts)),
-        lambda _, k, m: hashed_variance(*_chances(local), k, m, dictionary, marks=1),
+        lambda _, k, m: hashed_variance(*_probabilities(local), k, m, dictionary, marks=1),
     )
     yield "local hashing", LocalHashing(epsilon, sizes[2], local.cells)
     chosen = {k: SubsetSelection(epsilon, cells=k) for k in CELLS}
     sizes = _best(
         list(product([1], CELLS, cohorts)),
         lambda _, k, m: hashed_variance(
-            *_chances(chosen[k]), k, m, dictionary, marks=chosen[k].chosen
+            *_probabilities(chosen[k]), k, m, dictionary, marks=chosen[k].chosen
         ),
     )
     yield "subset selection, hashed", SubsetSelection(epsilon, cells=sizes[1], cohorts=sizes[2])
@@ -127,7 +124,7 @@ def hashed_offers(
 def known_offers(
     epsilon: float, dictionary: int, longitudinal: bool
 ) -> Iterator[tuple[str, Scheme]]:
-    """Schemes for a known domain, whose values are here called by their numbers, from 0 on."""
+    """Yield schemes for a known domain, whose values are named by their numbers from 0 on."""
     names = tuple(map(str, range(dictionary)))
     one = _one(epsilon, 1, longitudinal)
     yield "basic RAPPOR", Rappor.for_epsilon(epsilon, one, categories=names)
@@ -137,19 +134,20 @@ def known_offers(
 
 
 def _one(epsilon: float, hashes: int, longitudinal: bool) -> float | None:
-    """What one report may cost: half of what all together do, where it needs noise of its own."""
+    """Return the epsilon of one report: half of the permanent one if it needs fresh noise."""
     return min(epsilon, MOST * hashes) / 2 if longitudinal else None
 
 
-def _chances(scheme: Scheme) -> tuple[float, float]:
+def _probabilities(scheme: Scheme) -> tuple[float, float]:
+    """Return the probabilities high and low of a scheme."""
     return float(scheme.high), float(scheme.low)
 
 
 def _best(sizes: list[Sizes], variance: Callable[[int, int, int], float]) -> Sizes:
-    """The least effort whose variance is within SLACK of the least; if none has one, most counts.
+    """Return the cheapest sizes whose variance is within SLACK of the least.
 
-    Cells cost bytes of every report and cohorts hashes of every candidate: eight cells, which
-    are a byte, weigh as four cohorts.
+    If all variances are infinite, the sizes with the most counts. Cells cost bytes of every report
+    and cohorts hashes of every candidate: eight cells, which are a byte, weigh as four cohorts.
     """
     found = {size: variance(*size) for size in sizes}
     least = min(found.values())
@@ -167,29 +165,32 @@ LEGEND = "Bytes of payload, cohort and id; k cells, h hashes, m cohorts."
 
 @dataclass(frozen=True)
 class PlanRow:
-    """What one scheme would give: its parameters and how far counts would be off.
-
-    std_error, of the estimated count of a rare value; visible and surely_visible, the least share
-    of the reports that is detected in one of two cases and in nine of ten, 1 or more meaning that
-    nothing is; bytes_per_report, of payload, cohort and id; fresh_noise, whether reports of one
-    client differ from each other.
+    """One scheme of a plan, with its expected accuracy and cost.
 
     Parameters
     ----------
     name : str
-        TODO.
+        Name of the scheme.
     scheme : Scheme
-        TODO.
+        Its parameters.
     std_error : float
-        TODO.
+        Standard error of the estimated count of a rare value.
     visible : float
-        TODO.
+        Smallest fraction of the reports that is detected with probability 1/2; 1 or more means
+        that nothing is.
     surely_visible : float
-        TODO.
+        Smallest fraction of the reports that is detected with probability 9/10.
     bytes_per_report : int
-        TODO.
+        Bytes of payload, cohort and id.
     fresh_noise : bool
-        TODO.
+        Whether reports of one client differ from each other.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import plan
+    >>> row = plan(1_000_000, 2.2, 200).rows[0]
+    >>> row.name, row.bytes_per_report, row.fresh_noise
+    ('subset selection, hashed', 36, False)
     """
 
     name: str
@@ -203,28 +204,35 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class Plan(Table):
-    """Schemes compared for so many reports, with a recommendation and why.
+    """Comparison of schemes for one collection, with a recommendation.
 
     Parameters
     ----------
     n_reports : int
-        TODO.
+        Expected number of reports.
     epsilon : float
-        TODO.
+        Largest epsilon of the permanent response.
     dictionary_size : int
-        TODO.
+        Number of values to distinguish.
     known : bool
-        TODO.
+        Whether no other values can occur.
     longitudinal : bool
-        TODO.
+        Whether clients report the same value repeatedly and reports must not be linkable.
     level : float
-        TODO.
-    rows : tuple
-        TODO.
+        Level of the tests for `visible`.
+    rows : tuple of PlanRow
+        One row per scheme, by rising standard error.
     recommended : PlanRow
-        TODO.
+        The recommended scheme.
     why : str
-        TODO.
+        Reason for the recommendation, in a sentence.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import plan
+    >>> found = plan(1_000_000, 2.2, 200)
+    >>> len(found.rows), found.recommended.scheme.cells
+    (3, 10)
     """
 
     n_reports: int
@@ -238,29 +246,30 @@ class Plan(Table):
     why: str
 
     def __repr__(self) -> str:
-        asked = {"n_reports": self.n_reports, "epsilon": self.epsilon, "known": self.known}
+        request = {"n_reports": self.n_reports, "epsilon": self.epsilon, "known": self.known}
         sizes = {"dictionary_size": self.dictionary_size, "rows": len(self.rows)}
-        return described(self, **asked, **sizes, recommended=self.recommended.name)
+        return described(self, **request, **sizes, recommended=self.recommended.name)
 
     def _columns(self) -> dict[str, Any]:
         return {name: [getattr(row, name) for row in self.rows] for name in _COLUMNS}
 
     def to_json(self) -> str:
-        """The plan as JSON; a standard error that would be infinite is null.
+        """Write the plan as JSON.
 
         Returns
         -------
         str
-            The plan as JSON; a standard error that would be infinite is null.
+            Object with the request, the rows and the recommendation; an infinite standard error is
+            null.
         """
-        told = {
+        fields = {
             each.name: getattr(self, each.name)
-            for each in fields(self)
+            for each in fields_of(self)
             if each.name not in ("rows", "recommended")
         }
-        told["recommended"] = self.recommended.name
-        told["rows"] = [_row_told(row) for row in self.rows]
-        return json.dumps(told, indent=1, allow_nan=False)
+        fields["recommended"] = self.recommended.name
+        fields["rows"] = [_row_fields(row) for row in self.rows]
+        return json.dumps(fields, indent=1, allow_nan=False)
 
     def __str__(self) -> str:
         domain = "known values" if self.known else "values"
@@ -273,7 +282,7 @@ class Plan(Table):
         return "\n".join([*lines, f"Recommended: {self.recommended.name}. {self.why}"])
 
 
-_COLUMNS = [each.name for each in fields(PlanRow) if each.name != "scheme"]
+_COLUMNS = [each.name for each in fields_of(PlanRow) if each.name != "scheme"]
 
 LIMITS: dict[str, Any] = {
     "n_reports": integer(1, 2**53),
@@ -299,32 +308,39 @@ def plan(
     Parameters
     ----------
     n_reports : int
-        Expected.
+        Expected number of reports, from 1 to 2**53.
     epsilon : float
-        Above 0, of the permanent response.
+        Largest epsilon of the permanent response, above 0.
     dictionary_size : int
-        Values to tell apart, 2 up to 2**26.
+        Number of values to distinguish, from 2 to 2**26.
     known : bool, default=False
-        Whether no others can occur, so that each may have a cell (schemes then name them "0", "1"
-        and on: put in your categories by `dataclasses.replace`).
+        Whether no other values can occur, so that each may have a cell of its own. Schemes then
+        name them "0", "1", ...: set your categories with `dataclasses.replace`.
     longitudinal : bool, default=False
-        Whether clients report the same value many times and those reports must not be recognised by
-        their noise: RAPPOR then adds fresh noise, with half of epsilon for one report.
+        Whether clients report the same value repeatedly and those reports must not be linkable by
+        their noise. RAPPOR then adds fresh noise, with half of epsilon for one report.
     level : float, default=0.05
-        Between 0 and 1.
+        Level of the tests for `visible`, between 0 and 1.
 
     Returns
     -------
     Plan
-        TODO.
+        One row per scheme, by rising standard error, and a recommendation: the smallest report
+        among the schemes within 5 % of the smallest standard error.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or epsilon so small that reports carry no information.
 
     Notes
     -----
-    **Guarantee.** Every scheme costs at most epsilon for ever, for one value of one client. The
-    standard error is that of the best linear estimate from the counts, for a value of small share
-    when all reported values are in the dictionary and many: within 5 % of the Cramer-Rao bound
-    (that is smaller where few values leave many cells empty, at large epsilon). A share is visible
-    if a one-sided test at the level, by Bonferroni over the dictionary, finds it.
+    **Guarantee.** Under every scheme of the plan, any number of reports of one value of one client
+    with one secret are epsilon-differentially private under replacing the value. The standard error
+    is that of the best linear estimate from the counts, for a rare value when all reported values
+    are in the dictionary and many: it is within 5 % of the Cramer-Rao bound (which is smaller where
+    few values leave many cells empty, at large epsilon). A fraction is visible if a one-sided test
+    at the level, corrected by Bonferroni over the dictionary, detects it.
 
     Examples
     --------
@@ -336,27 +352,29 @@ def plan(
     for value, (name, limit) in zip(given, LIMITS.items(), strict=True):
         limit.check("plan", name, value)
     offers = _offers(n_reports, epsilon, dictionary_size, known, longitudinal)
-    seen = [_row(n_reports, dictionary_size, level, *offer) for offer in offers]
-    rows = sorted(seen, key=lambda row: row.std_error)
+    unsorted = [_row(n_reports, dictionary_size, level, *offer) for offer in offers]
+    rows = sorted(unsorted, key=lambda row: row.std_error)
     return Plan(*given, tuple(rows), *_recommended(rows, longitudinal))
 
 
 def _offers(
     n_reports: int, epsilon: float, dictionary_size: int, known: bool, longitudinal: bool
 ) -> list[tuple[str, Scheme]]:
+    """Return all schemes to compare, by name."""
     try:
         offers = list(hashed_offers(n_reports, epsilon, dictionary_size, longitudinal))
         if known and dictionary_size <= MOST_KNOWN:
             offers += known_offers(epsilon, dictionary_size, longitudinal)
-    except ValueError:  # of a scheme whose chances have no step so small
+    except ValueError:  # of a scheme whose probabilities have no step this small
         raise ValueError(
             f"plan: epsilon must be larger, not {epsilon!r}: the reports of some schemes would "
-            "tell nothing."
+            "carry no information."
         ) from None
     return offers
 
 
 def _row(n_reports: int, dictionary: int, level: float, name: str, scheme: Scheme) -> PlanRow:
+    """Return the row of a scheme."""
     error = math.sqrt(n_reports * variance(scheme, dictionary))
     threshold = float(stats.norm.isf(level / dictionary))
     surely = threshold + float(stats.norm.ppf(0.9))
@@ -372,58 +390,61 @@ def _row(n_reports: int, dictionary: int, level: float, name: str, scheme: Schem
 
 
 def _recommended(rows: list[PlanRow], longitudinal: bool) -> tuple[PlanRow, str]:
-    """The smallest report of those whose standard error is near the least, and a sentence why."""
+    """Return the smallest report of those near the least standard error, and a sentence why."""
     fit = [row for row in rows if row.fresh_noise or not longitudinal]
     least = fit[0]
     if math.isinf(least.std_error):
         return least, (
-            "No scheme has enough counts to tell so many values apart: shorten the dictionary, or "
-            "find its frequent values first."
+            "No scheme has enough counts to distinguish all these values: shorten the dictionary, "
+            "or find its frequent values first."
         )
     near = [row for row in fit if row.std_error <= NEAR * least.std_error]
     best = min(near, key=lambda row: (row.bytes_per_report, row.std_error))
-    told = [_compared(best, least, longitudinal)]
+    sentences = [_compared(best, least, longitudinal)]
     if longitudinal:
-        told.append(
+        sentences.append(
             "Others are left out because a client sends the same noise each time, by which its "
             f"reports can be recognised; the best of all would be {rows[0].name}, "
             f"{rows[0].std_error:.4g}."
         )
     if best.visible >= 1:
-        told.append("But nothing will be visible: more reports or a larger epsilon are needed.")
-    return best, " ".join(told)
+        why = "But nothing will be visible: more reports or a larger epsilon are needed."
+        sentences.append(why)
+    return best, " ".join(sentences)
 
 
 def _compared(best: PlanRow, least: PlanRow, longitudinal: bool) -> str:
+    """Return how the recommended scheme compares with the most accurate one."""
     among = " of those with fresh noise" if longitudinal else ""
     if best is least:
         return f"It has the smallest standard error{among}, {best.std_error:.4g}."
     return (
         f"Its standard error, {best.std_error:.4g}, is within {NEAR - 1:.0%} of the smallest"
-        f"{among} ({least.name}), in {best.bytes_per_report} bytes a report instead of "
+        f"{among} ({least.name}), in {best.bytes_per_report} bytes per report instead of "
         f"{least.bytes_per_report}."
     )
 
 
-def _row_told(row: PlanRow) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        each.name: getattr(row, each.name) for each in fields(row) if each.name != "scheme"
-    }
-    told = {
+def _row_fields(row: PlanRow) -> dict[str, Any]:
+    """Return a row as plain JSON values; an infinite number is None."""
+    fields: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
+    fields = {
         name: None if isinstance(value, float) and math.isinf(value) else value
-        for name, value in told.items()
+        for name, value in fields.items()
     }
-    held = json.loads(row.scheme.to_json())
-    if row.scheme.domain is not None:  # the names are not the user's: neither they nor their mark
-        held = {k: v for k, v in held.items() if k not in ("categories", "fingerprint")}
-    return told | {"parameters": held}
+    parameters = json.loads(row.scheme.to_json())
+    if row.scheme.domain is not None:  # the categories are placeholders, so they are left out
+        omitted = ("categories", "fingerprint")
+        parameters = {k: v for k, v in parameters.items() if k not in omitted}
+    return fields | {"parameters": parameters}
 
 
 def _row_line(row: PlanRow) -> str:
+    """Return a row as a line of text."""
     scheme = row.scheme
     sizes = f"{scheme.cells}/{getattr(scheme, 'hashes', '-')}/{scheme.cohorts}"
     sent = f"{row.bytes_per_report:>14}{sizes:>14}"
     if math.isinf(row.std_error):
-        return f"{row.name:<25}{'too few counts to tell apart':>32}{sent}"
-    seen = f"{min(row.visible, 1):>10.3%}{min(row.surely_visible, 1):>10.3%}"
-    return f"{row.name:<25}{row.std_error:>12.4g}{seen}{sent}"
+        return f"{row.name:<25}{'too few counts':>32}{sent}"
+    visible = f"{min(row.visible, 1):>10.3%}{min(row.surely_visible, 1):>10.3%}"
+    return f"{row.name:<25}{row.std_error:>12.4g}{visible}{sent}"

@@ -1,4 +1,4 @@
-"""Columns of values as clients know them: the distinct texts, and which of them each row holds."""
+"""Columns of client values: the distinct texts, and the code of each row."""
 
 import math
 import re
@@ -34,13 +34,13 @@ NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Values:
-    """Distinct texts, one after the other in `data` from offsets[c] on, and a code for every row.
+    """Distinct texts, concatenated in `data` and split at `offsets`, with a code for every row.
 
-    It has no readable form: a value of a person is never printed.
+    It has no readable form, so that a person's value is never printed.
     """
 
     data: np.ndarray  # uint8
-    offsets: np.ndarray  # int64, one more than texts
+    offsets: np.ndarray  # int64, from 0 to the end of the last text
     codes: np.ndarray  # int64
 
     def __post_init__(self) -> None:
@@ -51,22 +51,24 @@ class Values:
 
     @property
     def distinct(self) -> int:
+        """Number of distinct texts."""
         return self.offsets.size - 1
 
     def texts(self) -> list[bytes]:
-        whole = self.data.tobytes()
-        return [whole[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+        """Return the distinct texts as bytes."""
+        data = self.data.tobytes()
+        return [data[a:b] for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
 
     def once(self) -> "Values":
-        """The distinct values, each in one row."""
+        """Return the distinct values, one row each."""
         return Values(self.data, self.offsets, np.arange(self.distinct))
 
 
 def value_column(column: Any, *, name: str = "values") -> Values:
-    """The distinct texts of a column and the code of every row.
+    """Return the distinct texts of a column and the code of every row.
 
-    Parameters: column, text or integers (taken as their decimal text) as NumPy, Arrow, pandas,
-    polars or a list. A null is refused by its position; an error never shows a value.
+    The column is text or integers (converted to decimal text) as NumPy, Arrow, pandas, polars or a
+    list. A null is refused by its position; an error never shows a value.
 
     >>> values = value_column([7, 31, 7])
     >>> values.texts(), values.codes
@@ -74,33 +76,32 @@ def value_column(column: Any, *, name: str = "values") -> Values:
     """
     keys = KeyColumn(column, name=name, strict=True)
     if keys.kind == "integers":
-        whole = np.concatenate([_plain(piece.values) for piece in keys.pieces])
-        positions, known = coded_integers(_wide(whole))
-        return _held(pa.array(known).cast(pa.large_string()).cast(pa.large_binary()), positions)
+        integers = np.concatenate([_plain(piece.values) for piece in keys.pieces])
+        positions, known = coded_integers(_wide(integers))
+        return _values(pa.array(known).cast(pa.large_string()).cast(pa.large_binary()), positions)
     pieces = [_encoded(piece.values) for piece in keys.pieces]
     if len(pieces) == 1:
-        return _held(*pieces[0])
+        return _values(*pieces[0])
     texts = pa.concat_arrays([text for text, _ in pieces] or [pa.array([], pa.large_binary())])
     again = texts.dictionary_encode()
     positions, codes, begin = np.asarray(again.indices), [np.empty(0, np.int64)], 0
     for text, own in pieces:
         codes.append(positions[begin : begin + len(text)][own])
         begin += len(text)
-    return _held(again.dictionary, np.concatenate(codes))
+    return _values(again.dictionary, np.concatenate(codes))
 
 
 def values_of(texts: Sequence[bytes], codes: np.ndarray) -> Values:
-    """Values that hold text codes[r] in row r."""
+    """Return Values whose row r has the text of code codes[r]."""
     offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
     return Values(np.frombuffer(b"".join(texts), np.uint8), offsets, codes)
 
 
 def reported_column(column: Any) -> Values:
-    """As `value_column`, but each row by itself, and none raises: clients report what they have.
+    """As `value_column`, but convert each row by itself and never raise for a value.
 
-    7, "7" and 7.0 are one value. What is none (null, NaN, a fraction, an integer of more than 64
-    bits, a truth value, half of a pair of surrogates, any other object) is reported as the empty
-    text, like an empty text.
+    7, "7" and 7.0 are one value. What is no value (null, NaN, a fraction, an integer of more than
+    64 bits, a boolean, an unpaired surrogate, any other object) becomes the empty text.
 
     >>> reported_column([7, "7", 7.0, None, 7.5]).texts()
     [b'7', b'']
@@ -110,15 +111,15 @@ def reported_column(column: Any) -> Values:
         if pa.types.is_integer(rows.type) and not rows.null_count:
             found = rows.dictionary_encode()
             texts = found.dictionary.cast(pa.large_string())
-            return _held(texts.cast(pa.large_binary()), np.asarray(found.indices))
+            return _values(texts.cast(pa.large_binary()), np.asarray(found.indices))
         rows = rows.to_pylist() if rows.null_count or not _is_text(rows) else rows
     if isinstance(rows, list):
         rows = _texts(rows)
-    return _held(*_encoded(rows))
+    return _values(*_encoded(rows))
 
 
 def reported_numbers(column: Any) -> np.ndarray:
-    """As `numbers`, but each row by itself: a number, also as text; NaN where a row has none."""
+    """As `numbers`, but convert each row by itself, text included; NaN where a row is no number."""
     rows = plain_column(column, "values")
     if not isinstance(rows, list):
         if pa.types.is_integer(rows.type) or pa.types.is_floating(rows.type):
@@ -128,6 +129,7 @@ def reported_numbers(column: Any) -> np.ndarray:
 
 
 def _texts(rows: list[Any]) -> pa.Array:
+    """Return rows as Arrow text, or as bytes if some are not text."""
     if set(map(type, rows)) == {str}:
         try:
             return pa.array(rows, pa.large_string())
@@ -137,11 +139,13 @@ def _texts(rows: list[Any]) -> pa.Array:
 
 
 def _is_text(array: pa.Array) -> bool:
+    """Return whether an Arrow array is of text or bytes."""
     kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
     return array.type in kinds or pa.types.is_fixed_size_binary(array.type)
 
 
 def _reported(value: Any) -> bytes:
+    """Return the bytes that a client reports for a value."""
     try:
         if isinstance(value, str):
             return value.encode()
@@ -149,16 +153,17 @@ def _reported(value: Any) -> bytes:
             return bytes(value)
         if isinstance(value, float | np.floating):
             plain = float(value)
-            whole = abs(plain) < SAFE and plain.is_integer()
-            return str(int(plain)).encode() if whole else NO_VALUE
+            exact = abs(plain) < SAFE and plain.is_integer()
+            return str(int(plain)).encode() if exact else NO_VALUE
         integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        # A range looks for what is no plain int by counting up to it.
+        # A range searches for what is no plain int by counting up to it.
         return b"%d" % value if integer and int(value) in INTEGERS else NO_VALUE
-    except Exception:  # half of a pair, a span of time; whatever a value's own type raises
+    except Exception:  # an unpaired surrogate, a timedelta; whatever a value's own type raises
         return NO_VALUE
 
 
 def _number(value: Any) -> float:
+    """Return a value as a float, NaN if it is no number."""
     if isinstance(value, str) and NUMBER.fullmatch(value):
         return float(value)
     real = isinstance(value, int | float | np.integer | np.floating | Decimal | Fraction)
@@ -168,12 +173,12 @@ def _number(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
-    except Exception:  # of a signalling NaN, a span of time
+    except Exception:  # of a signalling NaN, a timedelta
         return math.nan
 
 
 def numbers(column: Any, *, name: str = "values") -> np.ndarray:
-    """A column of numbers as float64; what is null or not a number is refused by its position."""
+    """Return a column of numbers as float64; refuse a null or NaN by its position."""
     found: np.ndarray = column if isinstance(column, np.ndarray) else _arrow_numbers(column, name)
     if found.ndim != 1 or found.dtype.kind not in "iuf":
         raise TypeError(f"{name}: one column of numbers is expected, for `edges` are given.")
@@ -185,6 +190,7 @@ def numbers(column: Any, *, name: str = "values") -> np.ndarray:
 
 
 def _arrow_numbers(column: Any, name: str) -> np.ndarray:
+    """Return a column of numbers that is no NumPy array as one."""
     try:
         arrow = pa.chunked_array(column) if hasattr(column, "__arrow_c_stream__") else column
         if not isinstance(arrow, pa.Array | pa.ChunkedArray):
@@ -200,20 +206,21 @@ def _arrow_numbers(column: Any, name: str) -> np.ndarray:
 
 
 def _plain(values: Any) -> np.ndarray:
+    """Return the values of a dictionary-encoded or plain array."""
     if isinstance(values, pa.DictionaryArray):
         values = np.asarray(values.dictionary)[np.asarray(values.indices)]
     return np.asarray(values)
 
 
 def _wide(values: np.ndarray) -> np.ndarray:
-    """Integers as 64-bit ones, of a sign if all fit: both kinds together would be floats."""
+    """Return integers as int64, or as uint64 if some exceed it: mixing both would give floats."""
     if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
         return values
     return values.astype(np.int64)
 
 
 def _encoded(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    """The distinct texts of an Arrow array's rows and the code of every row."""
+    """Return the distinct texts of an Arrow array and the code of every row."""
     if not isinstance(values, pa.DictionaryArray):
         found = _encodable(values).dictionary_encode()
         return _bytes(found.dictionary), np.asarray(found.indices)
@@ -225,18 +232,20 @@ def _encoded(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _encodable(texts: pa.Array) -> pa.Array:
-    """The texts in a type that Arrow finds the distinct ones of."""
+    """Cast texts to a type that Arrow can dictionary-encode."""
     wide = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     return texts.cast(wide.get(texts.type, texts.type))
 
 
 def _bytes(texts: pa.Array) -> pa.Array:
+    """Cast texts to large_binary."""
     if pa.types.is_string(texts.type):
         texts = texts.cast(pa.large_string())
     return texts.cast(pa.large_binary())
 
 
-def _held(texts: pa.Array, codes: np.ndarray) -> Values:
+def _values(texts: pa.Array, codes: np.ndarray) -> Values:
+    """Return Values on the buffers of an Arrow array of distinct texts."""
     _, offsets, data = texts.buffers()
     positions = np.frombuffer(offsets, np.int64)[
         texts.offset : texts.offset + len(texts) + 1

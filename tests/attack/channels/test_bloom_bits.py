@@ -28,7 +28,7 @@ def test_rows_read_as_they_were_given(length):
     assert rows.shape == bits.shape
     np.testing.assert_array_equal(rows[2:5], bits[2:5])
     np.testing.assert_array_equal(rows[7], bits[7])
-    np.testing.assert_allclose(rows.shares(), bits.mean(axis=1))
+    np.testing.assert_allclose(rows.fractions(), bits.mean(axis=1))
 
 
 def test_a_channel_of_packed_rows_is_that_of_the_bits(observed):

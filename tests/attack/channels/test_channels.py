@@ -1,4 +1,4 @@
-"""Channels tell decoders the likelihoods of their mechanisms, kept up change by change."""
+"""Channels give decoders the likelihoods of their mechanisms, updated change by change."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ def test_the_single_decoder_of_bits_is_the_likelihood_ratio_of_each_bit_it_sets(
         for j, own in enumerate(positions):
             direct = 0.0
             for bit in set(own.tolist()):
-                share = row.mean() if row[bit] else 1 - row.mean()
-                direct += np.log((0.7 if row[bit] else 0.3) / share)
+                fraction = row.mean() if row[bit] else 1 - row.mean()
+                direct += np.log((0.7 if row[bit] else 0.3) / fraction)
             assert found[u, j] == pytest.approx(direct)
 
 
@@ -39,19 +39,19 @@ def test_the_single_decoder_of_signs_is_a_probit_likelihood_ratio():
     draws = np.random.default_rng(3)
     codes = draws.normal(size=(6, 4000)) / 4000**0.5
     signs = draws.random((1, 4000)) < 0.5
-    spread = np.sqrt(0.5**2 + 9 * np.square(codes).sum(axis=1).mean() / 4000)
-    direct = (log_ndtr(np.where(signs, 1, -1) * codes / spread) - np.log(0.5)).sum(axis=1)
+    deviation = np.sqrt(0.5**2 + 9 * np.square(codes).sum(axis=1).mean() / 4000)
+    direct = (log_ndtr(np.where(signs, 1, -1) * codes / deviation) - np.log(0.5)).sum(axis=1)
     found = single_decoder(SignChannel(signs, codes, 0.5, _sizes(10.0)), None)
     np.testing.assert_allclose(found[0], direct, rtol=0.005, atol=0.01)  # third-order terms
 
 
 def test_the_single_decoder_of_symbols_sees_who_may_stand_before_an_item():
-    # One bin, three items, each in the profile with 1/3: the last is told only if both are absent.
+    # One bin, three items, each in a profile with 1/3: the last is visible only if both are absent.
     observed = SymbolChannel(
         [[2]], [0, 0, 0], [1, 2, 3], [0, 1, 2], 0.1, empty=3, sizes=_sizes(1.0)
     )
-    right, wrong, absent = 0.7, 0.1, (2 / 3) ** 2
-    direct = np.log((absent * right + (1 - absent) * wrong) / wrong)
+    true, false, absent = 0.7, 0.1, (2 / 3) ** 2
+    direct = np.log((absent * true + (1 - absent) * false) / false)
     assert single_decoder(observed, None)[0, 2] == pytest.approx(direct)
 
 
@@ -117,6 +117,6 @@ def test_sizes_are_read_off_bits_norms_and_empty_bins():
     bits = BitChannel(filled ^ (draws.random(filled.shape) < 0.1), positions, 0.1)
     vectors = VectorChannel(has @ codes + 0.1 * draws.normal(size=(200, 400)), codes, 0.1)
     for observed in (bits, vectors):
-        errors = (observed.sizes.told - has.sum(axis=1)) / observed.sizes.spread
+        errors = (observed.sizes.estimates - has.sum(axis=1)) / observed.sizes.std_errors
         assert np.abs(errors).max() < 5
-        assert (observed.sizes.most > observed.sizes.told).all()
+        assert (observed.sizes.upper > observed.sizes.estimates).all()

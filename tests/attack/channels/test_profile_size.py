@@ -1,4 +1,4 @@
-"""Expected sizes of profiles: between what is told and what is known, empty profiles too."""
+"""Expected sizes of profiles: between the release's estimate and the prior, empty profiles too."""
 
 import tracemalloc
 from types import SimpleNamespace
@@ -18,29 +18,29 @@ NOTHING = BitChannel(np.zeros((2, 100), bool), np.arange(60).reshape(30, 2), 0.5
 
 
 def known(*sizes):
-    """The law of users who have so many items."""
+    """The distribution of sizes of users with these numbers of items."""
     users = np.repeat(np.arange(len(sizes)), sizes)
     items = np.concatenate([np.arange(size) for size in sizes])
     return size_prior(Interactions(users, items, np.ones(users.size)), np.arange(len(sizes)))
 
 
-def result(size, spread, users=1):
-    return Sizes(np.full(users, size), np.full(users, spread), np.full(users, size + 2 * spread))
+def result(size, error, users=1):
+    return Sizes(np.full(users, size), np.full(users, error), np.full(users, size + 2 * error))
 
 
 @pytest.mark.parametrize("sizes", [(10, 100), (1, 2), (0, 3, 300), (7,), (0, 0)])
-def test_where_nothing_is_told_it_is_the_mean_of_known_sizes(sizes):
+def test_without_information_it_is_the_mean_of_known_sizes(sizes):
     for given in (known(*sizes), list(sizes)):
         np.testing.assert_allclose(expected_sizes(NOTHING, given), np.mean(sizes))
     assert known(*sizes).mean == np.mean(sizes)
 
 
-def test_a_law_of_sizes_and_the_sizes_themselves_tell_the_same():
+def test_a_distribution_of_sizes_and_the_sizes_themselves_agree():
     sizes = [3, 10, 10, 12, 40, 100]
-    for size, spread in ((5.0, 2.0), (30.0, 25.0), (-10.0, 30.0)):
-        found = result(size, spread)
-        by_law, by_list = (likely_sizes("test", found, some) for some in (known(*sizes), sizes))
-        np.testing.assert_allclose(by_law, by_list)
+    for size, error in ((5.0, 2.0), (30.0, 25.0), (-10.0, 30.0)):
+        found = result(size, error)
+        by_prior, by_list = (likely_sizes("test", found, some) for some in (known(*sizes), sizes))
+        np.testing.assert_allclose(by_prior, by_list)
 
 
 def test_the_posterior_mean_is_that_of_a_direct_sum():
@@ -63,7 +63,7 @@ def test_empty_known_profiles_draw_a_vague_estimate_down():
         assert (found < 10).all()
 
 
-def test_what_is_told_alone_is_never_below_0():
+def test_the_estimate_alone_is_never_below_0():
     before = Interactions([1, 2, 3, 4] * 2, list("abcdefgh"), [1] * 8)
     observed = released_to_all(Jlt(epsilon=1), before, source=InsecureSeededSource(3))
     assert (observed.estimate_size() < 0).any()
@@ -73,15 +73,15 @@ def test_what_is_told_alone_is_never_below_0():
 def test_many_users_take_no_more_memory_at_a_time_and_blocks_change_nothing(monkeypatch):
     # A grid of 256 for each of 30,000 users would be 61 MB, and several are needed.
     sizes, draws = [5, 10, 20], np.random.default_rng(0)
-    found = result(10.0, 4.0, users=30_000)._replace(told=draws.normal(10, 6, 30_000))
+    found = result(10.0, 4.0, users=30_000)._replace(estimates=draws.normal(10, 6, 30_000))
     tracemalloc.start()
-    whole = likely_sizes("test", found, sizes)
+    together = likely_sizes("test", found, sizes)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 80e6
     monkeypatch.setattr("sfumato.attack.channels.profile_size.BLOCK", 7)
     parts = likely_sizes("test", Sizes(*(each[:100] for each in found)), sizes)
-    np.testing.assert_array_equal(parts, whole[:100])
+    np.testing.assert_array_equal(parts, together[:100])
 
 
 @pytest.mark.parametrize("bad", [[], [-1], [3, np.nan], [np.inf], [[1, 2]]])

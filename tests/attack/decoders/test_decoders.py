@@ -48,7 +48,7 @@ def blip(has, flip, bits=900, hashes=10):
 
 
 def found(scores, has):
-    """The mean share of each profile among as many items of highest score."""
+    """The mean fraction of each profile among as many items of highest score."""
     sizes, best = has.sum(axis=1), np.argsort(-scores, axis=1)
     first = np.arange(N) < sizes[:, None]
     return (np.take_along_axis(has, best, axis=1) & first).sum() / sizes.sum()
@@ -56,7 +56,7 @@ def found(scores, has):
 
 @pytest.mark.parametrize("method", ["propagation", "gibbs"])
 def test_joint_decoding_beats_single_decoding_and_that_beats_popularity(world, method):
-    # Margins seen over 20 seeds of the noise: at least 0.04 and 0.45.
+    # Margins observed over 20 seeds of the noise: at least 0.04 and 0.45.
     prior, has = world
     observed = blip(has, 0.2)
     joint = found(joint_decoder(observed, None, prior, method=method), has)
@@ -80,11 +80,11 @@ def test_messages_and_chains_agree_for_vectors(world):
     observed = VectorChannel(has @ codes + 0.3 * draws.normal(size=(40, 200)), codes, 0.3)
     more = dict(method="gibbs", candidates_per_item=20, samples=40_000)
     chains = joint_decoder(observed, None, prior, **more)
-    # 0.0045 was seen, and 0.012 without the correction for what a vector has been told before.
+    # 0.0045 was measured, and 0.012 without the Onsager correction.
     assert np.abs(joint_decoder(observed, None, prior) - chains).mean() < 0.008
 
 
-def test_a_release_that_tells_nothing_leaves_the_order_of_the_prior(world):
+def test_a_release_without_information_leaves_the_order_of_the_prior(world):
     prior, has = world
     observed = blip(has, 0.5)
     order = np.argsort(-prior)
@@ -109,7 +109,7 @@ def test_threads_do_not_change_the_answer_and_random_state_chooses_it(world, met
 def test_every_release_can_be_attacked_by_what_it_publishes(world, mechanism):
     prior, has = world[0], world[1][:12]
     users, items = np.nonzero(has)
-    # Ids that differ from places: a decoder that mixed them up would find nothing.
+    # Ids that differ from positions: a decoder that mixed them up would find nothing.
     profiles = Interactions(users, [f"item {j}" for j in items], np.ones(users.size))
     noise = {"sigma": 0.1} if mechanism in (Jlt, Signs) else {"epsilon": 60}
     observed = released_to_all(mechanism(**noise), profiles, source=InsecureSeededSource(1))
@@ -157,7 +157,7 @@ def test_chains_that_have_converged_agree_and_short_ones_do_not(world):
 
 
 def test_a_chain_that_drifts_disagrees_with_itself(world):
-    # Alone it has only its own halves to differ from. Of the short one 0.11 to 0.14 was seen.
+    # Alone it has only its own halves to differ from. Of the short one 0.11 to 0.14 was measured.
     prior, has = world
     observed = blip(has[:2], 0.35)
     short, long = (
@@ -169,7 +169,7 @@ def test_a_chain_that_drifts_disagrees_with_itself(world):
     assert (short[sampled] > 1.2).mean() > 0.05
 
 
-def test_sizes_weigh_what_is_told_with_what_is_known(world):
+def test_sizes_combine_the_estimate_with_the_prior(world):
     has = world[1]
     truth, known = has.sum(axis=1), size_prior(Interactions(*np.nonzero(has), np.ones(has.sum())))
     errors = {}
@@ -224,19 +224,19 @@ def test_bad_input_is_refused_with_the_name_of_what_is_wrong(decoder):
     with pytest.raises(ValueError, match=f"{owner}: prior must be one probability for each of 7"):
         decoder(observed, None, PRIOR[:3])
     for bad in (-0.1, 1.5, np.nan):
-        with pytest.raises(ValueError, match=f"{owner}: prior must hold probabilities"):
+        with pytest.raises(ValueError, match=f"{owner}: prior must be probabilities"):
             decoder(observed, None, [bad] * ITEMS)
     for other in ([1, 2], SimpleNamespace(positions=None, places=None, vectors=None)):
         with pytest.raises(TypeError, match="released must be released profiles"):
             decoder(other, [3], PRIOR)
 
 
-def test_what_a_release_does_not_tell_must_be_given():
+def test_sizes_that_a_release_does_not_show_must_be_given():
     for kind in ("signs", "symbols"):
         observed = TINY[kind](0)[0]
         if isinstance(observed, SymbolChannel):
-            observed.__dict__["sizes"] = observed.sizes._replace(told=np.array([np.nan]))
-        with pytest.raises(ValueError, match="does not tell how many items"):
+            observed.__dict__["sizes"] = observed.sizes._replace(estimates=np.array([np.nan]))
+        with pytest.raises(ValueError, match="does not show how many items"):
             joint_decoder(observed, None)
         assert joint_decoder(observed, None, sizes=3).shape == (1, ITEMS)
     with pytest.raises(ValueError, match="sizes must be numbers"):

@@ -7,8 +7,8 @@ from sfumato.attack import BitChannel, joint_decoder
 from sfumato.attack.decoders.gibbs_chains import Chain
 from support.tiny_channels import ITEMS, PRIOR, TINY, posterior
 
-# Steps and tolerance, which chains with other keys kept by a factor of 2; vectors behind signs are
-# drawn anew every few steps, which takes longer, and successive ones are alike.
+# Steps and tolerance, which chains with other keys met by a factor of 2; vectors behind signs are
+# resampled every few steps, which takes longer, and successive ones are correlated.
 LENGTHS = {"signs": (60_000, 0.06)}
 OTHERS = (150_000, 0.02)
 
@@ -37,10 +37,12 @@ def test_chains_sample_the_posterior_of_profiles_that_fit_the_slots(kind, slots)
         exact = posterior(fit, PRIOR, slots)
         found = chain_marginals(observed, PRIOR, slots, steps)
         np.testing.assert_allclose(found, exact, atol=error)
-        assert np.abs(exact - PRIOR).max() > 0.1, "the release tells too little to test anything"
+        assert np.abs(exact - PRIOR).max() > 0.1, (
+            "the release has too little information to test anything"
+        )
 
 
-def test_a_release_that_tells_nothing_leaves_the_prior():
+def test_a_release_without_information_leaves_the_prior():
     # Without the weight of codings, sets of many items would come up too often.
     observed = TINY["bits"](0)[0]
     observed.flip = 0.5
@@ -52,7 +54,7 @@ def test_a_release_that_tells_nothing_leaves_the_prior():
 @pytest.mark.parametrize("kind", TINY)
 def test_the_sampling_decoder_gives_the_posterior_of_profiles_up_to_the_bound(kind):
     observed, fit = TINY[kind](3)
-    most = int(min(np.ceil(observed.sizes.most[0]), ITEMS))
+    most = int(min(np.ceil(observed.sizes.upper[0]), ITEMS))
     steps, error = LENGTHS.get(kind, OTHERS)
     found = joint_decoder(observed, None, PRIOR, method="gibbs", samples=steps)
     np.testing.assert_allclose(found[0], posterior(fit, PRIOR, most), atol=error)

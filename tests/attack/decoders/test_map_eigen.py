@@ -20,7 +20,7 @@ def spiked(users, length, seed, directions=3):
 
 
 @pytest.mark.parametrize("shape", [(300, 150), (150, 300)])
-def test_only_directions_above_the_edge_of_noise_are_kept(shape):
+def test_only_directions_above_the_edge_of_noise_are_retained(shape):
     # The largest variance of noise is above the edge in a sixth of the cases, two are in under 1 %
     # of them (Tracy and Widom): more than 4 directions in one of 5 seeds have p < 0.05.
     for seed in range(5):
@@ -34,9 +34,9 @@ def test_both_sides_of_the_table_give_the_same_filter(shape):
     strong, rows = spiked(users, length, 1)
     left, values, right = np.linalg.svd(rows.astype(np.float64), full_matrices=False)
     power, ratio = values**2 / users, length / users
-    share = np.where(power > (1 + ratio**0.5) ** 2, 1 - (1 + ratio) / power, 0)
+    fraction = np.where(power > (1 + ratio**0.5) ** 2, 1 - (1 + ratio) / power, 0)
     found = _filtered(rows, 1.0)
-    np.testing.assert_allclose(found, (left * values * share) @ right, atol=1e-3)
+    np.testing.assert_allclose(found, (left * values * fraction) @ right, atol=1e-3)
     assert np.square(found - strong).sum() < np.square(rows - strong).sum() / 2
 
 

@@ -17,8 +17,8 @@ def world():
     """Users of three tastes, who have a third of the items of their own and few of the others."""
     draws = np.random.default_rng(5)
     taste = draws.integers(3, size=KNOWN + 60)
-    chance = np.where(np.arange(ITEMS) % 3 == taste[:, None], 0.35, 0.05)
-    has = draws.random(chance.shape) < chance
+    probability = np.where(np.arange(ITEMS) % 3 == taste[:, None], 0.35, 0.05)
+    has = draws.random(probability.shape) < probability
     users, items = np.nonzero(has[:KNOWN])
     return Interactions(users, items, np.ones(users.size)), has[KNOWN:], taste[KNOWN:]
 
@@ -45,8 +45,8 @@ def found(scores, has):
 
 def test_without_evidence_it_is_the_popularity(world, prior):
     result = prior.log_odds(np.zeros((1, ITEMS)), slice(0, 1))[0]
-    shares = item_prior(world[0], np.arange(ITEMS))
-    np.testing.assert_allclose(1 / (1 + np.exp(-result)), shares, atol=0.05)
+    fractions = item_prior(world[0], np.arange(ITEMS))
+    np.testing.assert_allclose(1 / (1 + np.exp(-result)), fractions, atol=0.05)
     assert prior.total == pytest.approx(len(world[0]) / KNOWN)
 
 
@@ -60,12 +60,12 @@ def test_evidence_of_some_items_raises_those_that_go_with_them(prior):
 
 @pytest.mark.parametrize("method", ["propagation", "gibbs"])
 def test_it_finds_more_than_popularity_and_the_same_release_do(world, prior, method):
-    # Margins seen over 10 seeds of the noise: at least 0.056 and 0.085.
+    # Margins observed over 10 seeds of the noise: at least 0.056 and 0.085.
     known, has, _ = world
-    observed, shares = noised(has, 0.35), item_prior(known, np.arange(ITEMS))
+    observed, fractions = noised(has, 0.35), item_prior(known, np.arange(ITEMS))
     with_taste = found(joint_decoder(observed, None, prior, method=method), has)
-    assert with_taste > found(joint_decoder(observed, None, shares, method=method), has) + 0.03
-    assert with_taste > found(single_decoder(observed, None, shares), has) + 0.05
+    assert with_taste > found(joint_decoder(observed, None, fractions, method=method), has) + 0.03
+    assert with_taste > found(single_decoder(observed, None, fractions), has) + 0.05
 
 
 def test_an_items_own_evidence_is_not_counted_twice(prior):
@@ -86,9 +86,9 @@ def test_it_begins_with_the_directions_of_most_variance(users):
     draws = np.random.default_rng(8)
     taste = draws.integers(5, size=users)
     has = draws.random((users, ITEMS)) < np.where(np.arange(ITEMS) % 5 == taste[:, None], 0.6, 0.1)
-    chance = has.mean(axis=0)
-    _, values, right = np.linalg.svd(has - chance, full_matrices=False)
-    found = _main_directions(has, chance, 4)
+    probability = has.mean(axis=0)
+    _, values, right = np.linalg.svd(has - probability, full_matrices=False)
+    found = _main_directions(has, probability, 4)
     np.testing.assert_allclose(
         found @ found.T, (right[:4].T * values[:4] ** 2) @ right[:4] / users, atol=2e-3
     )

@@ -13,20 +13,20 @@ thesis = benchmark("thesis_ch3")
 
 
 def information(joint):
-    """Mutual information of a table of joint chances, from its definition."""
+    """Mutual information of a table of joint probabilities, from its definition."""
     joint = np.asarray(joint, float)
     alone = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
-    held = joint > 0
-    return float((joint[held] * np.log(joint[held] / alone[held])).sum())
+    support = joint > 0
+    return float((joint[support] * np.log(joint[support] / alone[support])).sum())
 
 
 def one_bit(p, flip, size):
-    """Joint chances of the codeword bits of `size` items (rows) and a released bit (columns)."""
+    """Joint probabilities of codeword bits of `size` items (rows) and a released bit (columns)."""
     table = np.zeros((2**size, 2))
     for row, word in enumerate(itertools.product((0, 1), repeat=size)):
-        chance = math.prod(p if bit else 1 - p for bit in word)
-        table[row] = [chance * flip, chance * (1 - flip)] if any(word) else [
-            chance * (1 - flip), chance * flip,
+        probability = math.prod(p if bit else 1 - p for bit in word)
+        table[row] = [probability * flip, probability * (1 - flip)] if any(word) else [
+            probability * (1 - flip), probability * flip,
         ]  # fmt: skip
     return table
 
@@ -43,40 +43,42 @@ def test_single_and_joint_nats_are_those_of_the_enumerated_channel(bits, hashes,
     assert bounds.blip_joint(bits, hashes, flip, size) == pytest.approx(bits * information(table))
 
 
-def bloom_law(bits, hashes, flip, size):
-    """The exact joint law of the first item's codeword and a released filter, by enumeration."""
+def bloom_distribution(bits, hashes, flip, size):
+    """Exact joint distribution of the first item's codeword and a released filter, enumerated."""
     words = {}
-    for places in itertools.product(range(bits), repeat=hashes):
-        word = sum(1 << place for place in set(places))
+    for positions in itertools.product(range(bits), repeat=hashes):
+        word = sum(1 << position for position in set(positions))
         words[word] = words.get(word, 0) + bits**-hashes
     noise = [
         flip ** bin(n).count("1") * (1 - flip) ** (bits - bin(n).count("1")) for n in range(2**bits)
     ]
     filters = {word: {word: 1.0} for word in words}
     for _ in range(size - 1):
-        filters = {first: _with_one_more(law, words) for first, law in filters.items()}
+        filters = {
+            first: _with_one_more(distribution, words) for first, distribution in filters.items()
+        }
     table = np.zeros((2**bits, 2**bits))
     clean = np.zeros(2**bits)
-    for first, law in filters.items():
-        for state, chance in law.items():
-            clean[state] += words[first] * chance
+    for first, distribution in filters.items():
+        for state, probability in distribution.items():
+            clean[state] += words[first] * probability
             for observed in range(2**bits):
-                table[first, observed] += words[first] * chance * noise[state ^ observed]
+                table[first, observed] += words[first] * probability * noise[state ^ observed]
     return table, clean, noise
 
 
-def _with_one_more(law, words):
+def _with_one_more(distribution, words):
     after = {}
-    for state, chance in law.items():
+    for state, probability in distribution.items():
         for word, likely in words.items():
-            after[state | word] = after.get(state | word, 0) + chance * likely
+            after[state | word] = after.get(state | word, 0) + probability * likely
     return after
 
 
 @pytest.mark.parametrize(("bits", "hashes", "size"), [(4, 1, 2), (5, 2, 3), (6, 2, 2), (6, 3, 4)])
 @pytest.mark.parametrize("flip", [0.05, 0.2, 0.4])
 def test_joint_nats_bound_those_of_a_true_bloom_filter(bits, hashes, size, flip):
-    table, clean, noise = bloom_law(bits, hashes, flip, size)
+    table, clean, noise = bloom_distribution(bits, hashes, flip, size)
     channel = np.array(
         [[noise[state ^ observed] for observed in range(2**bits)] for state in range(2**bits)]
     )
@@ -98,33 +100,42 @@ def test_mixed_sizes_give_the_divergence_of_poisson_profiles(flip, rate):
     p = float(bounds.occupancy(bits, hashes, 1))
     sizes = np.arange(3000)
     log = sizes * math.log(rate) - rate - np.cumsum(np.log(np.maximum(sizes, 1)))
-    share = float(np.exp(log) @ bounds.occupancy(bits, hashes, sizes))
-    without = flip + (1 - 2 * flip) * share
-    laws = {True: p * np.array([flip, 1 - flip]), False: (1 - p) * np.array([1 - without, without])}
-    base = {True: p * np.array([1 - without, without]), False: laws[False]}
-    truth = bits * sum(float(laws[x] @ np.log(laws[x] / base[x])) for x in laws)
-    assert bounds.blip_single_mixed(bits, hashes, flip, share) == pytest.approx(truth)
+    fraction = float(np.exp(log) @ bounds.occupancy(bits, hashes, sizes))
+    without = flip + (1 - 2 * flip) * fraction
+    distributions = {
+        True: p * np.array([flip, 1 - flip]),
+        False: (1 - p) * np.array([1 - without, without]),
+    }
+    base = {True: p * np.array([1 - without, without]), False: distributions[False]}
+    truth = bits * sum(
+        float(distributions[x] @ np.log(distributions[x] / base[x])) for x in distributions
+    )
+    assert bounds.blip_single_mixed(bits, hashes, flip, fraction) == pytest.approx(truth)
 
 
 def test_the_printed_form_for_mixed_sizes_is_right_only_for_half_full_filters():
-    def printed(bits, hashes, flip, share):
-        mixed = flip + (1 - 2 * flip) * share
+    def printed(bits, hashes, flip, fraction):
+        mixed = flip + (1 - 2 * flip) * fraction
         ones = bits * bounds.occupancy(bits, hashes, 1)
         return float(ones * (bounds.binary_entropy(mixed) - bounds.binary_entropy(flip)))
 
-    def ratio(share):
-        return printed(5000, 20, 0.4, share) / float(bounds.blip_single_mixed(5000, 20, 0.4, share))
+    def ratio(fraction):
+        return printed(5000, 20, 0.4, fraction) / float(
+            bounds.blip_single_mixed(5000, 20, 0.4, fraction)
+        )
 
     assert ratio(0.5) == pytest.approx(1)
     assert ratio(float(bounds.occupancy(5000, 20, 106))) < 0.55
     assert ratio(0.8) > 2
     # The exact formula for one size agrees with the corrected one, within a percent.
     exact = bounds.blip_single(5000, 20, 0.4, 106)
-    share = bounds.occupancy(5000, 20, 106)
-    assert bounds.blip_single_mixed(5000, 20, 0.4, share) == pytest.approx(float(exact), rel=0.01)
+    fraction = bounds.occupancy(5000, 20, 106)
+    assert bounds.blip_single_mixed(5000, 20, 0.4, fraction) == pytest.approx(
+        float(exact), rel=0.01
+    )
 
 
-def test_an_item_is_never_told_more_alone_than_with_the_others():
+def test_single_information_is_at_most_joint_information_per_item():
     bits, hashes, size = np.meshgrid([50, 500, 5000], [1, 5, 20], [1, 2, 10, 100, 1000])
     for epsilon in (0.1, 1, 8, 60):
         flip = bounds.flip_chance(epsilon, hashes)
@@ -149,8 +160,8 @@ def test_the_bounds_of_a_bit_are_in_order():
 
 @pytest.mark.parametrize("epsilon", [2.0, 20.0])
 @pytest.mark.parametrize("hashes", [4, 10])
-def test_designed_filters_tell_the_same_at_every_size(epsilon, hashes):
-    rate = 2.0**-hashes  # for which (3.20) gives whole hashes
+def test_designed_filters_have_the_same_information_at_every_size(epsilon, hashes):
+    rate = 2.0**-hashes  # for which (3.20) gives an integer number of hashes
     joint, single = (
         float(each(epsilon, rate))
         for each in (bounds.blip_joint_designed, bounds.blip_single_designed)
@@ -180,8 +191,8 @@ def test_figure_3_1_peaks_at_one_and_a_half_nats_not_at_one_and_a_quarter():
         return -p * math.log(p) - (1 - p) * math.log(1 - p)
 
     def mixed(n):
-        share = 1 - (1 - 1 / bits) ** (n * k)
-        return (1 - flip) * share + flip * (1 - share)
+        fraction = 1 - (1 - 1 / bits) ** (n * k)
+        return (1 - flip) * fraction + flip * (1 - fraction)
 
     p = 1 - (1 - 1 / bits) ** k
     joint = bits * (h(mixed(c)) - h(flip)) / c
@@ -191,7 +202,7 @@ def test_figure_3_1_peaks_at_one_and_a_half_nats_not_at_one_and_a_quarter():
     assert one.difference[0, 0] == pytest.approx(joint - single)
 
 
-def test_nothing_is_told_at_epsilon_zero_or_by_an_empty_profile():
+def test_information_is_0_at_epsilon_0_and_of_an_empty_profile():
     assert bounds.blip_single(5000, 20, 0.5, 106) == pytest.approx(0, abs=1e-9)
     assert bounds.blip_joint(5000, 20, 0.5, 106) == 0
     assert bounds.blip_joint(5000, 20, 0.1, 0) == 0

@@ -1,4 +1,4 @@
-"""What so many nats allow: no test or decoder beats the limits; those printed are broken."""
+"""Limits from information: no test or decoder beats them; those printed are beaten."""
 
 import itertools
 import math
@@ -11,8 +11,8 @@ from sfumato.attack import bounds
 
 
 def divergence(p, q):
-    held = p > 0
-    return float((p[held] * np.log(p[held] / q[held])).sum())
+    support = p > 0
+    return float((p[support] * np.log(p[support] / q[support])).sum())
 
 
 def best_tests(with_item, without):
@@ -40,7 +40,7 @@ def test_the_least_rate_is_reached_and_lies_between_its_closed_forms():
     miss = np.array([0.0, 0.01, 0.3, 0.9])[:, None]
     result = np.array([0.0, 0.01, 1.0, 30.0, 600.0])
     rate = bounds.least_false_positive_rate(result, miss)
-    # A channel of one coin is told apart by exactly its divergence.
+    # A channel of one coin is distinguished by exactly its divergence.
     reached = bounds.binary_divergence(1 - miss, rate)
     np.testing.assert_allclose(reached[:, :4], np.broadcast_to(result[:4], (4, 4)), atol=1e-9)
     closed = np.exp(-(result + bounds.binary_entropy(miss)) / (1 - miss))
@@ -49,12 +49,12 @@ def test_the_least_rate_is_reached_and_lies_between_its_closed_forms():
     np.testing.assert_allclose(rate[0], np.exp(-result))
 
 
-def test_the_chance_of_any_alarm_is_that_of_independent_tests():
+def test_the_probability_of_any_alarm_is_that_of_independent_tests():
     for rate, others in ((0.01, 30), (1e-9, 10**6), (0.0, 5), (1.0, 5), (0.3, 0)):
         truth = binom.sf(0, others, rate)
         assert bounds.any_false_positive(rate, others) == pytest.approx(truth, rel=1e-12)
         assert truth <= others * rate
-    # Rates that vary with the release raise fewer alarms on the whole than their mean rate does.
+    # Rates that vary with the release raise fewer alarms overall than their mean rate does.
     rates = np.array([0.0, 0.2])
     assert bounds.any_false_positive(rates, 10).mean() < bounds.any_false_positive(0.1, 10)
 
@@ -72,9 +72,9 @@ def test_the_largest_catalogue_is_where_alarms_reach_their_rate(expected, miss):
 
 def all_filters(items, hashes, bits, size, seed):
     """The filters of all profiles of a small catalogue, as rows of bits."""
-    places = np.random.default_rng(seed).integers(0, bits, (items, hashes))
+    positions = np.random.default_rng(seed).integers(0, bits, (items, hashes))
     words = np.zeros((items, bits), bool)
-    np.put_along_axis(words, places, True, axis=1)
+    np.put_along_axis(words, positions, True, axis=1)
     chosen = np.array(list(itertools.combinations(range(items), size)))
     return words[chosen].any(axis=1)
 
@@ -85,14 +85,14 @@ def test_no_joint_decoder_beats_fano_and_the_printed_limit_is_broken(items, size
     filters = all_filters(items, 2, bits, size, seed=1)
     observed = (np.arange(2**bits)[:, None] >> np.arange(bits) & 1).astype(bool)
     apart = (filters[:, None] != observed[None]).sum(axis=2)
-    law = flip**apart * (1 - flip) ** (bits - apart) / len(filters)
-    mean = law.sum(axis=0)
-    result = float((law * np.log(law * len(filters) / mean)).sum())
-    wrong = 1 - float(law.max(axis=0).sum())  # of the best decoder: it accepts one profile
-    # A wrong answer both misses the true profile and accepts another.
-    limit = float(bounds.largest_joint_catalogue(result, size, wrong / 2, wrong / 2))
+    distribution = flip**apart * (1 - flip) ** (bits - apart) / len(filters)
+    mean = distribution.sum(axis=0)
+    result = float((distribution * np.log(distribution * len(filters) / mean)).sum())
+    error = 1 - float(distribution.max(axis=0).sum())  # of the best decoder: it accepts one profile
+    # An error both misses the true profile and accepts another.
+    limit = float(bounds.largest_joint_catalogue(result, size, error / 2, error / 2))
     assert math.log(items) <= limit + 1e-9
-    printed = result / (size * (1 - wrong)) + math.log(wrong)
+    printed = result / (size * (1 - error)) + math.log(error)
     assert flip > 0.2 or math.log(items) > printed
 
 

@@ -9,7 +9,7 @@ from sfumato.attack import bounds
 
 
 def gaussian_information(covariance, first):
-    """Of the first so many of jointly normal numbers and the rest, by determinants."""
+    """Mutual information of the first of jointly normal numbers and the others, by determinants."""
     logs = [
         np.linalg.slogdet(part)[1]
         for part in (covariance[:first, :first], covariance[first:, first:], covariance)
@@ -32,27 +32,29 @@ def test_single_and_joint_nats_are_those_of_normal_codewords(dimensions, size, s
 
 
 def sums(codeword, size):
-    """The law of the sum of so many independent whole codewords of one dimension."""
-    law = np.array([1.0])
+    """Distribution of the sum of independent integer codewords of one dimension."""
+    distribution = np.array([1.0])
     for _ in range(size):
-        law = np.convolve(law, codeword)
-    return law
+        distribution = np.convolve(distribution, codeword)
+    return distribution
 
 
 @pytest.mark.parametrize("scale", [4, 9])
 @pytest.mark.parametrize("sigma", [1.5, 6.0])
 @pytest.mark.parametrize("size", [1, 3, 8])
-def test_joint_nats_bound_discrete_noise_on_whole_codewords(scale, sigma, size):
+def test_joint_nats_bound_discrete_noise_on_integer_codewords(scale, sigma, size):
     # One dimension; codewords -scale, 0 or scale, of a mean square of at most scale**2.
     codeword = np.zeros(2 * scale + 1)
     codeword[[0, scale, -1]] = 0.45, 0.1, 0.45
     clean = sums(codeword, size)
-    reach = math.ceil(14 * sigma)
-    noise = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * sigma**2))
+    half_width = math.ceil(14 * sigma)
+    noise = np.exp(-(np.arange(-half_width, half_width + 1.0) ** 2) / (2 * sigma**2))
     noise /= noise.sum()
 
-    def entropy(law):
-        return float(-(law[law > 0] * np.log(law[law > 0])).sum())
+    def entropy(distribution):
+        return float(
+            -(distribution[distribution > 0] * np.log(distribution[distribution > 0])).sum()
+        )
 
     truth = entropy(np.convolve(clean, noise)) - entropy(noise)
     assert truth <= float(bounds.jlt_joint(1, size, sigma / scale)) + 1e-9
@@ -85,7 +87,7 @@ def test_the_printed_bound_of_one_item_is_false():
     assert near > 0.99 * float(bounds.jlt_single_bound(epsilon, 10**6, 106))
 
 
-def test_without_noise_the_whole_profile_is_told_and_one_item_is_not():
+def test_without_noise_joint_information_is_infinite_and_single_is_not():
     assert bounds.jlt_joint(1000, 106, 0) == math.inf
     assert bounds.jlt_single(1000, 106, 0) == pytest.approx(500 * math.log1p(1 / 105))
     assert bounds.jlt_single(1000, 1, 0) == math.inf

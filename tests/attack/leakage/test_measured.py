@@ -1,4 +1,4 @@
-"""Nats that scores were seen to give: right for true posteriors, honest for all others."""
+"""Measured information of scores: right for true posteriors, honest for all others."""
 
 import json
 import math
@@ -21,25 +21,25 @@ def scene(seed=0):
     return prior, truth, likely / (likely + np.where(observed, FLIP, 1 - FLIP) * (1 - prior))
 
 
-def told_by_the_release(prior):
+def released_information(prior):
     """The information of a flipped bit about each item, summed."""
     mixed = FLIP + (1 - 2 * FLIP) * prior
     return float((bounds.binary_entropy(mixed) - bounds.binary_entropy(FLIP)).sum())
 
 
-def test_true_posteriors_tell_what_the_release_tells():
-    # Beyond 4.5 standard errors has p < 1e-5 each; the error itself is a few percent of the whole.
+def test_true_posteriors_have_the_information_of_the_release():
+    # Beyond 4.5 standard errors has p < 1e-5 each; the error itself is a few percent of the total.
     for seed in range(5):
         prior, truth, scores = scene(seed)
         found = measured_information(scores, truth, prior)
-        exact = told_by_the_release(prior)
+        exact = released_information(prior)
         assert abs(found.nats - exact) < 4.5 * found.error + 0.01 * exact
         assert found.error < 0.05 * exact
         assert found.raw == pytest.approx(found.nats, rel=0.02)
         assert found.slope == pytest.approx(1, abs=0.05)
 
 
-def test_scores_that_are_too_sure_tell_no_less_and_no_more():
+def test_overconfident_scores_have_no_less_and_no_more_information():
     prior, truth, scores = scene()
     odds = np.log(scores / (1 - scores)) - np.log(prior / (1 - prior))
     sure = 1 / (1 + np.exp(-(6 * odds + np.log(prior / (1 - prior)))))
@@ -49,7 +49,7 @@ def test_scores_that_are_too_sure_tell_no_less_and_no_more():
     assert found.slope == pytest.approx(1 / 6, rel=0.1)
 
 
-def test_scores_without_the_release_tell_nothing():
+def test_scores_without_the_release_have_no_information():
     prior, truth, _ = scene()
     draws = np.random.default_rng(1)
     # 0, but for what is lost by fitting three numbers: about 1 / USERS nats a profile each.
@@ -57,9 +57,11 @@ def test_scores_without_the_release_tell_nothing():
     guesses = measured_information(draws.random(truth.shape), truth, prior)
     assert -0.02 < guesses.nats < 4.5 * guesses.error + 0.01
     assert guesses.raw < -10
-    # A prior that is wrong alike for all items is put right: knowing better by it is no gain.
+    # A prior with one bias for all items is recalibrated: removing the bias is no gain.
     low = measured_information(np.tile(prior, (USERS, 1)), truth, prior / 4)
-    assert abs(low.nats) < 0.35  # what a shift of log-odds does not mend of a quarter of the chance
+    assert (
+        abs(low.nats) < 0.35
+    )  # what a shift of log-odds does not mend of a quarter of the probability
 
 
 def test_a_few_users_do_not_flatter_guesses():
@@ -75,8 +77,8 @@ def test_a_few_users_do_not_flatter_guesses():
 
 def test_scores_of_zero_and_one_are_not_taken_as_certain():
     prior, truth, _ = scene()
-    wrong = np.random.default_rng(2).random(truth.shape) < 0.01
-    found = measured_information((truth ^ wrong).astype(float), truth, prior)
+    flipped = np.random.default_rng(2).random(truth.shape) < 0.01
+    found = measured_information((truth ^ flipped).astype(float), truth, prior)
     mixed = 0.01 + 0.98 * prior
     exact = float((bounds.binary_entropy(mixed) - bounds.binary_entropy(0.01)).sum())
     assert math.isfinite(found.raw)
@@ -90,10 +92,10 @@ def test_large_tables_are_measured_in_parts(monkeypatch):
     from sfumato.attack.leakage import measured
 
     prior, truth, scores = scene()
-    whole = measured_information(scores, GroundTruth(truth, np.zeros(USERS, int)), prior)
+    together = measured_information(scores, GroundTruth(truth, np.zeros(USERS, int)), prior)
     monkeypatch.setattr(measured, "CELLS", 1000)
     parts = measured_information(scores, truth, prior)
-    assert parts.to_dict() == pytest.approx(whole.to_dict())
+    assert parts.to_dict() == pytest.approx(together.to_dict())
     assert json.loads(json.dumps(parts.to_dict()))["users"] == USERS
     assert repr(parts).startswith("MeasuredInformation: ")
 
@@ -105,7 +107,7 @@ def test_large_tables_are_measured_in_parts(monkeypatch):
         (np.full((4, 2), np.nan), np.ones((4, 2), bool), [0.5, 0.5], "scores must be numbers"),
         (np.ones((4, 2)), np.ones((4, 2)), [0.5, 0.5], "truth must be booleans in the shape"),
         (np.ones((4, 2)), np.ones((4, 3), bool), [0.5, 0.5], "truth must be booleans in the shape"),
-        (np.ones((4, 2)), np.ones((4, 2), bool), [0.5], "prior must be 2 chances"),
+        (np.ones((4, 2)), np.ones((4, 2), bool), [0.5], "prior must be 2 probabilities"),
         (np.ones((7, 2)), np.ones((7, 2), bool), [0.5, 0.5], "scores must be of at least 8 users"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Nats about one unit: exact laws of noise, bounds where only a promise is known, profiles."""
+"""Nats about one unit: exact for noise distributions, bounds for guarantees, and profiles."""
 
 import itertools
 import json
@@ -24,35 +24,35 @@ from sfumato.profile import Blip, Jlt, Minima, Signs
 from support.hard_rows import released_to_all
 
 
-def nats(p, q, share=0.5):
-    """The mutual information of a bit and an answer with law p or q, from its definition."""
+def nats(p, q, fraction=0.5):
+    """Mutual information of a bit and an answer with distribution p or q, from its definition."""
     p, q = np.asarray(p, float).ravel(), np.asarray(q, float).ravel()
-    mean = share * p + (1 - share) * q
+    mean = fraction * p + (1 - fraction) * q
 
-    def part(law):
-        held = law > 0
-        return float((law[held] * np.log(law[held] / mean[held])).sum())
+    def part(distribution):
+        support = distribution > 0
+        return float((distribution[support] * np.log(distribution[support] / mean[support])).sum())
 
-    return share * part(p) + (1 - share) * part(q)
+    return fraction * part(p) + (1 - fraction) * part(q)
 
 
-def shifted(law, change, cells):
-    """The joint laws of so many noises, without and with a change of each."""
+def shifted(distribution, change, cells):
+    """Joint distributions of the noise of all cells, without and with a change of each."""
     pad = np.zeros(change)
-    one, other = np.concatenate([law, pad]), np.concatenate([pad, law])
+    one, other = np.concatenate([distribution, pad]), np.concatenate([pad, distribution])
     p, q = one, other
     for _ in range(cells - 1):
         p, q = np.multiply.outer(p, one).ravel(), np.multiply.outer(q, other).ravel()
     return p, q
 
 
-def gaussian(variance, reach):
-    mass = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * float(variance)))
+def gaussian(variance, half_width):
+    mass = np.exp(-(np.arange(-half_width, half_width + 1.0) ** 2) / (2 * float(variance)))
     return mass / mass.sum()
 
 
-def laplace(scale, reach):
-    mass = np.exp(-np.abs(np.arange(-reach, reach + 1.0)) / float(scale))
+def laplace(scale, half_width):
+    mass = np.exp(-np.abs(np.arange(-half_width, half_width + 1.0)) / float(scale))
     return mass / mass.sum()
 
 
@@ -65,44 +65,46 @@ def test_one_flipped_bit_is_a_binary_symmetric_channel(p):
 
 
 @pytest.mark.parametrize("cells", [2, 5, 9])
-def test_flipped_bits_together_tell_what_their_joint_law_tells(cells):
+def test_flipped_bits_have_the_information_of_their_joint_distribution(cells):
     p = 0.3
     words = np.array(list(itertools.product((0, 1), repeat=cells))).sum(axis=1)
-    law = p**words * (1 - p) ** (cells - words)
-    assert information(Flips(Fraction(3, 10), cells)).nats == pytest.approx(nats(law, law[::-1]))
+    distribution = p**words * (1 - p) ** (cells - words)
+    assert information(Flips(Fraction(3, 10), cells)).nats == pytest.approx(
+        nats(distribution, distribution[::-1])
+    )
 
 
 NORMAL = [(Fraction(1, 4), 1, 1), (Fraction(1, 3), 1, 2), (4, 1, 1), (9, 4, 1), (2, 1, 3)]
 
 
 @pytest.mark.parametrize(("variance", "change", "cells"), NORMAL)
-def test_gaussian_noise_tells_what_its_exact_masses_tell(variance, change, cells):
-    law = gaussian(variance, math.ceil(14 * math.sqrt(variance)))
+def test_gaussian_noise_has_the_information_of_its_exact_probabilities(variance, change, cells):
+    distribution = gaussian(variance, math.ceil(14 * math.sqrt(variance)))
     result = information(GaussianNoise(variance, change, cells))
-    truth = nats(*shifted(law, change, cells))
+    truth = nats(*shifted(distribution, change, cells))
     assert result.exact
     assert truth * (1 - 1e-12) <= result.nats <= truth * (1 + 1e-3)
     assert result.nats < math.log(2)
 
 
 @pytest.mark.parametrize(("scale", "change", "cells"), [(1, 1, 1), (2, 5, 1), (1, 1, 2), (3, 2, 3)])
-def test_laplace_noise_tells_what_its_exact_masses_tell(scale, change, cells):
-    law = laplace(scale, 30 * scale)
+def test_laplace_noise_has_the_information_of_its_exact_probabilities(scale, change, cells):
+    distribution = laplace(scale, 30 * scale)
     result = information(LaplaceNoise(Fraction(scale), change, cells))
-    truth = nats(*shifted(law, change, cells))
+    truth = nats(*shifted(distribution, change, cells))
     assert result.exact
     assert truth * (1 - 1e-9) <= result.nats <= truth * (1 + 1e-3)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
-def test_a_sample_tells_most_to_one_who_does_not_expect_a_fair_coin(rate):
-    law = gaussian(1, 16)
-    without, with_unit = shifted(law, 1, 1)
+def test_a_sample_is_most_informative_under_an_unfair_prior(rate):
+    distribution = gaussian(1, 16)
+    without, with_unit = shifted(distribution, 1, 1)
     mixed = rate * with_unit + (1 - rate) * without
     result = information(Sampled(rate, GaussianNoise(Fraction(1))))
     assert result.nats == pytest.approx(nats(mixed, without), rel=1e-3)
-    shares = np.linspace(0.01, 0.99, 99)
-    most = max(nats(mixed, without, share) for share in shares)
+    fractions = np.linspace(0.01, 0.99, 99)
+    most = max(nats(mixed, without, fraction) for fraction in fractions)
     assert result.capacity >= most * (1 - 1e-12)
     assert result.capacity == pytest.approx(most, rel=2e-3)
     assert nats(mixed, without, result.share) == pytest.approx(most, rel=1e-3)
@@ -120,9 +122,9 @@ def test_a_promise_alone_gives_the_worst_channel_that_keeps_it(epsilon):
     else:
         assert result.nats == pytest.approx(epsilon**2 / 8)
     slip = information(Approximate(epsilon, 0.01))
-    law = np.array([0.01, 0.99 * right, 0.99 * (1 - right), 0.0])
+    distribution = np.array([0.01, 0.99 * right, 0.99 * (1 - right), 0.0])
     if epsilon > 1e-3:
-        assert slip.nats == pytest.approx(nats(law, law[::-1]))
+        assert slip.nats == pytest.approx(nats(distribution, distribution[::-1]))
     assert not slip.exact
 
 
@@ -165,14 +167,14 @@ def test_a_bound_by_rho_covers_gaussian_noise_and_is_not_far_above(rho):
     assert noise.nats < bound.nats < 1.9 * noise.nats
 
 
-def test_noise_too_weak_for_the_grid_is_told_as_a_bound():
+def test_noise_too_weak_for_the_grid_gives_a_bound():
     # On the grid rounding alone would be 2e-8, a thousand times what pure epsilon allows.
     weak = information(LaplaceNoise(Fraction(10**8), 1, 10**6))
     assert not weak.exact
     assert information(LaplaceNoise(Fraction(1), 1, 2)).exact
 
 
-def test_a_sample_of_many_cells_is_told_as_a_bound():
+def test_a_sample_of_many_cells_gives_a_bound():
     assert information(Sampled(0.1, LaplaceNoise(Fraction(1)))).exact
     assert not information(Sampled(0.1, LaplaceNoise(Fraction(1), 1, 2))).exact
     assert not information(Sampled(0.1, Pure(1.0))).exact
@@ -200,21 +202,23 @@ def test_a_statement_is_read_by_its_loss_or_else_by_its_epsilon_and_delta():
     assert information(loss.group(3)) == information(Flips(Fraction(1, 4), 6))
     assert json.loads(json.dumps(information(loss).to_dict()))["exact"] is True
     assert repr(information(loss)).startswith("Information: exactly 0.23 of 0.6931")
-    with pytest.raises(TypeError, match="information: told must be a PrivacyStatement or a Loss"):
+    with pytest.raises(
+        TypeError, match="information: guarantee must be a PrivacyStatement or a Loss"
+    ):
         information(3.0)
 
 
-def test_profiles_are_told_by_the_formulas_of_their_kind():
+def test_profiles_use_the_formulas_of_their_kind():
     before = Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1])
     size = np.array([1, 106, 1000])
     blip, jlt, signs, minima = (
         released_to_all(mechanism, before)
         for mechanism in (Blip(epsilon=8), Jlt(epsilon=2), Signs(epsilon=2), Minima(epsilon=3))
     )
-    flip, chance = float(blip.flip_probability), float(minima.chance)
+    flip, probability = float(blip.flip_probability), float(minima.chance)
     result = jlt.dimensions, size, jlt.sigma
     signed = signs.bits, size, signs.sigma
-    cells = minima.bins, minima.code_bits, chance, size
+    cells = minima.bins, minima.code_bits, probability, size
     expected = [
         (blip, bounds.blip_single(5000, 20, flip, size), bounds.blip_joint(5000, 20, flip, size)),
         (jlt, bounds.jlt_single(*result), bounds.jlt_joint(*result)),

@@ -9,24 +9,24 @@ from scipy.stats import binom, norm
 from sfumato.attack import bounds
 
 
-def entropy(law):
-    law = np.asarray(law)
-    return float(-(law[law > 0] * np.log(law[law > 0])).sum())
+def entropy(distribution):
+    distribution = np.asarray(distribution)
+    return float(-(distribution[distribution > 0] * np.log(distribution[distribution > 0])).sum())
 
 
 @pytest.mark.parametrize(("bits", "size", "sigma"), [(1, 1, 1.0), (50, 7, 0.3), (1000, 106, 3.0)])
-def test_signs_tell_what_the_integrals_say(bits, size, sigma):
+def test_signs_agree_with_the_integrals(bits, size, sigma):
     steps = np.linspace(-9, 9, 721)
     bell = norm.pdf(steps) * (steps[1] - steps[0])
-    spread = math.sqrt((size - 1) / bits)
+    deviation_of_others = math.sqrt((size - 1) / bits)
 
     def positive(x):
-        """The chance of a sign given the item's number, over other items and noise."""
-        return norm.cdf((x[:, None] + spread * steps) / sigma) @ bell
+        """The probability of a sign given the item's number, over other items and noise."""
+        return norm.cdf((x[:, None] + deviation_of_others * steps) / sigma) @ bell
 
-    def result(chance, deviation):
-        chances = chance(deviation * steps)
-        doubt = [entropy([p, 1 - p]) for p in chances]
+    def result(probability, deviation):
+        probabilities = probability(deviation * steps)
+        doubt = [entropy([p, 1 - p]) for p in probabilities]
         return bits * (math.log(2) - doubt @ bell)
 
     single = result(positive, math.sqrt(1 / bits))
@@ -35,7 +35,7 @@ def test_signs_tell_what_the_integrals_say(bits, size, sigma):
     assert bounds.signs_joint(bits, size, sigma) == pytest.approx(joint, rel=1e-9)
 
 
-def test_weak_signals_lose_a_share_of_two_over_pi_to_the_sign():
+def test_weak_signals_retain_two_over_pi_in_the_sign():
     for size in (1, 100):
         for signs, projections in (
             (bounds.signs_single, bounds.jlt_single),
@@ -45,7 +45,7 @@ def test_weak_signals_lose_a_share_of_two_over_pi_to_the_sign():
             assert ratio == pytest.approx(2 / math.pi, rel=0.01)
 
 
-def test_signs_never_tell_more_than_the_projection_or_than_their_bits():
+def test_signs_have_at_most_the_information_of_the_projection_and_of_their_bits():
     size, sigma = np.meshgrid([1, 10, 1000, 10**5], [0.0, 0.1, 1.0, 30.0])
     single, joint = bounds.signs_single(200, size, sigma), bounds.signs_joint(200, size, sigma)
     assert (single <= joint / size + 1e-9).all()
@@ -56,10 +56,10 @@ def test_signs_never_tell_more_than_the_projection_or_than_their_bits():
     assert bounds.signs_joint(200, 0, 1.0) == 0
 
 
-def answers(symbols, chance):
-    """The channel of the noise: each wrong symbol with this chance."""
-    table = np.full((symbols, symbols), chance)
-    np.fill_diagonal(table, 1 - (symbols - 1) * chance)
+def answers(symbols, probability):
+    """The channel of the noise: each false symbol with this probability."""
+    table = np.full((symbols, symbols), probability)
+    np.fill_diagonal(table, 1 - (symbols - 1) * probability)
     return table
 
 
@@ -67,45 +67,48 @@ def answers(symbols, chance):
     ("bins", "code_bits", "size"), [(1, 1, 1), (3, 1, 2), (8, 2, 5), (20, 3, 40)]
 )
 @pytest.mark.parametrize("noise", [0.0, 0.3, 0.9])
-def test_minima_tell_what_the_tables_say(bins, code_bits, size, noise):
+def test_minima_agree_with_the_tables(bins, code_bits, size, noise):
     codes = 2**code_bits
-    chance = noise / (codes + 1)
-    channel = answers(codes + 1, chance)
+    probability = noise / (codes + 1)
+    channel = answers(codes + 1, probability)
     nodes, weights = np.polynomial.legendre.leggauss(200)
     ranks, weights = (nodes + 1) / 2, weights / 2
     others = np.arange(size)
-    there = binom.pmf(others, size - 1, 1 / bins)  # how many others share a bin
-    # Whether the item is in this bin, and then its rank; its code is 0, as all codes are alike.
-    laws, chances = [], []
+    there = binom.pmf(others, size - 1, 1 / bins)  # how many others are in the same bin
+    # Whether the item is in this bin, and then its rank; its code is 0, without loss of generality.
+    distributions, probabilities = [], []
     for rank, weight in zip(ranks, weights, strict=True):
         least = float(there @ (1 - rank) ** others)
         true = np.full(codes + 1, (1 - least) / codes)
         true[0] += least
         true[-1] = 0
-        laws.append(true @ channel)
-        chances.append(weight / bins)
+        distributions.append(true @ channel)
+        probabilities.append(weight / bins)
     absent = np.append(np.full(codes, (1 - there[0]) / codes), there[0])
-    laws.append(absent @ channel)
-    chances.append(1 - 1 / bins)
-    laws, chances = np.array(laws), np.array(chances)
-    mean = chances @ laws
+    distributions.append(absent @ channel)
+    probabilities.append(1 - 1 / bins)
+    distributions, probabilities = np.array(distributions), np.array(probabilities)
+    mean = probabilities @ distributions
     mean[:codes] = mean[:codes].mean()  # over all codes that the item may have
-    doubt = sum(p * entropy(law) for p, law in zip(chances, laws, strict=True))
+    doubt = sum(
+        p * entropy(distribution)
+        for p, distribution in zip(probabilities, distributions, strict=True)
+    )
     single = bins * (entropy(mean) - doubt)
     joint = bins * (entropy(mean) - entropy(channel[0]))
-    assert bounds.minima_single(bins, code_bits, chance, size) == pytest.approx(
+    assert bounds.minima_single(bins, code_bits, probability, size) == pytest.approx(
         single, rel=1e-5, abs=1e-9
     )
-    assert bounds.minima_joint(bins, code_bits, chance, size) == pytest.approx(joint, abs=1e-9)
+    assert bounds.minima_joint(bins, code_bits, probability, size) == pytest.approx(joint, abs=1e-9)
 
 
-def test_one_item_of_minima_is_never_told_more_alone_than_with_the_others():
+def test_single_information_of_minima_is_at_most_joint_information_per_item():
     bins, size = np.meshgrid([1, 16, 1024], [1, 5, 100, 5000])
     for code_bits in (0, 1, 4, 8):
         for noise in (0.0, 0.5, 0.999, 1.0):
-            chance = noise / (2**code_bits + 1)
-            single = bounds.minima_single(bins, code_bits, chance, size)
-            joint = bounds.minima_joint(bins, code_bits, chance, size)
+            probability = noise / (2**code_bits + 1)
+            single = bounds.minima_single(bins, code_bits, probability, size)
+            joint = bounds.minima_joint(bins, code_bits, probability, size)
             assert (single <= joint / size + 1e-9).all()
             assert (joint <= bins * math.log(2**code_bits + 1)).all()
             if noise == 1:

@@ -1,4 +1,4 @@
-"""Answers of any kind are audited: infinite, no numbers, of odd shapes, floats bit by bit."""
+"""Answers of any kind are audited: infinite, not numbers, of unusual shapes, floats bit by bit."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_neighbours_answers_and_scores_of_the_wrong_shape_are_refused():
     ("one", "other"),
     [(np.inf, np.nan), (-0.0, 0.0), (2**62, 2**62 + 1), (-np.inf, np.inf), (1.0, np.nan)],
 )
-def test_answers_that_are_no_plain_numbers_are_told_apart_too(one, other):
+def test_answers_that_are_no_plain_numbers_are_distinguished_too(one, other):
     def certain(value, trials, source):
         return np.full(trials, value)
 
@@ -78,7 +78,7 @@ def test_answers_that_are_no_plain_numbers_are_told_apart_too(one, other):
 
 
 def test_answers_of_different_shapes_and_empty_ones_are_refused():
-    with pytest.raises(ValueError, match="different shapes, which tells them apart"):
+    with pytest.raises(ValueError, match="different shapes, which distinguishes them"):
         audit(lambda value, trials, source: np.zeros((trials, value)), (2, 3), 100, claimed=1)
     with pytest.raises(ValueError, match="must give 100 answers"):
         audit(lambda value, trials, source: np.zeros((trials, 0)), (2, 3), 100, claimed=1)

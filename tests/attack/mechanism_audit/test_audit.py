@@ -1,4 +1,4 @@
-"""Audits: no shipped mechanism exceeds its claim, tight ones come near; whatever tells is found."""
+"""Audits: no shipped mechanism exceeds its claim, tight ones come near; leaks are found."""
 
 import json
 import math
@@ -30,10 +30,10 @@ def test_no_mechanism_exceeds_its_claim(name):
 
 @pytest.mark.parametrize("name", TIGHT)
 def test_tight_mechanisms_are_measured_near_their_claim(name):
-    # Seeded. Told by an event of chance 1/4 or more, the bound is 0.97 with a deviation of 0.01 and
-    # below 0.8 with p < 1e-9. Some need luck with another seed: the Gaussian's is 0.9, deviation
-    # 0.03, p < 0.001; the best events of exponential and smooth median are rare, so theirs are near
-    # 0.86 and p < 0.05.
+    # Seeded. Distinguished by an event of probability 1/4 or more, the bound is 0.97 with a
+    # deviation of 0.01 and below 0.8 with p < 1e-9. Some need luck with another seed: the
+    # Gaussian's is 0.9, deviation 0.03, p < 0.001; the best events of exponential and smooth median
+    # are rare, so theirs are near 0.86 and p < 0.05.
     case = TIGHT[name]
     result = audit(case.mechanism, case.neighbours, source=InsecureSeededSource(4))
     assert result.epsilon > 0.8 * result.claimed, result
@@ -46,7 +46,7 @@ def seeded(sample, **options):
 
 
 def rounded(value, trials, source):
-    """One of ten categories, of which 3 and 7 are neighbours: no threshold tells them apart."""
+    """One of ten categories, of which 3 and 7 are neighbours: no threshold distinguishes them."""
     retained = coins(0.5, trials, source=source)
     other = np.zeros(trials, np.int64)
     for _ in range(9):
@@ -67,20 +67,20 @@ def packed_words(value, trials, source):
 
 
 def parity(value, trials, source):
-    """Each bit alone is a fair coin, the last one nothing else; only four together tell."""
+    """Each bit alone is a fair coin, the last one nothing else; only four together distinguish."""
     bits = coins(0.5, trials * 5, source=source).reshape(trials, 5)
     bits[:, 3] = bits[:, :3].sum(axis=1) % 2 ^ value
     return bits
 
 
 def coarse_grain(value, trials, source):
-    """Noise of equal law, of which the second neighbour's has lost its lowest bits."""
+    """Noise of equal distribution, of which the second neighbour's has lost its lowest bits."""
     fine = discrete_laplace(2**40, trials, source=source) / 2**41
     return np.round(fine * 2**20) / 2**20 if value else fine
 
 
 def uniform(trials, source):
-    """Integers that are all alike: no column made with its own one tells anything."""
+    """Integers that are all equal: no column alone distinguishes anything."""
     words = np.empty(trials, np.uint64)
     source.fill(words)
     return words.view(np.int64)
@@ -124,7 +124,7 @@ def floats_apart(value, trials, source):
         (floats_apart, 1, "columns together"),
     ],
 )
-def test_whatever_tells_the_neighbours_apart_is_found(sample, truth, score):
+def test_whatever_distinguishes_the_neighbours_is_found(sample, truth, score):
     # Seeded; with 20,000 trials each of these is measured at 0.6 of the truth or of the ceiling,
     # at least 5 deviations above the claim.
     result = seeded(sample, claimed=0.3)
@@ -134,9 +134,10 @@ def test_whatever_tells_the_neighbours_apart_is_found(sample, truth, score):
 
 
 @pytest.mark.parametrize("columns", [1, 3])
-def test_neighbours_that_are_alike_are_blamed_as_rarely_as_promised(columns):
-    # Both neighbours give the same law, so any positive bound is a false alarm: p <= 0.1 each, and
-    # more than 100 among 600 has p < 1e-6. Choosing on the runs that are counted gives over 120.
+def test_equal_neighbours_fail_as_rarely_as_stated(columns):
+    # Both neighbours give the same distribution, so any positive bound is a false alarm: p <= 0.1
+    # each, and more than 100 among 600 has p < 1e-6. Choosing on the runs that are counted gives
+    # over 120.
     def same(value, trials, source):
         noise = discrete_laplace(50, (trials, columns), source=source)
         return np.cumsum(noise, axis=1)
@@ -161,7 +162,7 @@ def test_more_trials_raise_the_ceiling_and_the_bound_nears_the_truth():
     assert results[2].epsilon > 0.93
 
 
-def test_gaussian_noise_is_measured_by_its_whole_curve():
+def test_gaussian_noise_is_measured_by_its_entire_curve():
     def noisy(value, trials, source):
         return value + discrete_gaussian(4, trials, source=source)
 
@@ -175,7 +176,7 @@ def test_gaussian_noise_is_measured_by_its_whole_curve():
     assert not seeded(noisy, trials=100_000, claimed=GaussianNoise(64), delta=1e-5).passed
 
 
-def test_a_leak_of_chance_delta_is_held_against_delta():
+def test_a_leak_of_probability_delta_is_compared_at_delta():
     def shames(value, trials, source):
         """One in twenty answers is the value itself."""
         return np.where(coins(0.05, trials, source=source), value, -1)
@@ -208,7 +209,7 @@ def test_an_audit_reads_as_a_sentence_and_as_json():
     result = seeded(lambda v, n, s: np.full(n, v), trials=1000, confidence=0.95)
     assert repr(result) == (
         "Audit FAILED: epsilon >= 4.906 measured, 1 claimed (confidence 0.95, 1,000 trials could "
-        "show at most 4.906; told by values)"
+        "show at most 4.906; distinguished by values)"
     )
     document = json.loads(json.dumps(result.to_dict()))
     assert document["passed"] is False
@@ -238,7 +239,7 @@ def test_bad_parameters_are_refused_before_anything_runs(options, sentence):
         seeded(never, **options)
 
 
-def test_the_claim_is_the_mechanisms_own_unless_told():
+def test_the_claim_is_the_mechanisms_own_by_default():
     class Noisy:
         relation = "replace"
 

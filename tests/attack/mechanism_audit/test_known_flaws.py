@@ -71,8 +71,8 @@ class PairedInsertionScaledForOne(Published):
 class FloatLaplace(Published):
     """Noise by the inverse of the distribution in floats, added to a float (Mironov 2012).
 
-    The sum keeps only the bits that its larger part has, so which lowest bits can be set tells the
-    value. The repair is noise on the whole multiples of a step.
+    The sum keeps only the bits that its larger part has, so which lowest bits can be set reveals
+    the value. The repair is noise on integer multiples of a step.
     """
 
     neighbours = (0.0, 1.0)
@@ -131,10 +131,10 @@ class ReplacingPricedAsAdding(Published):
 
 @flaw
 class StateAndOutputEachForAll(Published):
-    """A pan-private counter whose state and whose output each spend the whole epsilon.
+    """A pan-private counter whose state and whose output each spend the entire epsilon.
 
-    The output was made from the state before the event, and an intruder sees both: neither tells
-    more than it should, the state beside their difference tells twice as much.
+    The output was made from the state before the event, and an intruder sees both: neither reveals
+    more than it should, the state beside their difference reveals twice as much.
     """
 
     weight = 16  # of an event; on so wide a lattice no pair of numbers is frequent
@@ -153,7 +153,7 @@ def measured(mechanism):
 
 @pytest.mark.parametrize("kind", FLAWS, ids=lambda kind: kind.__name__)
 def test_the_flaw_is_caught(kind):
-    # Seeded. The flaws measure 1.6 and more of the claim, 10 deviations above what is asked here.
+    # Seeded. The flaws measure 1.6 and more of the claim, 10 deviations above the limit here.
     result = measured(kind())
     assert not result.passed, result
     assert result.epsilon > 1.2 * CLAIM
@@ -167,7 +167,7 @@ def test_the_repaired_version_passes(kind):
     assert result.epsilon > 0.4 * CLAIM  # the audit looked where the difference is
 
 
-def test_what_only_two_columns_tell_together_is_what_gives_a_stolen_state_away():
+def test_a_stolen_state_is_distinguished_by_two_columns_together():
     # Seeded: 1.63 and 0.73 of the claim are measured, each with a deviation of about 0.02.
     result = measured(StateAndOutputEachForAll())
     assert result.score == "columns together"
@@ -176,7 +176,7 @@ def test_what_only_two_columns_tell_together_is_what_gives_a_stolen_state_away()
 
 
 def test_exposed_low_bits_are_what_gives_float_noise_away():
-    # Seeded, and told apart for certain: what is measured is the ceiling, near 5.5.
+    # Seeded, and distinguished with certainty: what is measured is the ceiling, near 5.5.
     result = measured(FloatLaplace())
     assert result.score == "low bits"
     assert result.epsilon > 5

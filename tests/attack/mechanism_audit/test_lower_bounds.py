@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 from sfumato.attack import one_run_lower_bound
-from sfumato.attack.mechanism_audit.lower_bounds import chance
+from sfumato.attack.mechanism_audit.lower_bounds import tail_probability
 from sfumato.privacy.noise.discrete import coins
 from sfumato.privacy.random_source import InsecureSeededSource
 
@@ -21,15 +21,18 @@ def test_pure_privacy_is_the_tail_of_randomised_response():
     ):
         accuracy = math.exp(epsilon) / (1 + math.exp(epsilon))
         tail = binom.sf(correct - 1, guesses, accuracy)
-        assert chance(correct, guesses, 50_000, 0, epsilon) == pytest.approx(tail)
+        assert tail_probability(correct, guesses, 50_000, 0, epsilon) == pytest.approx(tail)
 
 
 def test_delta_lifts_the_densest_stretch_below():
     correct, guesses, canaries, delta, epsilon = 40, 50, 200, 1e-4, 0.7
-    law = binom(guesses, 1 / (1 + math.exp(-epsilon)))
-    stretches = [(law.sf(correct - 1 - i) - law.sf(correct - 1)) / i for i in range(1, canaries)]
-    wanted = law.sf(correct - 1) + 2 * canaries * delta * max(stretches)
-    assert chance(correct, guesses, canaries, delta, epsilon) == pytest.approx(wanted)
+    distribution = binom(guesses, 1 / (1 + math.exp(-epsilon)))
+    stretches = [
+        (distribution.sf(correct - 1 - i) - distribution.sf(correct - 1)) / i
+        for i in range(1, canaries)
+    ]
+    wanted = distribution.sf(correct - 1) + 2 * canaries * delta * max(stretches)
+    assert tail_probability(correct, guesses, canaries, delta, epsilon) == pytest.approx(wanted)
 
 
 def test_the_examples_of_the_paper():
@@ -40,10 +43,10 @@ def test_the_examples_of_the_paper():
 
 
 def test_everything_below_the_bound_is_refuted_and_nothing_above():
-    # The chance must not fall again as epsilon grows, or bisection would miss an allowed one.
+    # The probability must not fall again as epsilon grows, or bisection would miss an allowed one.
     for counts in ((75, 100, 1000, 1e-4), (7310, 10_000, 10_000, 1e-6), (28, 30, 900, 1e-5)):
         bound = one_run_lower_bound(*counts).epsilon
-        rising = [chance(*counts, epsilon) for epsilon in np.linspace(0, 2 * bound, 101)]
+        rising = [tail_probability(*counts, epsilon) for epsilon in np.linspace(0, 2 * bound, 101)]
         assert all(np.diff(rising) >= -1e-12)
         assert rising[50] == pytest.approx(0.05, abs=1e-6)
 
@@ -63,9 +66,9 @@ def test_randomised_response_is_bounded_below_its_claim_and_near_it(epsilon):
 
 
 def test_too_high_a_bound_is_as_rare_as_promised():
-    law = binom(200, 1 / (1 + math.exp(-1)))
+    distribution = binom(200, 1 / (1 + math.exp(-1)))
     above = [v for v in range(201) if one_run_lower_bound(v, 200, 200, confidence=0.9).epsilon > 1]
-    assert 0.05 < law.pmf(above).sum() <= 0.1
+    assert 0.05 < distribution.pmf(above).sum() <= 0.1
 
 
 def test_no_bound_passes_the_ceiling_and_abstaining_costs_only_through_delta():

@@ -1,4 +1,4 @@
-"""What a release of a sketch tells about one key, measured: never more than its statement says."""
+"""What a released sketch reveals about one key, measured: never more than its statement allows."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ from sfumato.sketch import (
 from sfumato.sketch.lsh import Euclidean
 from support.release_plans import NEXT_TO_NONE, plan_of
 
-# Sketches so small that one key tells as much as it can; each with how it is released.
+# Sketches so small that one key has the largest effect; each with how it is released.
 RELEASES = {
     "BloomFilter": (BloomFilter(8, 2), dict(epsilon=1)),
     "CountMin": (CountMin(2, 2), dict(epsilon=1)),
@@ -58,10 +58,10 @@ def measured(release, neighbours, seed):
 
 
 @pytest.mark.parametrize("kind", RELEASES)
-def test_a_release_tells_no_more_than_its_statement(kind):
+def test_a_release_reveals_no_more_than_its_statement(kind):
     # A true statement fails at this confidence with p < 1e-4, and the seed is fixed. The bound must
     # also come near (0.33 and more is measured, with deviations below 0.05), so that half the noise
-    # would be seen (and was).
+    # would be detected (and was).
     empty, how = RELEASES[kind]
     found = measured(
         lambda sketch, source: sketch.release(**how, source=source),
@@ -72,7 +72,7 @@ def test_a_release_tells_no_more_than_its_statement(kind):
     assert found.epsilon > 0.25, found
 
 
-def test_released_codes_of_rows_tell_no_more_than_their_statement():
+def test_released_codes_of_rows_reveal_no_more_than_their_statement():
     sketch = CosineSketch(8, dimension=4)
 
     def release(rows, source):
@@ -80,7 +80,7 @@ def test_released_codes_of_rows_tell_no_more_than_their_statement():
             rows, 1, 0.01, bound=1, step=1, unit="item of a profile", source=source
         )
 
-    # Signs tell little of one item here, so that only the upper side is tested, with p < 1e-4.
+    # Signs reveal little about one item here, so that only the upper side is tested, with p < 1e-4.
     found = measured(release, (np.zeros((1, 4)), np.array([[1.0, 0, 0, 0]])), seed=2)
     assert found.passed, found
 
@@ -123,10 +123,10 @@ HARD = {
 }
 
 
-def told_apart(name, trials):
+def audited(name, trials):
     """The audit of a release of rows, and of the same rows with one of another type."""
-    run, rows, odd = HARD[name]
-    values = (rows, [*rows, odd])
+    run, rows, extra = HARD[name]
+    values = (rows, [*rows, extra])
     plans = [plan_of(run, value, 1.0) for value in values]
     bare = [plan_of(run, value, NEXT_TO_NONE) for value in values]
     states = [cells_of(plan.noisy(InsecureSeededSource(0))) for plan in bare]
@@ -151,12 +151,12 @@ def cells_of(parts):
 @pytest.mark.parametrize("name", HARD)
 def test_a_row_of_another_type_is_hidden_as_well_as_any(name):
     # At confidence 0.95 a true claim fails with p < 0.05; the seed is fixed. The soak repeats it.
-    assert told_apart(name, 400).passed
+    assert audited(name, 400).passed
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", HARD)
 def test_a_row_of_another_type_is_hidden_in_a_hundred_thousand_trials(name):
-    found = told_apart(name, 100_000)
+    found = audited(name, 100_000)
     print(f"{name}: epsilon at least {found.epsilon:.3f} of a claim of 1")
     assert found.passed, found

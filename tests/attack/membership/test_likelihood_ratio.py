@@ -23,8 +23,8 @@ def test_the_weights_are_where_the_loss_has_no_slope():
     )
     second = (draws.random(3000) < 1 / (1 + np.exp(-(features[0] - 0.1 * features[1])))) * 1.0
     weights = logistic_weights(features, second, ridge=0.5)
-    chance = 1 / (1 + np.exp(-(weights @ features)))
-    slope = features @ (second - chance) - 0.5 * weights
+    probability = 1 / (1 + np.exp(-(weights @ features)))
+    slope = features @ (second - probability) - 0.5 * weights
     assert np.abs(slope).max() < 1e-4
     assert weights[:2] == pytest.approx([1, -0.1], abs=0.2)
 
@@ -97,7 +97,7 @@ def test_factors_that_point_at_what_was_rated_betray_it(split):
 
 
 def test_factors_at_random_betray_nobody(split):
-    # Two intervals and one bound, each wrong with p <= 1e-6.
+    # Two intervals and one bound, each fails with p <= 1e-6.
     draws = np.random.default_rng(0)
     made = Given(*(draws.normal(size=(n, 9)).astype(np.float32) for n in (300, 200)))
     found = membership_inference(made, *split, confidence=1 - 1e-6)
@@ -107,7 +107,7 @@ def test_factors_at_random_betray_nobody(split):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_vectors_without_spread_are_no_trouble(split, rank):
+def test_vectors_without_variance_are_no_trouble(split, rank):
     p, q = (np.zeros((n, 5), np.float32) for n in (300, 200))
     q[:, :rank] = 1
     for attack in membership_inference(Given(p, q), *split).attacks.values():

@@ -47,7 +47,7 @@ def test_our_own_models_are_caught_when_nothing_holds_them_back(split, kind):
 
 
 def test_means_of_many_ratings_give_nobody_away(split):
-    # Four intervals and bounds, each wrong with p <= 1e-6; what the means give away is far smaller.
+    # Four intervals and bounds, each fails with p <= 1e-6; what the means leak is far smaller.
     found = membership_inference(Means().fit(split[0]), *split, confidence=SURE)
     for attack in found.attacks.values():
         assert attack.auc.low <= 0.5 <= attack.auc.high
@@ -66,16 +66,16 @@ def test_shadow_models_catch_what_they_were_made_like(split, learned_by_heart):
     assert idle.epsilon.epsilon == 0
 
 
-def test_every_row_is_left_out_by_one_shadow_model_and_order_tells_nothing(split):
+def test_every_row_is_left_out_by_one_shadow_model_and_order_reveals_nothing(split):
     fitted = []
 
-    class Seen(Means):
+    class Recording(Means):
         def fit(self, rows):
             fitted.append(rows)
             return super().fit(rows)
 
     model = Means().fit(split[0])
-    first = membership_inference(model, *split, make=Seen, shadows=5)
+    first = membership_inference(model, *split, make=Recording, shadows=5)
     pairs = [rows.users * 1000 + rows.items for rows in fitted]
     assert len(pairs) == 5
     every, times = np.unique(np.concatenate(pairs), return_counts=True)
@@ -84,7 +84,7 @@ def test_every_row_is_left_out_by_one_shadow_model_and_order_tells_nothing(split
     order = np.argsort(pairs[0])
     observed = {tuple(pairs[0][order])}
     fitted.clear()
-    membership_inference(model, *split[::-1], make=Seen, shadows=5)
+    membership_inference(model, *split[::-1], make=Recording, shadows=5)
     again = fitted[0].users * 1000 + fitted[0].items
     assert {tuple(np.sort(again))} == observed
     assert np.array_equal(again, pairs[0])
@@ -93,15 +93,15 @@ def test_every_row_is_left_out_by_one_shadow_model_and_order_tells_nothing(split
 
 def test_the_likelihood_ratio_knows_which_rows_are_hard():
     # Rows rated 1 have errors of 3 or 2, those rated 5 of 0.3 or 0.2: all small errors are of the
-    # latter, so the loss tells next to nothing between the two, the ratio does within each.
+    # latter, so the loss is nearly uninformative between the two, the ratio does within each.
     draws = np.random.default_rng(0)
     users, items = np.divmod(draws.permutation(90_000)[:40_000], 300)
     rows = Interactions(users, items, draws.choice([1.0, 5.0], 40_000))
     train, test = rows.split(0.5, 0.5)
     result = []
     for side, large in ((train, 2), (test, 3)):
-        spread = np.where(side.ratings == 1, large, large / 10)
-        result.append(side.ratings + spread * draws.normal(size=len(side)))
+        deviation = np.where(side.ratings == 1, large, large / 10)
+        result.append(side.ratings + deviation * draws.normal(size=len(side)))
     both = Interactions(*(np.concatenate([getattr(s, c) for s in (train, test)]) for c in COLUMNS))
     found = membership_inference(Recited(both, np.concatenate(result)), train, test)
     truth = 2 / math.pi * math.atan(1.5)  # of |N(0, 2)| below |N(0, 3)|
@@ -196,7 +196,7 @@ def test_bad_settings_are_refused(split, learned_by_heart, name, value):
 
 
 def test_bounds_of_several_attacks_hold_together(split, learned_by_heart, monkeypatch):
-    # The best of k bounds is told: each may be wrong with a k-th of the chance (Bonferroni).
+    # The best of k bounds is reported: each may fail with a k-th of the probability (Bonferroni).
     used = []
 
     def noted(before, after, delta, confidence):

@@ -1,4 +1,4 @@
-"""The curator's report: figures over many rows only, the same each time, whole files or none."""
+"""The curator's report: figures over many rows only, the same each time, written atomically."""
 
 import json
 import re
@@ -157,7 +157,7 @@ def test_the_figure_is_drawn_and_all_files_are_the_same_each_time(
     found, split, learned_by_heart, tmp_path
 ):
     again = audit_model(learned_by_heart, *split)
-    for name in ("json", "html"):  # the page holds the figure
+    for name in ("json", "html"):  # the page contains the figure
         files = [tmp_path / f"{at}.{name}" for at in (0, 1)]
         for file, audit in zip(files, (found, again), strict=True):
             getattr(audit, f"save_{name}")(file)
@@ -216,10 +216,10 @@ def test_a_claim_is_held_against_what_was_measured(split, learned_by_heart, stat
 def test_a_false_claim_is_refuted_and_a_true_one_is_not(split, learned_by_heart):
     # The second model learned from other ratings, so of these it keeps every epsilon. It is refuted
     # with p <= 0.05, of which a fixed seed makes never.
-    heart, strange = copy(learned_by_heart), LeastSquares(12, 1e-3).fit(ratings_world(seed=9))
-    heart.statement = strange.statement = stated()
+    heart, unrelated = copy(learned_by_heart), LeastSquares(12, 1e-3).fit(ratings_world(seed=9))
+    heart.statement = unrelated.statement = stated()
     assert audit_model(heart, *split).refuted is True
-    assert audit_model(strange, *split).refuted is False
+    assert audit_model(unrelated, *split).refuted is False
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(found, tmp_path):

@@ -37,8 +37,10 @@ def test_more_is_recovered_at_larger_epsilons_up_to_everything(found):
     for attack in (BY_POPULARITY, BY_TASTE):
         result = recoveries(found, attack)
         assert result == sorted(result)
-        assert result[-1] > 0.99  # a few items share all their bits with others of a profile
-    # Nothing is told at 0.02: the error of a difference of two means is about 0.03.
+        assert (
+            result[-1] > 0.99
+        )  # a few items have all their bits in common with others of a profile
+    # No information at 0.02: the error of a difference of two means is about 0.03.
     assert abs(recoveries(found, BY_POPULARITY)[0] - found.popularity) < 0.05
     assert recoveries(found, "single, no prior")[0] < found.popularity - 0.1
     assert [point.privacy for point in found.points][-1] < 0.01  # sizes are estimated
@@ -53,20 +55,20 @@ def test_popularity_alone_is_what_raw_profiles_give(world, found):
     has[coded.user_codes, coded.item_codes] = True
     order = np.random.default_rng(0).permutation(80)
     attacked, known = has[order[48:]], has[order[:48]].sum(axis=0)
-    shares = []
+    fractions = []
     for profile in attacked:
         size = int(profile.sum())
-        # Items of one popularity take the same part of the places that are left.
+        # Items of one popularity take equal fractions of the remaining ranks.
         cut = np.sort(known)[::-1][size - 1]
         sure, tied = known > cut, known == cut
-        shares.append((profile[sure].sum() + profile[tied].mean() * (size - sure.sum())) / size)
-    assert found.popularity == pytest.approx(np.mean(shares))
-    assert recoveries(found, POPULARITY) == pytest.approx([np.mean(shares)] * 4)
+        fractions.append((profile[sure].sum() + profile[tied].mean() * (size - sure.sum())) / size)
+    assert found.popularity == pytest.approx(np.mean(fractions))
+    assert recoveries(found, POPULARITY) == pytest.approx([np.mean(fractions)] * 4)
     assert found.users == {"known": 48, "learned_from": 48, "attacked": 32, "at_most": 200}
     assert found.mean_size == attacked.sum() / 32
 
 
-def test_the_sentence_tells_what_was_measured(found):
+def test_the_sentence_says_what_was_measured(found):
     here, before, after = found.points[2], found.points[1], found.points[3]
     assert found.epsilon == here.epsilon == 4
     for words in (
@@ -79,7 +81,7 @@ def test_the_sentence_tells_what_was_measured(found):
     ):
         assert words in found.sentence
     size = round(found.mean_size)
-    assert f"profile of mean size, {size}, it hides only at epsilon {4 * size}" in found.promise
+    assert f"profile of mean size, {size}, only with epsilon {4 * size}" in found.promise
     assert found.sentence in str(found)
     assert f"recovers {here.recovery:.1%}" in repr(found)
 
@@ -99,7 +101,7 @@ def test_every_mechanism_is_audited_the_same_each_time(world, mechanism):
     other = audit_profiles(world, mechanism, epsilons=[], sample=20, random_state=1)
     assert other.recovery != result.recovery
     assert 0 < result.popularity <= result.recovery + 0.1 < 1.1
-    if isinstance(mechanism, Jlt):  # sigma told its epsilon
+    if isinstance(mechanism, Jlt):  # sigma gave its epsilon
         stated = released_to_all(mechanism, world).statement.epsilon
         assert result.epsilon == pytest.approx(stated)
     json.dumps(result.to_dict(), allow_nan=False)
@@ -192,7 +194,7 @@ def test_many_items_are_worked_off_in_parts(world, found, monkeypatch):
     assert ticks[-1] == (128, 128)
 
 
-def test_fewer_users_are_attacked_where_there_are_many_items_unless_told(world, monkeypatch):
+def test_fewer_users_are_attacked_by_default_where_there_are_many_items(world, monkeypatch):
     monkeypatch.setattr(scenario, "ATTACKED", 25 * 60 + 7)
     mechanism = Blip(**SMALL, epsilon=4)
     found = audit_profiles(world, mechanism, epsilons=[])
@@ -242,7 +244,9 @@ def test_what_cannot_be_audited_is_refused(world):
         audit_profiles(few, Blip(epsilon=1))
     with pytest.raises(ValueError, match="at least 20 users, not 0"):
         audit_profiles(few.filter([]), Blip(epsilon=1))
-    with pytest.raises(ValueError, match="epsilon must be above 0: at 0 a release tells nothing"):
+    with pytest.raises(
+        ValueError, match="epsilon must be above 0: at 0 a release carries no information"
+    ):
         audit_profiles(world, Blip(epsilon=0))
     with pytest.raises(TypeError, match="must be a Blip, Jlt, Signs or Minima, not str"):
         audit_profiles(world, "blip")

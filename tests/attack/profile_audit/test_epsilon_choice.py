@@ -1,4 +1,4 @@
-"""The choice of epsilon: the largest that keeps what is allowed, and an interval that holds it."""
+"""The choice of epsilon: the largest that meets the limit, and an interval that covers it."""
 
 from types import SimpleNamespace
 
@@ -22,22 +22,24 @@ def world():
 class Curve:
     """A scene whose curve is known: users differ, and are as they are at every epsilon."""
 
-    def __init__(self, seed, users=100, low=0.2, spread=0.15):
+    def __init__(self, seed, users=100, low=0.2, deviation=0.15):
         self.settings, self.users = AttackSettings(0.6, users, 10, seed), np.arange(users)
-        self.popularity, self.seen = low, []
-        self._own = spread * np.random.default_rng(seed).standard_normal(users)
+        self.popularity, self.attacked = low, []
+        self._own = deviation * np.random.default_rng(seed).standard_normal(users)
 
     def mean(self, epsilon):
         return self.popularity + (1 - self.popularity) * epsilon / (8 + epsilon)
 
-    def at(self, epsilon, tell=None):
-        self.seen.append(epsilon)
-        if tell is not None:
-            tell(1.0)
-        shares = np.stack(
+    def at(self, epsilon, report=None):
+        self.attacked.append(epsilon)
+        if report is not None:
+            report(1.0)
+        fractions = np.stack(
             [np.full(self.users.size, self.popularity), self.mean(epsilon) + self._own]
         )
-        return SimpleNamespace(epsilon=epsilon, shares=shares, recovery=shares.mean(axis=1).max())
+        return SimpleNamespace(
+            epsilon=epsilon, fractions=fractions, recovery=fractions.mean(axis=1).max()
+        )
 
 
 def test_it_keeps_what_is_allowed_and_the_next_one_up_does_not(world):
@@ -61,8 +63,8 @@ def test_the_own_epsilon_of_the_mechanism_does_not_matter(world):
 
 @pytest.mark.parametrize("allowed", [0.25, 0.31, 0.5, 0.77])
 def test_a_known_curve_is_cut_where_it_should_be(allowed):
-    # Users without spread: what is found is the value of the grid below what is right.
-    found = chosen("test", Curve(0, spread=0), allowed, 64, None)
+    # Users without variance: the choice is the grid value below the true one.
+    found = chosen("test", Curve(0, deviation=0), allowed, 64, None)
     right = 8 * (allowed - 0.2) / (1 - allowed)
     assert found.epsilon == max(value for value in _grid(64) if value <= right)
     assert found.low <= found.epsilon <= found.high <= right * 1.16
@@ -112,20 +114,20 @@ def test_the_interval_holds_the_truth_19_times_in_20():
     # probability 0.95, fewer than 176 do with p < 1e-4, and all 200 do with p < 1e-4.
     right = 8 * (0.5 - 0.2) / 0.5
     found = [chosen("test", Curve(seed), 0.5, 64, None) for seed in range(200)]
-    held = sum(each.low <= right <= each.high for each in found)
-    assert 176 <= held < 200
+    covered = sum(each.low <= right <= each.high for each in found)
+    assert 176 <= covered < 200
 
 
 def test_nothing_is_attacked_where_popularity_alone_recovers_more():
     scene = Curve(0, low=0.4)
     found = chosen("test", scene, 0.3, 64, None)
-    assert (found.epsilon, found.recovery, found.tried, scene.seen) == (None, None, (), [])
+    assert (found.epsilon, found.recovery, found.tried, scene.attacked) == (None, None, (), [])
     assert "No epsilon keeps recovery at or below 30%" in found.sentence
     assert "popularity alone recovers 40.0%" in found.sentence
 
 
-def test_an_allowance_too_near_to_popularity_is_told():
-    found = chosen("test", Curve(0, spread=0), 0.2001, 64, None)
+def test_an_allowance_too_near_to_popularity_is_reported():
+    found = chosen("test", Curve(0, deviation=0), 0.2001, 64, None)
     assert found.epsilon is None
     assert "No epsilon from 0.016 up" in found.sentence
     assert "popularity alone recovers 20.0%" in found.sentence
@@ -135,14 +137,14 @@ def test_an_allowance_too_near_to_popularity_is_told():
 def test_the_largest_is_enough_where_it_keeps_what_is_allowed():
     scene = Curve(0)
     found = chosen("test", scene, 0.9, 3.3, None)
-    assert (found.epsilon, scene.seen, found.high) == (3.3, [3.3], 3.3)
-    assert "Even at epsilon 3.3, the largest asked" in found.sentence
+    assert (found.epsilon, scene.attacked, found.high) == (3.3, [3.3], 3.3)
+    assert "Even at epsilon 3.3, the largest tried" in found.sentence
 
 
 def test_few_epsilons_are_attacked_and_progress_never_goes_back():
     scene, ticks = Curve(0), []
     chosen("test", scene, 0.5, 64, lambda done, total: ticks.append((done, total)))
-    assert len(scene.seen) == len(set(scene.seen)) <= 10
+    assert len(scene.attacked) == len(set(scene.attacked)) <= 10
     assert ticks == sorted(ticks)
     assert all(done <= total for done, total in ticks)
 
@@ -152,10 +154,10 @@ def test_crossings_are_where_a_curve_first_leaves_what_is_allowed():
     curves = np.array(
         [
             [0.1, 0.3, 0.5],  # halfway between 1 and 4
-            [0.3, 0.4, 0.5],  # never kept
+            [0.3, 0.4, 0.5],  # never met
             [0.1, 0.1, 0.1],  # always
             [0.1, 0.3, 0.1],  # what comes later does not matter
-            [0.2, 0.2, 0.4],  # kept up to 4
+            [0.2, 0.2, 0.4],  # met up to 4
         ]
     )
     result = np.exp(_crossings(logs, curves, 0.2))

@@ -1,4 +1,4 @@
-"""Recall of neighbours: by hand, with ties counted fairly, and as chance would have it."""
+"""Recall of neighbours: by hand, with ties counted fairly, and its expectation for random users."""
 
 import itertools
 import json
@@ -36,7 +36,7 @@ def test_a_small_case_is_counted_as_by_hand():
     # Nearest two: of 0 are 2 and 1; of 1 are 0 and 2; of 2 are 0 and 1; of 3 is 4 and anyone.
     found = [[2, 1], [0, 3], [3, 4], [4, 0], [0, 1]]
     result = neighbour_recall(answering(range(5), found), before, n=2)
-    # 4: its second place may go to anyone, but only one of two can have it.
+    # 4: its second rank may go to anyone, but only one of two can take it.
     assert result.recalls.tolist() == [1, 0.5, 0, 1, 0.5]
     assert result.recall == pytest.approx(0.6)
     assert result.error == pytest.approx(np.std([1, 0.5, 0, 1, 0.5], ddof=1) / 5**0.5)
@@ -86,7 +86,7 @@ def test_equal_fractions_are_ties_though_roots_would_round_apart():
         assert result.recalls[0] == 1
 
 
-def test_users_without_rows_and_open_places_have_an_answer():
+def test_users_without_rows_and_unnamed_neighbours_have_an_answer():
     before = sets("abc", "ab")
     result = neighbour_recall(answering([0, 1, 9], [[1], [-1], [0]]), before, n=1)
     assert result.recalls.tolist() == [1, 0, 1]  # anyone is as near to an empty profile
@@ -109,7 +109,7 @@ def test_a_release_with_little_noise_finds_neighbours_and_one_with_much_finds_ch
     assert clear.chance == dim.chance
     assert 0.08 < clear.chance < 0.12
     assert clear.recall > 0.7
-    # Random answers spread by 0.09 a user, so by 0.009 in all: beyond 0.06 has p < 1e-9.
+    # Random answers have a deviation of 0.09 per user, so 0.009 in all: beyond 0.06 has p < 1e-9.
     assert abs(dim.recall - dim.chance) < 0.06
 
 
@@ -118,12 +118,12 @@ def test_users_in_blocks_count_the_same_and_the_table_is_prepared_once(monkeypat
     draws = np.random.default_rng(1)
     before = Interactions(draws.integers(0, 30, 400), draws.integers(0, 40, 400), np.ones(400))
     found = np.argsort(draws.random((30, 30)), axis=1)
-    whole = neighbour_recall(answering(range(30), found), before, 5, metric)
+    together = neighbour_recall(answering(range(30), found), before, 5, metric)
     prepared, sums = [], csr_array.sum
     monkeypatch.setattr(csr_array, "sum", lambda *a, **b: prepared.append(a) or sums(*a, **b))
     monkeypatch.setattr(evaluation, "CELLS", 4 * 30)
     parts = neighbour_recall(answering(range(30), found), before, 5, metric)
-    np.testing.assert_array_equal(parts.recalls, whole.recalls)
+    np.testing.assert_array_equal(parts.recalls, together.recalls)
     assert len(prepared) == 1
 
 
@@ -133,5 +133,5 @@ def test_impossible_questions_are_refused(k):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), k)
     with pytest.raises(ValueError, match="neighbour_recall: metric must be one of"):
         neighbour_recall(answering([0, 1], [[1], [0]]), sets("ab", "a"), 1, "length")
-    with pytest.raises(ValueError, match="neighbour_recall: released must hold at least 2 users"):
+    with pytest.raises(ValueError, match="neighbour_recall: released must have at least 2 users"):
         neighbour_recall(answering([0], [[1]]), sets("ab", "a"), 1)

@@ -96,7 +96,9 @@ def test_sizes_are_rounded_and_cut_and_empty_profiles_have_an_answer():
     found = reconstruction(scores, right, [-7.0, 99.0, 0.2, 2.0])
     np.testing.assert_allclose(found.cosines, [0, 1 / math.sqrt(3), 1, 0])
     assert found.recall == 0.5  # of those who have an item
-    assert found.precision == pytest.approx((1 / 3 + 0) / 2)  # of those of whom any is told
+    assert found.precision == pytest.approx(
+        (1 / 3 + 0) / 2
+    )  # of users with a nonempty reconstruction
     assert reconstruction(scores, right, math.inf).precision == pytest.approx(1 / 6)
 
 
@@ -131,7 +133,7 @@ def test_figures_are_plain_json_and_absent_ones_are_null():
         ([[1.0, 2.0]], [[1, 0]], 1, "truth must be booleans in the shape of scores"),
         ([[1.0, 2.0]], [[True]], 1, "truth must be booleans in the shape of scores"),
         ([[1.0, 2.0]], [[True, False]], [1, 2], "sizes must be a number, or one for each of 1"),
-        ([[1.0, 2.0]], [[True, False]], math.nan, "give the mean one of known profiles"),
+        ([[1.0, 2.0]], [[True, False]], math.nan, "give the mean size of known profiles"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(scores, truth, sizes, sentence):

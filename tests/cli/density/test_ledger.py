@@ -70,12 +70,12 @@ def test_a_failure_after_the_charge_tells_the_way_back(folder, monkeypatch):
 
 
 def test_the_demo_is_near_the_truth():
-    found = {row["asked"]: row for row in density(Console(file=io.StringIO()), rows=10_000)}
+    found = {row["question"]: row for row in density(Console(file=io.StringIO()), rows=10_000)}
     # Noise has the standard deviation 0.0005 at a place and 0.01 for the slope: ten of them.
     row = found["how crowded is it around (25, 30)"]
     assert row["private"] == pytest.approx(row["truth"], abs=0.005)
     assert found["slope of the number along column 1"]["private"] == pytest.approx(2, abs=0.1)
-    assert found["how many places are highest"]["not_private"] == 3
+    assert found["number of modes"]["not_private"] == 3
     right = found["right classes of fresh rows"]
     assert right["private"] > right["not_private"] - 0.05
 

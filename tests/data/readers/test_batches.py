@@ -1,4 +1,4 @@
-"""Every source becomes the same batches, in bounded pieces, and faults are told without values."""
+"""Every source becomes the same batches, in bounded pieces, and errors name no values."""
 
 import gzip
 import json
@@ -102,7 +102,7 @@ def test_dates_in_text_files_stay_text(files, ending):
     assert whole(read_batches(files / f"views.{ending}", ["day"])) == wanted("day")
 
 
-def test_batches_have_at_most_the_rows_asked_for(files):
+def test_batches_have_at_most_the_requested_rows(files):
     for source in (files / "views.parquet", files / "views.csv.gz", TABLE, TABLE.to_reader()):
         sizes = [batch.num_rows for batch in read_batches(source, ["user"], batch_rows=333)]
         assert max(sizes) <= 333
@@ -147,7 +147,7 @@ def test_a_dataset_is_read_by_row_groups(tmp_path):
 
 
 def test_leading_zeros_and_big_numbers_keep_what_is_written(tmp_path):
-    path = tmp_path / "odd.csv"
+    path = tmp_path / "unusual.csv"
     path.write_text("zip,big,part,mixed\n007,18446744073709551615,0.5,1\n8,3,2,x\n")
     columns = ["zip", "big", "part", "mixed"]
     assert whole(read_batches(path, columns)) == {
@@ -158,13 +158,13 @@ def test_leading_zeros_and_big_numbers_keep_what_is_written(tmp_path):
     }
 
 
-def test_columns_are_read_as_text_when_asked(files):
+def test_columns_are_read_as_text_on_request(files):
     for source in (files / "views.csv", files / "views.jsonl", files / "views.parquet", TABLE):
         got = whole(read_batches(source, ["user"], text=["user"]))["user"]
         assert got == [str(n) for n in wanted("user")["user"]]
 
 
-def test_odd_names_of_columns_are_names(tmp_path):
+def test_unusual_names_of_columns_are_names(tmp_path):
     names = ['a"b', "a.b", "select 1; --", "*", "a b", "%s", "$1"]
     table = pa.table({name: [at] for at, name in enumerate(names)})
     pq.write_table(table, tmp_path / "o.parquet")
@@ -181,7 +181,7 @@ def test_a_name_that_looks_like_a_glob_is_the_file(tmp_path):
     assert whole(read_batches(tmp_path / "v[1].csv", ["user"])) == {"user": [1]}
 
 
-def test_nulls_are_left_out_when_asked():
+def test_nulls_are_left_out_on_request():
     source = {"a": [1, None, 3, 4], "b": ["x", "y", None, "z"]}
     assert whole(read_batches(source, ["a", "b"], skip_nulls=True)) == {
         "a": [1, 4],
@@ -340,7 +340,7 @@ def test_a_first_line_without_an_end_is_no_header(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl"])
-def test_a_row_too_long_is_told_as_such(tmp_path, ending):
+def test_a_row_too_long_is_reported_as_such(tmp_path, ending):
     path, long = tmp_path / f"a{ending}", "x" * (30 << 20)
     rows = ["a"] * 50_000 + [long] * 3
     written = ["item", *rows] if ending == ".csv" else [json.dumps({"item": row}) for row in rows]

@@ -38,9 +38,9 @@ def pairs(found):
 
 
 @pytest.mark.parametrize("at", [0, 3, len(ROWS)])
-@pytest.mark.parametrize("odd", BAD.values(), ids=BAD)
-def test_a_bad_row_stops_or_is_counted_and_changes_no_other(tmp_path, odd, at):
-    rows = [HEADER, *ROWS[:at], odd, *ROWS[at:]]
+@pytest.mark.parametrize("malformed", BAD.values(), ids=BAD)
+def test_a_bad_row_stops_or_is_counted_and_changes_no_other(tmp_path, malformed, at):
+    rows = [HEADER, *ROWS[:at], malformed, *ROWS[at:]]
     with pytest.raises(ValueError, match=f"line {at + 2}: .*; correct it, or on_error='skip'"):
         read(tmp_path, rows)
     found = read(tmp_path, rows, on_error="skip")
@@ -49,9 +49,9 @@ def test_a_bad_row_stops_or_is_counted_and_changes_no_other(tmp_path, odd, at):
 
 
 @pytest.mark.parametrize("at", [0, 3, len(ROWS)])
-@pytest.mark.parametrize("odd", HIDING.values(), ids=HIDING)
-def test_a_broken_quote_always_stops_since_it_may_hide_others(tmp_path, odd, at):
-    rows = [HEADER, *ROWS[:at], odd, *ROWS[at:]]
+@pytest.mark.parametrize("malformed", HIDING.values(), ids=HIDING)
+def test_a_broken_quote_always_stops_since_it_may_hide_others(tmp_path, malformed, at):
+    rows = [HEADER, *ROWS[:at], malformed, *ROWS[at:]]
     for on_error in ("raise", "skip"):
         with pytest.raises(ValueError, match=f"line {at + 2}: "):
             read(tmp_path, rows, on_error=on_error)
@@ -65,7 +65,7 @@ def test_a_quote_that_closes_in_a_later_row_stops(tmp_path):
         read(tmp_path, rows, on_error="skip")
 
 
-def test_texts_in_an_encoding_that_is_told_are_read_in_it(tmp_path):
+def test_texts_in_a_given_encoding_are_read_in_it(tmp_path):
     plain = pairs(read(tmp_path, [HEADER, *ROWS]))
     for encoding in ("latin-1", "utf-16"):
         text = b"\n".join([HEADER, *ROWS, b""]).decode()
@@ -90,8 +90,8 @@ def test_no_row_stands_for_a_line_of_names_where_others_are_skipped(tmp_path):
         read(tmp_path, [b"1,x,1,2", *ROWS], on_error="skip")
 
 
-def test_times_are_read_only_where_told(tmp_path):
-    rows = [HEADER + b",time", b"1,a,1,odd", b"2,a,1,7"]
+def test_times_are_read_only_where_given(tmp_path):
+    rows = [HEADER + b",time", b"1,a,1,malformed", b"2,a,1,7"]
     assert read(tmp_path, rows).times is None
     assert read(tmp_path, [rows[0], rows[2]], times="time").times.tolist() == [7]
     with pytest.raises(ValueError, match="line 2: the time"):
@@ -102,8 +102,8 @@ def test_times_are_read_only_where_told(tmp_path):
 
 def test_no_key_of_a_json_object_decides_which_column_is_skipped(tmp_path):
     rows = [{"userid": user, "item": "tea", "rating": 1} for user in range(3)]
-    odd = {"user": 1, "item": "tea", "rating": 1}
-    text = "\n".join(map(json.dumps, [*rows, odd]))
+    malformed = {"user": 1, "item": "tea", "rating": 1}
+    text = "\n".join(map(json.dumps, [*rows, malformed]))
     (tmp_path / "rows.jsonl").write_text(text)
     options = {"guess": False, "on_error": "skip"}
     with pytest.raises(ValueError, match="give users=, items=, ratings=:"):
@@ -119,12 +119,12 @@ def dropped(folder, rows, name="rows.csv", **options):
 
 
 @pytest.mark.parametrize("at", [0, 3, len(ROWS)])
-@pytest.mark.parametrize("odd", [*BAD.values(), *HIDING.values()], ids=[*BAD, *HIDING])
-def test_whatever_a_line_holds_it_is_dropped_and_no_other_is(tmp_path, odd, at):
-    found = dropped(tmp_path, [HEADER, *ROWS[:at], odd, *ROWS[at:]])
+@pytest.mark.parametrize("malformed", [*BAD.values(), *HIDING.values()], ids=[*BAD, *HIDING])
+def test_whatever_a_line_holds_it_is_dropped_and_no_other_is(tmp_path, malformed, at):
+    found = dropped(tmp_path, [HEADER, *ROWS[:at], malformed, *ROWS[at:]])
     assert pairs(found) == pairs(read(tmp_path, [HEADER, *ROWS]))
-    assert sum(found.report.skipped.values()) == odd.count(b"\n") + 1
-    assert found.report.rows == len(ROWS) + odd.count(b"\n") + 1
+    assert sum(found.report.skipped.values()) == malformed.count(b"\n") + 1
+    assert found.report.rows == len(ROWS) + malformed.count(b"\n") + 1
 
 
 def test_quotes_within_a_line_are_read_and_rows_keep_their_order(tmp_path):
@@ -153,17 +153,17 @@ def test_lines_in_other_encodings_packed_and_too_long_are_read_or_dropped(tmp_pa
     assert found.report.skipped == {"the line is too long": 1}
 
 
-def test_without_names_the_first_line_is_a_row_where_that_is_told(tmp_path):
+def test_without_names_the_first_line_is_a_row_where_header_is_false(tmp_path):
     result = {"header": False, "delimiter": ","}
-    for first in (b"user,item,rating", b"odd", b"1,a,1,2,3", b""):
+    for first in (b"user,item,rating", b"malformed", b"1,a,1,2,3", b""):
         found = dropped(tmp_path, [first, *ROWS], "rows.data", **result)
         assert [str(user) for user in found.users[-len(ROWS) :]] == [
             row.split(b",")[0].decode() for row in ROWS
         ]
     assert len(dropped(tmp_path, [b""], "rows.data", **result)) == 0
     assert len(dropped(tmp_path, [b""], "rows.csv", header=False)) == 0  # by its name
-    places = {"users": 2, "items": 0, "ratings": 1}
-    assert pairs(dropped(tmp_path, [b"tea,5,7", b"5,7"], "r.data", **result, **places)) == [
+    positions = {"users": 2, "items": 0, "ratings": 1}
+    assert pairs(dropped(tmp_path, [b"tea,5,7", b"5,7"], "r.data", **result, **positions)) == [
         (7, "tea")
     ]
 
@@ -171,7 +171,7 @@ def test_without_names_the_first_line_is_a_row_where_that_is_told(tmp_path):
 def test_lines_of_json_are_objects_or_dropped(tmp_path):
     names = {"users": "u", "items": "i", "ratings": "r"}
     lines = [b'{"u": 1, "i": 7, "r": 5}', b'{"u": "1", "i": 7.0, "r": "4", "x": []}']
-    odd = [
+    malformed = [
         b"{",
         b"[]",
         b"null",
@@ -179,10 +179,10 @@ def test_lines_of_json_are_objects_or_dropped(tmp_path):
         b'{"u": 1, "i": null, "r": 1}',
         b'{"u": [1], "i": 1, "r": 1}',
     ]
-    found = dropped(tmp_path, [*lines, *odd], "rows.jsonl", **names)
+    found = dropped(tmp_path, [*lines, *malformed], "rows.jsonl", **names)
     assert (found.users.tolist(), found.items.tolist()) == ([1, 1], [7, 7])
     assert found.ratings.tolist() == [5, 4]
-    assert sum(found.report.skipped.values()) == len(odd)
+    assert sum(found.report.skipped.values()) == len(malformed)
     with pytest.raises(ValueError, match="give users=, items=, ratings="):
         dropped(tmp_path, lines, "rows.jsonl")
     with pytest.raises(ValueError, match="reads JSON by lines"):
@@ -206,6 +206,6 @@ def test_columns_of_frames_are_read_row_by_row(tmp_path):
 
 
 def test_times_are_not_read_where_rows_are_dropped(tmp_path):
-    assert dropped(tmp_path, [HEADER + b",time", b"1,a,1,odd"]).times is None
+    assert dropped(tmp_path, [HEADER + b",time", b"1,a,1,malformed"]).times is None
     with pytest.raises(ValueError, match="times do not go with"):
         dropped(tmp_path, [HEADER + b",time"], times="time")

@@ -1,4 +1,4 @@
-"""Every form of ratings reads alike; a bad row is told by its line or counted, never by value."""
+"""Every format of ratings reads equally; a bad row is named by its line or counted, no value is."""
 
 import gzip
 import json
@@ -46,7 +46,7 @@ def lines(delimiter, *, header=False, quote=""):
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)
-def test_frames_of_every_library_read_alike(frame):
+def test_frames_of_every_library_read_equally(frame):
     assert read_interactions(frame) == WORLD
 
 
@@ -54,12 +54,12 @@ def test_frames_of_every_library_read_alike(frame):
 @pytest.mark.parametrize("header", [True, False])
 @pytest.mark.parametrize("quote", ["", '"'])
 @pytest.mark.parametrize("delimiter", ["::", "\t", ",", ", ", ";", "; ", "|", " "])
-def test_delimited_files_of_every_dialect_read_alike(tmp_path, delimiter, quote, header, ending):
+def test_delimited_files_of_every_dialect_read_equally(tmp_path, delimiter, quote, header, ending):
     path = written(tmp_path / f"ratings.dat{ending}", lines(delimiter, header=header, quote=quote))
     assert read_interactions(path) == WORLD
 
 
-def test_parquet_and_json_read_alike(tmp_path):
+def test_parquet_and_json_read_equally(tmp_path):
     pq.write_table(TABLE, tmp_path / "a.parquet", row_group_size=100)
     records = TABLE.to_pylist()
     written(tmp_path / "a.jsonl.gz", "".join(json.dumps(record) + "\n" for record in records))
@@ -88,10 +88,10 @@ def test_columns_are_taken_by_name_or_position(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "cannot tell the column of users; give users="),
+        ({}, "cannot find the column of users; give users="),
         ({"users": "no"}, "there is no column 'no'; there are 3 columns; if line 1 holds no"),
         ({"users": 3}, "users must be a position from 0 to 2, not 3"),
-        ({"users": 0, "items": 0, "ratings": 2}, "two roles share a column"),
+        ({"users": 0, "items": 0, "ratings": 2}, "two roles have one column"),
         ({"users": 0, "items": 1, "ratings": "c", "header": False}, "has no header line"),
         ({"delimiter": ""}, "delimiter must be 1 to 4 characters"),
         ({"encoding": "cp1252"}, "encoding must be one of"),
@@ -175,7 +175,7 @@ def test_a_bad_row_stops_with_file_line_and_reason_and_no_value(tmp_path, row, r
     assert "Secret" not in str(result.value)
 
 
-def test_a_bad_row_far_down_is_told_by_its_line(tmp_path):
+def test_a_bad_row_far_down_is_named_by_its_line(tmp_path):
     rows = "1,2,3\n" * 150_000
     with pytest.raises(ValueError, match=r"a.csv: line 150001: the rating"):
         read_interactions(written(tmp_path / "a.csv", f"{rows}1,2,x\n1,2\n"))
@@ -197,14 +197,14 @@ def test_bad_rows_are_skipped_and_counted_by_reason(tmp_path):
 
 
 @pytest.mark.parametrize("line", ['{"user": 1, "item": "c", "rating": "Secret"}', '{"user": 1}'])
-def test_a_bad_json_line_is_told_by_its_number(tmp_path, line):
+def test_a_bad_json_line_is_named_by_its_number(tmp_path, line):
     good = '{"user": 1, "item": "a\\"b", "rating": 3}'
     with pytest.raises(ValueError, match=r"a.jsonl: line 3: the (rating|item) is") as result:
         read_interactions(written(tmp_path / "a.jsonl", f"{good}\n\n{line}\n"))
     assert "Secret" not in str(result.value)
 
 
-def test_a_bad_row_of_a_frame_is_told_by_its_number():
+def test_a_bad_row_of_a_frame_is_named_by_its_number():
     frame = {"user": [1, 2, None], "item": ["a", "", "b"], "rating": [1.0, 2.0, np.nan]}
     with pytest.raises(ValueError, match="row 1 \\(from 0\\): the item is empty"):
         read_interactions(frame)

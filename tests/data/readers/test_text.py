@@ -88,7 +88,7 @@ def test_a_late_json_value_that_is_no_truth_value_is_refused(tmp_path, value):
     ],
 )
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
-def test_late_values_of_the_type_are_kept_exactly(tmp_path, ending, usual, value):
+def test_late_values_of_the_type_are_read_exactly(tmp_path, ending, usual, value):
     path = late(tmp_path / f"views.{ending}", usual, value)
     number = float if "." in usual else int
     assert last(path) == [number(value), *[number(usual)] * 3]

@@ -1,4 +1,4 @@
-"""SketchClassifier tells classes as exact likelihoods do, and tells nothing twice."""
+"""SketchClassifier predicts classes as exact likelihoods do, and counts no evidence twice."""
 
 import pathlib
 from dataclasses import replace
@@ -26,7 +26,7 @@ def two_clouds(rows=4000, columns=5, apart=1.0, seed=0):
 
 
 def test_accuracy_is_near_the_best_there_is():
-    # The best rule for two normal clouds is linear; fresh rows are asked about.
+    # The best rule for two normal clouds is linear; fresh rows are classified.
     points, labels = two_clouds(20_000)
     fresh, truth = two_clouds(20_000, seed=1)
     best = LinearDiscriminantAnalysis().fit(points, labels).score(fresh, truth)
@@ -43,8 +43,8 @@ def test_evidence_of_single_columns_is_that_of_naive_bayes():
     labels = rng.integers(0, 2, 5000)
     codes = (rng.random((5000, 3)) < np.array([[0.2, 0.5, 0.7], [0.4, 0.1, 0.6]])[labels]) * 1.0
     model = SketchClassifier(categorical=[0, 1, 2], method="columns").fit(codes, labels)
-    chance = BernoulliNB(alpha=0).fit(codes, labels).feature_log_prob_
-    expected = (chance[1] - chance[0], *(np.log1p(-np.exp(chance[k])) for k in (1, 0)))
+    logs = BernoulliNB(alpha=0).fit(codes, labels).feature_log_prob_
+    expected = (logs[1] - logs[0], *(np.log1p(-np.exp(logs[k])) for k in (1, 0)))
     cells = model.tables_._tables[0].cells.reshape(3, 2)
     np.testing.assert_allclose(cells[:, 1], expected[0], atol=2e-3)
     np.testing.assert_allclose(cells[:, 0], expected[1] - expected[2], atol=2e-3)
@@ -54,17 +54,17 @@ def test_weights_of_columns_are_those_of_fishers_discriminant():
     # From exact means of products, over the same evidence.
     points, labels = two_clouds(5000, columns=4, apart=0.7)
     points[:, 1] = points[:, 0] + 0.5 * points[:, 1]
-    held = SketchClassifier(method="columns", bins=8).fit(points, labels).tables_
-    exact = replace(held._evidence, counts=held._counts)
-    exact.__dict__["_smooth"] = held._counts.astype(float), np.zeros(held._counts.shape)
+    tables = SketchClassifier(method="columns", bins=8).fit(points, labels).tables_
+    exact = replace(tables._evidence, counts=tables._counts)
+    exact.__dict__["_smooth"] = tables._counts.astype(float), np.zeros(tables._counts.shape)
     table = exact.table(1)
-    rows = table.rows(held.cut.codes(points))
+    rows = table.rows(tables.cut.codes(points))
     products = (rows.T @ rows / len(rows))[np.triu_indices(4, 1)]
     fisher = LinearDiscriminantAnalysis(solver="lsqr").fit(rows, labels)
     np.testing.assert_allclose(table.scorer(products, 0.0).weights, fisher.coef_[0], rtol=1e-3)
 
 
-def test_what_columns_tell_twice_counts_once():
+def test_redundant_columns_count_once():
     # Six copies of one column: naive Bayes would give six times the log odds.
     points, labels = two_clouds(20_000, columns=1, apart=1.5)
     model = SketchClassifier(method="columns").fit(np.repeat(points, 6, axis=1), labels)
@@ -112,15 +112,15 @@ def test_auto_is_a_rule_of_the_columns():
 def test_priors_shift_log_odds_by_their_own(method):
     points, labels = two_clouds(2000, columns=3)
     odds = {}
-    for name, priors in (("even", None), ("told", (1.0, 3.0)), ("seen", "estimated")):
+    for name, priors in (("equal", None), ("given", (1.0, 3.0)), ("counted", "estimated")):
         model = SketchClassifier(method=method, priors=priors).fit(points, labels)
         odds[name] = model.decision_function(points[:20])
     observed = np.log(labels.mean() / (1 - labels.mean()))
-    np.testing.assert_allclose(odds["told"] - odds["even"], np.log(3), rtol=1e-9)
-    np.testing.assert_allclose(odds["seen"] - odds["even"], observed, rtol=1e-9)
+    np.testing.assert_allclose(odds["given"] - odds["equal"], np.log(3), rtol=1e-9)
+    np.testing.assert_allclose(odds["counted"] - odds["equal"], observed, rtol=1e-9)
 
 
-def test_many_classes_are_told_apart():
+def test_many_classes_are_distinguished():
     rng = np.random.default_rng(4)
     labels = rng.integers(0, 5, 10_000)
     points = rng.normal(size=(10_000, 6)) + 3 * np.eye(5, 6)[labels]
@@ -145,13 +145,13 @@ def test_codes_of_categories_have_no_order():
 def test_parts_of_the_data_merge_bit_for_bit_by_kernels():
     points, labels = two_clouds(1000, columns=2)
     make = lambda: SketchClassifier(method="kernel", bounds=(-5, 5))  # noqa: E731
-    whole = make().fit(points, labels)
+    full = make().fit(points, labels)
     halves = [make().fit(points[i::2], labels[i::2]) for i in (0, 1)]
-    assert halves[0].merge(halves[1]).sketches_ == whole.sketches_
+    assert halves[0].merge(halves[1]).sketches_ == full.sketches_
     bits = make().partial_fit(points[:9], labels[:9], classes=[0, 1])
-    assert bits.partial_fit(points[9:], labels[9:]).sketches_ == whole.sketches_
+    assert bits.partial_fit(points[9:], labels[9:]).sketches_ == full.sketches_
     with pytest.raises(ValueError, match="merge needs method 'kernel'"):
-        SketchClassifier(method="columns").fit(points, labels).merge(whole)
+        SketchClassifier(method="columns").fit(points, labels).merge(full)
 
 
 @pytest.mark.parametrize("method", ["columns", "kernel"])
@@ -168,10 +168,10 @@ def test_smoothing_keeps_sums_and_takes_off_most_of_the_noise():
     rng = np.random.default_rng(6)
     true = 1000 * np.exp(-(np.linspace(-3, 3, 32) ** 2) / 2)
     noisy = true + rng.laplace(scale=100, size=(200, 32))
-    smooth, left = smoothed(noisy, np.full(200, 2 * 100.0**2))
+    smooth, residual = smoothed(noisy, np.full(200, 2 * 100.0**2))
     np.testing.assert_allclose(smooth.sum(axis=1), noisy.sum(axis=1))
     assert ((smooth - true) ** 2).mean() < ((noisy - true) ** 2).mean() / 3
-    assert left.mean() < 2 * 100.0**2 / 3
+    assert residual.mean() < 2 * 100.0**2 / 3
 
 
 def test_calibration_finds_slope_and_start():
@@ -183,8 +183,8 @@ def test_calibration_finds_slope_and_start():
 
 
 @pytest.mark.skipif(not MAGIC.exists(), reason="the data set is not here")
-def test_telescope_data_are_told_apart_with_privacy():
-    # Measured at epsilon 1: 0.805, spread 0.006; at 0.1: 0.73, spread 0.02; seeds are fixed.
+def test_telescope_data_are_classified_with_privacy():
+    # Measured at epsilon 1: 0.805, deviation 0.006; at 0.1: 0.73, deviation 0.02; seeds are fixed.
     data = np.load(MAGIC)
     order = np.random.default_rng(0).permutation(len(data["X"]))
     train, test = order[:13_000], order[13_000:]

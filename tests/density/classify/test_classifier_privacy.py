@@ -12,7 +12,7 @@ from sfumato.density.base import noise_from
 from sfumato.density.classify.encoding import Bins
 from sfumato.density.classify.log_odds import WeightsOfEvidence
 from sfumato.density.classify.naive_bayes import (
-    SHARES,
+    BUDGET,
     LabelledRows,
     Limits,
     _steps,
@@ -35,44 +35,48 @@ POINTS = RNG.normal(size=(3000, 4)) + LABELS[:, None]
 PRIVATE = dict(epsilon=1.0, bounds=(-4, 5), classes=[0, 1])
 
 
-def terms(epsilon=0.7, delta=0.0, **options):
+def request_for(epsilon=0.7, delta=0.0, **options):
     return ReleaseRequest.of("test", epsilon, delta, options)
 
 
-def changed(cut, table, scorer, row, place, law):
+def changed(cut, table, scorer, row, position, distribution):
     """What a row changes in the three tables, whatever noisy tables came before."""
-    one = LabelledRows(cut.codes(np.array([row], float)), np.array([place]), None)
-    steps = limited(table.rows(one.codes) / table.unit, Limits(cut.columns, law))[0]
+    one = LabelledRows(cut.codes(np.array([row], float)), np.array([position]), None)
+    steps = limited(table.rows(one.codes) / table.unit, Limits(cut.columns, distribution))[0]
     pairs = np.outer(steps, steps)[np.triu_indices(cut.columns, 1)]
-    assert (one.products(table, Limits(cut.columns, law)) == pairs).all()
+    assert (one.products(table, Limits(cut.columns, distribution)) == pairs).all()
     return one.counts(2, cut.total), pairs, one.scores(1, scorer)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_every_row_of_a_small_world_costs_at_most_epsilon(law):
+@pytest.mark.parametrize("distribution", LAWS)
+def test_every_row_of_a_small_world_costs_at_most_epsilon(distribution):
     # All 54 rows there are, against tables of noise alone, some of them extreme: exact fractions.
     cut = Bins(((0.0,) * 3, (2.0,) * 3), 3, (3, 3, 3))
-    queries = terms(delta=0.0 if law == "Laplace" else 1e-6)
-    made, loss = (_laplace if law == "Laplace" else _gaussian)(queries, _steps(law, cut, 2))
+    request = request_for(delta=0.0 if distribution == "Laplace" else 1e-6)
+    noise_of = _laplace if distribution == "Laplace" else _gaussian
+    made, loss = noise_of(request, _steps(distribution, cut, 2))
     for seed in range(20):
         counts = np.random.default_rng(seed).integers(-(10 ** (seed % 6)), 10 ** (seed % 5), (2, 9))
         table = WeightsOfEvidence(cut, counts, made.variance(0)).table(1)
         scorer = scorer_of(table, counts[0, :3] * 1000, made.variance(1))
         for row in itertools.product(range(3), repeat=3):
-            for place in (0, 1):
-                tables = changed(cut, table, scorer, row, place, law)
+            for position in (0, 1):
+                tables = changed(cut, table, scorer, row, position, distribution)
                 norms = [int(np.abs(cells).sum()) for cells in tables]
                 squares = [int((cells.astype(object) ** 2).sum()) for cells in tables]
                 cost = sum(Fraction(n) / s for n, s in zip(norms, made.scales, strict=True))
                 rho = sum(n / (2 * s**2) for n, s in zip(squares, made.scales, strict=True))
                 assert (norms[0], norms[2]) == (3, 1)
-                assert cost <= Fraction(0.7) if law == "Laplace" else rho <= Fraction(loss.rho)
+                if distribution == "Laplace":
+                    assert cost <= Fraction(0.7)
+                else:
+                    assert rho <= Fraction(loss.rho)
 
 
-@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("distribution", LAWS)
 @pytest.mark.parametrize("columns", [2, 5, 40])
-def test_no_row_passes_the_limit_of_products(law, columns):
-    limits = Limits(columns, law)
+def test_no_row_passes_the_limit_of_products(distribution, columns):
+    limits = Limits(columns, distribution)
     rows = (
         np.random.default_rng(1).normal(size=(500, columns)) * np.geomspace(0.01, 1e6, 500)[:, None]
     )
@@ -81,28 +85,28 @@ def test_no_row_passes_the_limit_of_products(law, columns):
     upper = np.triu_indices(columns, 1)
     for row in steps.astype(np.int64).astype(object):
         products = np.outer(row, row)[upper]
-        if law == "Laplace":
+        if distribution == "Laplace":
             assert sum(abs(products)) <= limits.l1
-        assert sum(products**2) <= limits.l2_squared or law == "Laplace"
+        assert sum(products**2) <= limits.l2_squared or distribution == "Laplace"
 
 
 def test_noise_grows_with_what_neighbours_may_change():
     cut = Bins(((0.0,) * 4, (1.0,) * 4), 8, (0,) * 4)
     alone, twice, thrice = (
-        cheapest(terms(**options), *(_steps(name, cut, 2) for name in LAWS))[0].scales
+        cheapest(request_for(**options), *(_steps(name, cut, 2) for name in LAWS))[0].scales
         for options in ({}, {"relation": "replace"}, {"unit": "user", "contributions": 3})
     )
     assert [b / a for a, b in zip(alone, twice, strict=True)] == [2, 2, 2]
     assert [b / a for a, b in zip(alone, thrice, strict=True)] == [3, 3, 3]
-    assert sum(SHARES) == 1
+    assert sum(BUDGET) == 1
 
 
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
 def test_gaussian_steps_together_keep_epsilon_and_delta(relation):
     cut = Bins(((0.0,) * 20, (1.0,) * 20), 8, (0,) * 20)
-    queries = terms(delta=1e-6, relation=relation)
-    made, loss = cheapest(queries, *(_steps(name, cut, 3) for name in LAWS))
-    assert made.law == "Gaussian"
+    request = request_for(delta=1e-6, relation=relation)
+    made, loss = cheapest(request, *(_steps(name, cut, 3) for name in LAWS))
+    assert made.distribution == "Gaussian"
     assert 0.6 < epsilon_of(loss, 1e-6) <= 0.7
     steps = _steps("Gaussian", cut, 3)
     times = [2, 4, 2] if relation == "replace" else [1, 1, 1]
@@ -149,25 +153,25 @@ def test_a_class_without_rows_is_no_error(method, rows):
     with noise_from(InsecureSeededSource(5)):
         model = SketchClassifier(**{**PRIVATE, "classes": [0, 1, 7]}, method=method, bandwidth=3.0)
         model.fit(POINTS[:rows], LABELS[:rows])
-    chance = model.predict_proba(POINTS[:500])
-    assert np.isfinite(chance).all()
-    assert chance.shape == (500, 3)
+    probability = model.predict_proba(POINTS[:500])
+    assert np.isfinite(probability).all()
+    assert probability.shape == (500, 3)
     if rows == 3000:
-        assert chance[:, 2].mean() < 0.2
+        assert probability[:, 2].mean() < 0.2
 
 
 @pytest.mark.parametrize("method", ["columns", "kernel"])
-def test_nothing_but_the_release_is_kept(method):
+def test_nothing_but_the_release_is_stored(method):
     model = SketchClassifier(**PRIVATE, method=method, bandwidth=3.0).fit(POINTS, LABELS)
     learned = {name for name in vars(model) if name.endswith("_")}
     assert learned == {
         *("release_", "statement_", "classes_", "method_", "bounds_", "backend_"),
         "n_features_in_",
     }
-    queries = POINTS[:200]
+    request = POINTS[:200]
     released = SketchClassifier.from_release(model.release_)
     for twin in (released, load(model.to_bytes())):
-        assert (twin.predict_proba(queries) == model.predict_proba(queries)).all()
+        assert (twin.predict_proba(request) == model.predict_proba(request)).all()
 
 
 def test_kernels_of_all_classes_have_the_noise_of_one():
@@ -180,7 +184,7 @@ def test_kernels_of_all_classes_have_the_noise_of_one():
     assert model.statement_.epsilon == 1.0
 
 
-def test_what_must_be_public_is_asked_for():
+def test_what_must_be_public_is_required():
     for left_out, word in (
         ("classes", "classes must be given"),
         ("bounds", "bounds must be given"),
@@ -200,7 +204,7 @@ def test_labels_are_matched_by_value_whatever_their_type_and_unlisted_ones_are_d
             ).fit(POINTS[: len(y)], y)
         return model.release_._counts
 
-    whole = counts([0, 1], [0, 1, 1, 0])
+    full = counts([0, 1], [0, 1, 1, 0])
     for classes in ([0, 1], ["0", "1"], [False, True], [0.0, 1.0]):
         for y in (
             [0, 1, 1, 0],
@@ -208,12 +212,12 @@ def test_labels_are_matched_by_value_whatever_their_type_and_unlisted_ones_are_d
             [False, True, "True", "0.0"],
             [[0], [1], [1], 0],
         ):
-            assert np.array_equal(counts(classes, y), whole)
-    assert counts(["a", "b"], ["a", "guest", None, "b"]).sum() == whole.sum() // 2
-    padded = counts(["01", "1"], ["01", "1", 1, "1.0"])  # told apart by the list: as written
+            assert np.array_equal(counts(classes, y), full)
+    assert counts(["a", "b"], ["a", "other", None, "b"]).sum() == full.sum() // 2
+    padded = counts(["01", "1"], ["01", "1", 1, "1.0"])  # distinguished by the list: as written
     assert padded[0].sum() * 3 == padded[1].sum() > 0
     assert (
-        SketchClassifier(**PRIVATE).input_report(POINTS[:4], [0, 1, "guest", None])["dropped"] == 2
+        SketchClassifier(**PRIVATE).input_report(POINTS[:4], [0, 1, "other", None])["dropped"] == 2
     )
     with pytest.raises(ValueError, match="y must have one label for each row of X"):
         SketchClassifier(**PRIVATE).fit(POINTS, LABELS[1:])
@@ -287,7 +291,7 @@ def test_forged_parts_are_refused():
     released = (
         SketchClassifier(**PRIVATE, method="kernel", bandwidth=3.0).fit(POINTS, LABELS).release_
     )
-    strange = np.frombuffer(CountMin(8).update([1]).release(1.0).to_bytes(), np.uint8)
+    unrelated = np.frombuffer(CountMin(8).update([1]).release(1.0).to_bytes(), np.uint8)
     for name in ("_class_0", "_class_1"):
         with pytest.raises(SketchFormatError, match="the parts are n"):
-            sketch_load(repacked(released, {name: strange}))
+            sketch_load(repacked(released, {name: unrelated}))

@@ -1,4 +1,4 @@
-"""SketchRegressor: least squares, little worse with privacy, and nothing private kept."""
+"""SketchRegressor: least squares, little worse with privacy, and nothing private stored."""
 
 import os
 import pickle
@@ -51,7 +51,7 @@ def test_degree_two_is_least_squares_of_squares_and_products():
 
 
 def scores(count, **parameters):
-    """R2 of so many private fits on the first half, at the second."""
+    """R2 of a number of private fits on the first half, at the second."""
     result = []
     with noise_from(InsecureSeededSource(1)):
         for _ in range(count):
@@ -64,7 +64,7 @@ def test_privacy_costs_little_at_one_and_next_to_nothing_at_ten():
     # Least squares scores 0.86. Seen for other seeds: means of 0.71 to 0.77, and above 0.85.
     assert scores(20).mean() > 0.6
     assert scores(5, epsilon=10, degree=1).mean() > 0.84
-    assert scores(20, epsilon=0.01).min() > -2  # noise alone tells about nothing, never much
+    assert scores(20, epsilon=0.01).min() > -2  # noise alone predicts little, and is never far off
 
 
 def test_knowing_the_noise_beats_solving_as_if_there_were_none():
@@ -77,25 +77,25 @@ def test_knowing_the_noise_beats_solving_as_if_there_were_none():
         for name, known in (("aware", noise), ("naive", (0.0, 0.0))):
             weights = least_squares(matrix, release.size(), known)
             result[name].append(r2_score(rows[:, -1], weights[0] + rows[:, :-1] @ weights[1:]))
-    # Chance of the opposite, seen in 20 other groups of 20 seeds: none.
+    # The opposite happened in none of 20 other groups of 20 seeds.
     assert np.mean(result["aware"]) > max(np.mean(result["naive"]) + 0.1, 0.3)
 
 
 def test_parts_and_merges_are_the_fit_of_all():
     fixed = dict(bounds=(-1, 1), target_bounds=(-6, 6))
-    whole = SketchRegressor(**fixed).fit(POINTS, TARGET)
+    full = SketchRegressor(**fixed).fit(POINTS, TARGET)
     step = (
         SketchRegressor(**fixed).fit(POINTS[:99], TARGET[:99]).partial_fit(POINTS[99:], TARGET[99:])
     )
     other = SketchRegressor(**fixed).fit(POINTS[99:], TARGET[99:])
     both = SketchRegressor(**fixed).fit(POINTS[:99], TARGET[:99]).merge(other)
     for model in (step, both):
-        assert model.sketch_ == whole.sketch_
-        np.testing.assert_array_equal(model.weights_, whole.weights_)
-        assert model.clipped_ == whole.clipped_ > 0
+        assert model.sketch_ == full.sketch_
+        np.testing.assert_array_equal(model.weights_, full.weights_)
+        assert model.clipped_ == full.clipped_ > 0
 
 
-def test_files_and_releases_answer_alike(tmp_path):
+def test_files_and_releases_give_equal_predictions(tmp_path):
     model = SketchRegressor(**PRIVATE).fit(POINTS, TARGET)
     model.save(tmp_path / "model")
     want = model.predict(POINTS[:50])
@@ -124,11 +124,11 @@ def test_degree_and_method_are_chosen_by_public_numbers():
     assert SketchRegressor(**PRIVATE).fit(POINTS[:9], TARGET[:9]).method_ == "statistics"
 
 
-def test_smallest_budgets_of_whole_users_still_fit_into_cells():
+def test_smallest_budgets_of_users_still_fit_into_cells():
     # 14 bits for the usual ones; fewer where a sum and its noise would not fit into 64.
     user = dict(unit="user", contributions=50, relation="replace")
-    for epsilon, terms, bits in ((1e-4, user, 9), (1e-3, {}, 14), (1.0, user, 14)):
-        model = SketchRegressor(**{**PRIVATE, "epsilon": epsilon}, **terms).fit(POINTS, TARGET)
+    for epsilon, options, bits in ((1e-4, user, 9), (1e-3, {}, 14), (1.0, user, 14)):
+        model = SketchRegressor(**{**PRIVATE, "epsilon": epsilon}, **options).fit(POINTS, TARGET)
         assert model.release_.bits == bits
 
 
@@ -160,7 +160,7 @@ def test_what_cannot_be_is_refused_with_a_reason(parameters, said):
 
 
 @pytest.mark.parametrize("method", ["statistics", "angles"])
-def test_numbers_too_large_or_too_close_are_told_without_repeating_them(method):
+def test_numbers_too_large_or_too_close_raise_without_repeating_them(method):
     with pytest.raises(
         ValueError, match="SketchRegressor: X and y must be numbers up to"
     ) as result:
@@ -180,8 +180,8 @@ def test_private_fit_takes_no_more_rows_and_no_weights():
         model.fit(POINTS, TARGET, np.ones(3000, int))
 
 
-def test_agreements_of_normal_rows_and_their_slopes_are_those_told():
-    # 200,000 normal rows: a mean of signs is within 0.012 of its law with p > 1 - 1e-6.
+def test_agreements_of_normal_rows_and_their_slopes_match_the_formula():
+    # 200,000 normal rows: a mean of signs is within 0.012 of its expectation with p > 1 - 1e-6.
     root = RNG.normal(0, 1, (4, 4))
     left, right = RNG.normal(0, 1, (2, 9, 4))
     rows = RNG.normal(0, 1, (200_000, 4)) @ root.T
@@ -198,7 +198,7 @@ def test_agreements_of_normal_rows_and_their_slopes_are_those_told():
 
 @pytest.mark.parametrize("rows", [POINTS, RNG.normal(0, 1, (3000, 4))], ids=["even", "normal"])
 def test_angles_without_privacy_comes_near_least_squares(rows):
-    # Least squares scores 0.8; seen for ten other seeds of hashes and rows each: within 0.01.
+    # Least squares scores 0.8; measured for ten other seeds of hashes and rows each: within 0.01.
     target = rows @ [1.0, -2.0, 0.5, 0.0]
     target = 7 + target + RNG.normal(0, 0.5 * target.std(), 3000)
     best = LinearRegression().fit(rows, target).score(rows, target)

@@ -26,16 +26,16 @@ def sketch(rows, seed, times=1):
     return angle_sketch(4, rows, seed).update(lifted(np.c_[POINTS, TARGET][:: 20 // times]))
 
 
-def test_loss_is_the_sum_of_both_chances_of_agreement():
-    # A loss of 4096 hashes is off by 0.0055 at most (deviation, all rows alike): 5 of them are
+def test_loss_is_the_sum_of_both_probabilities_of_agreement():
+    # A loss of 4096 hashes is off by 0.0055 at most (deviation, all rows equal): 5 of them are
     # passed with p < 1e-6 for each of four weights.
     result = sketch(4096, 1)
     weights = np.vstack([np.zeros(4), TRUE, RNG.normal(0, 0.5, (2, 4))])
     rows = lifted(np.c_[POINTS, TARGET][::20])
     queries = np.c_[weights, -np.ones(4)]
     cosines = rows[:, :-1] @ (queries / np.linalg.norm(queries, axis=1, keepdims=True)).T
-    share = np.arccos(np.clip(cosines, -1, 1)) / np.pi
-    want = ((1 - share) ** 4 + share**4).mean(axis=0)
+    fraction = np.arccos(np.clip(cosines, -1, 1)) / np.pi
+    want = ((1 - fraction) ** 4 + fraction**4).mean(axis=0)
     assert want[1] == want.min()
     np.testing.assert_allclose(surrogate_loss(result, weights), want, atol=0.028)
 
@@ -60,7 +60,7 @@ def test_weights_found_are_about_as_good_as_the_true_ones():
         assert found < true + 0.012
 
 
-def test_it_tells_most_of_a_strong_signal_and_least_squares_more():
+def test_it_explains_most_of_a_strong_signal_and_least_squares_more():
     # In 40 other seeds of hashes: 0.84 to 0.98, mean 0.95, deviation 0.03, so p < 1e-6 for 0.7.
     model = SketchRegressor(**PUBLIC).fit(POINTS, TARGET)
     best = SketchRegressor(method="statistics").fit(POINTS, TARGET)
@@ -77,7 +77,7 @@ def test_random_state_decides_the_search():
     assert (one.weights_ != other.weights_).all()
 
 
-def test_private_fit_and_its_file_answer_alike():
+def test_private_fit_and_its_file_give_equal_predictions():
     with noise_from(InsecureSeededSource(2)):
         model = SketchRegressor(**{**PUBLIC, "rows": None}, epsilon=1.0).fit(POINTS, TARGET)
         lost = SketchRegressor(**PUBLIC, epsilon=0.01).fit(POINTS[:50], TARGET[:50])

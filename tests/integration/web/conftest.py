@@ -96,13 +96,13 @@ def site():
 @pytest.fixture(scope="module")
 def tab(chromium):
     """One page for a file of tests, for each new one costs a second; and what is heard of it."""
-    heard = {"asked": [], "said": []}
+    heard = {"target": [], "said": []}
     with sync_playwright() as driver:
         # Chromium refuses its sandbox to root; the pages are our own.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = driver.chromium.launch(executable_path=chromium, args=arguments)
         page = browser.new_page()
-        page.on("request", lambda request: heard["asked"].append(request.url))
+        page.on("request", lambda request: heard["target"].append(request.url))
         page.on("console", lambda line: heard["said"].append(line.text))
         page.on("pageerror", lambda error: heard["said"].append(str(error)))
         yield page, heard
@@ -118,7 +118,7 @@ def page(tab, site):
     page.goto(f"{site.url}/module.html")
     page.evaluate("localStorage.clear()")
     yield page
-    assert f"{site.url}/dist/sfumato-telemetry.js" in heard["asked"]
-    assert [url for url in heard["asked"] if not url.startswith(f"{site.url}/")] == []
+    assert f"{site.url}/dist/sfumato-telemetry.js" in heard["target"]
+    assert [url for url in heard["target"] if not url.startswith(f"{site.url}/")] == []
     # Chromium itself notes the answer 503 of a test.
     assert [line for line in heard["said"] if "503" not in line] == []

@@ -9,7 +9,7 @@ from sfumato.kernels.recommend import sgd_dense as pairs
 @pytest.mark.parametrize("size", [16, 32, 48])
 def test_products_are_those_of_the_named_rows(size):
     rng = np.random.default_rng(size)
-    users = rng.integers(-9, 10, (5, size)).astype(np.float32)  # whole numbers: sums are exact
+    users = rng.integers(-9, 10, (5, size)).astype(np.float32)  # integers: sums are exact
     items = rng.integers(-9, 10, (7, size)).astype(np.float32)
     user_rows, item_rows = rng.integers(0, 5, 40), rng.integers(0, 7, 40)
     out = np.empty(40)

@@ -29,8 +29,8 @@ def started(factors, depth, width=60, **more):
 def slowly(cells, data, clip=np.inf):
     """The same pass, number by number."""
     twin = FactorCells(**cells.shape, table=cells.table)
-    rates = np.array([0.05, -0.005, twin.lift], np.float32)
-    given = twin._keys, twin.width, np.float32(2 * clip), rates, twin.spread, twin._scale
+    rates = np.array([0.05, -0.005, twin.bias_scale], np.float32)
+    given = twin._keys, twin.width, np.float32(2 * clip), rates, twin.bias_direction, twin._scale
     factor_component.descend(*data, *given, False, twin.table)
     return twin
 
@@ -57,7 +57,7 @@ def test_lanes_do_what_single_numbers_do(factors, depth):
     cells.descend(*data, **RATES)
     np.testing.assert_allclose(cells.table, expected.table, atol=1e-4)
     hashes = data[0][:50]
-    out = np.empty((50, cells.spread.size), np.float32)
+    out = np.empty((50, cells.bias_direction.size), np.float32)
     factor_component.read(cells.table, cells._keys, cells.width, hashes, False, cells._scale, out)
     np.testing.assert_allclose(cells._read(hashes), out, atol=1e-6)
 

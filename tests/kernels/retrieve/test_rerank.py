@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.kernels.retrieve import rerank
-from sfumato.recommend.ranking import Shelf
+from sfumato.recommend.ranking import CatalogueVectors
 
 rng = np.random.default_rng(3)
 
@@ -24,7 +24,7 @@ def test_scores_of_all_rows_are_those_of_the_shelf_bit_for_bit(size):
     vectors[50:60] = vectors[3]  # ties go to the first
     queries = rng.normal(size=(5, size)).astype(np.float32)
     places, scores = ranked(rerank.products, vectors, queries, [range(101)] * 5, 20)
-    found, exact = Shelf.of(vectors).best(queries, 20)
+    found, exact = CatalogueVectors.of(vectors).best(queries, 20)
     assert np.array_equal(places, found)
     assert np.array_equal(scores, exact)
 

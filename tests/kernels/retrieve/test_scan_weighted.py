@@ -21,7 +21,7 @@ def bits_of(words):
 
 
 def all_sums(codes, weights, factors, precision):
-    """Sums of the rounded weights: whole numbers, then two float32 products."""
+    """Sums of the rounded weights: integers, then two float32 products."""
     planes, steps, _ = round_weights(weights, codes.shape[1], precision)
     sign, magnitude = 2 * bits_of(planes[:, 0]) - 1, 0
     for p in range(precision):

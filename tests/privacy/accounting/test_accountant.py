@@ -46,7 +46,7 @@ def total(losses, method="pld", relation="add/remove"):
 
 
 def answers(epsilon, times, at):
-    """The exact delta of so many answers by randomized response: Kairouz et al. 2015, (8)."""
+    """The exact delta of several answers by randomized response: Kairouz et al. 2015, (8)."""
     retained = np.arange(times + 1)
     p = binom.pmf(retained, times, 1 / (1 + math.exp(-epsilon)))
     loss = epsilon * (2 * retained - times)
@@ -104,7 +104,7 @@ def test_different_noises_compose_to_the_sum_over_their_joint_mass():
 
 
 def test_a_large_change_is_bounded_in_blocks():
-    # At this scale the law is nearly the continuous one, whose delta has a closed form.
+    # At this scale the distribution is nearly the continuous one, whose delta has a closed form.
     big = Accountant().compose(LaplaceNoise(Fraction(10**8), 2 * 10**8))
     for epsilon in (0.3, 1, 1.8):
         want = -math.expm1((epsilon - 2) / 2)
@@ -175,7 +175,7 @@ BELOW = [(131 - Fraction(2, 100) - Fraction(i, 10_000)) * STEP for i in range(80
     ("losses", "cheapest"),
     [
         ([Pure(float(each)) for each in BELOW], float(BELOW[-1])),
-        # Moved by 1, a discrete Laplace law tells as much as an answer of epsilon 1 / scale.
+        # Moved by 1, discrete Laplace noise discloses as much as an answer of epsilon 1 / scale.
         ([LaplaceNoise(4 * each) for each in ABOVE], float(1 / (4 * ABOVE[-1]))),
         ([Flips(each / 4) for each in ABOVE], math.log(float((1 - ABOVE[-1] / 4) * 4 / ABOVE[-1]))),
     ],
@@ -436,9 +436,9 @@ def test_answers_of_an_accountant_never_go_down():
     assert lower  # these losses do try it
 
 
-# How the losses of a long composition change in size: alike, growing, shrinking, or of all sizes.
+# How the losses of a long composition change in size: similar, growing, shrinking, or of all sizes.
 SIZES = {
-    "alike": lambda k: 0.02 + 1e-4 * k,
+    "similar": lambda k: 0.02 + 1e-4 * k,
     "growing": lambda k: 1e-4 * 1.06**k,
     "shrinking": lambda k: 0.5 * 0.95**k,
     "all": lambda k: 10 ** (-3 + (k * 7 % 11) / 4),
@@ -468,7 +468,7 @@ def test_a_running_composition_is_near_the_exact_one_and_never_below(sizes):
 def test_a_running_product_is_not_below_the_exact_binomial(epsilon, times):
     running = Running.of(Counter({Pure(epsilon): 1}))
     for _ in range(times - 1):
-        running = running.joined(Pure(epsilon)) or pytest.fail("it had to be built anew")
+        running = running.joined(Pure(epsilon)) or pytest.fail("it must be built anew")
     for delta in (1e-2, 1e-6):
         found = running.epsilon(delta)
         assert answers(epsilon, times, found) <= delta
@@ -490,8 +490,8 @@ def test_a_running_composition_of_samples_knows_both_directions():
     assert sides[0].epsilon(1e-6) != sides[1].epsilon(1e-6)
 
 
-def test_losses_that_files_tell_of_fill_no_memory(monkeypatch):
-    monkeypatch.setattr(_product, "KEPT", 2**22)
+def test_losses_from_files_fill_no_memory(monkeypatch):
+    monkeypatch.setattr(_product, "CACHE_BYTES", 2**22)
     tracemalloc.start()
     try:
         sizes = [

@@ -1,4 +1,4 @@
-"""Calibration is right for the discrete law itself: its own mass, summed, never claims too much."""
+"""Calibration is right for the discrete distribution: its own mass never claims too much."""
 
 import itertools
 import math
@@ -29,20 +29,20 @@ from sfumato.privacy.accounting.losses import (
 )
 
 
-def mass(sigma, reach):
-    """The mass of one noise on -reach..reach, straight from the definition."""
-    points = range(-reach, reach + 1)
+def mass(sigma, half_width):
+    """The mass of one noise on -half_width..half_width, straight from the definition."""
+    points = range(-half_width, half_width + 1)
     weights = [math.exp(-x * x / (2 * sigma * sigma)) for x in points]
     return {x: w / math.fsum(weights) for x, w in zip(points, weights, strict=True)}
 
 
-def brute_delta(epsilon, sigma, changes, reach):
+def brute_delta(epsilon, sigma, changes, half_width):
     """Over every answer: how far P exceeds exp(epsilon) Q, where Q is P moved by `changes`."""
-    law = mass(sigma, reach)
+    distribution = mass(sigma, half_width)
     over = []
-    for point in itertools.product(law, repeat=len(changes)):
-        p = math.prod(law[x] for x in point)
-        q = math.prod(law.get(x - c, 0.0) for x, c in zip(point, changes, strict=True))
+    for point in itertools.product(distribution, repeat=len(changes)):
+        p = math.prod(distribution[x] for x in point)
+        q = math.prod(distribution.get(x - c, 0.0) for x, c in zip(point, changes, strict=True))
         over.append(max(0.0, p - math.exp(epsilon) * q))
     return math.fsum(over)
 
@@ -94,7 +94,7 @@ def continuous(epsilon, sigma):
 @pytest.mark.parametrize("scale", [1, 100, 10**6, 10**12])
 @pytest.mark.parametrize("cells", [1, 4, 400])
 def test_many_points_are_bounded_in_blocks_within_one_percent(scale, cells):
-    # At large sigma the discrete law is nearly the continuous one, moved by sqrt(cells) change.
+    # At large sigma the discrete noise is nearly the continuous one, moved by sqrt(cells) change.
     for epsilon, ratio in [(0.5, 3), (1, 5), (0.01, 40)]:
         sigma = math.ceil(50 * ratio * scale * math.sqrt(cells))
         want = continuous(epsilon, sigma / (50 * scale * math.sqrt(cells)))
@@ -124,7 +124,7 @@ def test_sigma_is_enough_and_hardly_more(epsilon, delta, change, cells):
     assert isinstance(sigma, Fraction)
     assert gaussian_delta(epsilon, sigma, change=change, cells=cells) <= delta
     less = sigma * Fraction(997, 1000)
-    if sigma > 1:  # below, the law is so coarse that deltas jump
+    if sigma > 1:  # below, the distribution is so coarse that deltas jump
         assert gaussian_delta(epsilon, less, change=change, cells=cells) > delta
     assert sigma <= gaussian_sigma_l2(epsilon, delta, norm_squared=cells * change**2)
 

@@ -101,7 +101,7 @@ def divergence(order, p, q):
         (Flips(Fraction(1, 5), 4), 4),
     ],
 )
-def test_rho_bounds_every_renyi_divergence_of_the_law(order, loss, cells):
+def test_rho_bounds_every_renyi_divergence_of_the_distribution(order, loss, cells):
     x = np.arange(-120, 124.0)
     if isinstance(loss, Flips):
         p = np.array([0.2, 0.8])

@@ -1,4 +1,4 @@
-"""Renyi curves are those of the laws themselves, sampled or not, and of the peer."""
+"""Renyi curves are those of the distributions themselves, sampled or not, and of the peer."""
 
 import math
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""Budgets hold whatever is asked: charges, retries, splits, and what is refused."""
+"""Budgets hold whatever is requested: charges, retries, splits, and what is refused."""
 
 import math
 import pickle
@@ -187,9 +187,9 @@ def test_a_retry_returns_the_stored_bytes_and_costs_nothing(ledger):
     again = Ledger(ledger.path).release("views", 0.9, "a count", never, release_id="one")
     assert first == again == b"first"
     assert ledger.spent("views").epsilon == 0.9
-    assert ledger.charge("views", 0.1, "kept elsewhere", release_id="two") == "two"
+    assert ledger.charge("views", 0.1, "stored elsewhere", release_id="two") == "two"
     with pytest.raises(ValueError, match="'two' was charged already; draw no fresh noise"):
-        ledger.charge("views", 0.1, "kept elsewhere", release_id="two")
+        ledger.charge("views", 0.1, "stored elsewhere", release_id="two")
     assert len(ledger.history("views")) == 2
 
 
@@ -253,9 +253,9 @@ def test_a_split_charges_what_it_is_a_part_of(ledger):
 def test_a_split_has_the_unit_and_relation_of_its_parent(ledger):
     ledger.create("part", epsilon=0.5, parent="rough")
     assert (ledger.dataset("part").unit, ledger.dataset("part").relation) == ("user", "replace")
-    for wrong in (dict(unit="event"), dict(relation="add/remove")):
+    for invalid in (dict(unit="event"), dict(relation="add/remove")):
         with pytest.raises(ValueError, match="of a split must be that of its parent"):
-            ledger.create("other", epsilon=0.5, parent="rough", **wrong)
+            ledger.create("other", epsilon=0.5, parent="rough", **invalid)
     with pytest.raises(ValueError, match="no data set 'nobody'"):
         ledger.create("other", epsilon=0.5, parent="nobody")
     assert [each.name for each in ledger.datasets()] == ["views", "rough", "part"]

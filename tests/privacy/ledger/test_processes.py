@@ -202,13 +202,13 @@ def test_a_killed_process_leaves_a_large_release_whole_or_none(ledger, tmp_path,
 @pytest.fixture
 def small_disk(tmp_path):
     """A disk of 400 kB, where tests run as root."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(place)]
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(folder)]
     if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs the right to mount a disk")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def test_a_full_disk_tells_what_was_charged_and_the_way_to_the_release(small_disk):

@@ -82,9 +82,9 @@ def test_only_create_makes_a_file(tmp_path, call):
     ledger = Ledger(tmp_path / "shop.ledger")
     with pytest.raises(FileNotFoundError, match="is not there; restore it, or create a data set"):
         CALLS[call](ledger)
-    for wrong in (dict(epsilon=0), dict(delta=2), dict(unit="x"), dict(parent="other")):
+    for invalid in (dict(epsilon=0), dict(delta=2), dict(unit="x"), dict(parent="other")):
         with pytest.raises(ValueError, match="Ledger: "):
-            ledger.create(**{"dataset": "views", "epsilon": 1, **wrong})
+            ledger.create(**{"dataset": "views", "epsilon": 1, **invalid})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -134,12 +134,12 @@ TINY = Fraction(497, 1000)
 def fill(ledger, dataset, losses):
     """Charges in one transaction, as charging each of them durably would take minutes."""
     with ledger._writing() as (file, book):
-        writer = entries.Writer(file, book.place, book.chain)
+        writer = entries.Writer(file, book.position, book.chain)
         for place, loss in enumerate(losses):
             line = json.dumps(loss.to_dict(), sort_keys=True)
             writer.add("charge", f"{dataset} {place}", dataset, line, "a count", 0, "now")
         spent = budget.whole_cost(Counter(losses), book.dataset(dataset).delta)
-        writer.spend(dataset, spent, writer.place)
+        writer.spend(dataset, spent, writer.position)
         writer.close()
 
 
@@ -234,7 +234,7 @@ def full(folder):
     return folder / "whole.ledger", left
 
 
-def test_a_flipped_bit_never_gives_budget_back_and_is_told_in_a_sentence(tmp_path):
+def test_a_flipped_bit_never_gives_budget_back_and_is_reported_in_a_sentence(tmp_path):
     path, left = full(tmp_path)
     data = path.read_bytes()
     used = [k for k, byte in enumerate(data) if byte]  # most of the file is empty, and stays so
@@ -314,7 +314,7 @@ def test_verify_composes_the_charges_anew(tmp_path):
                 0
             ]
         row = (name, place, epsilon, pure)
-        seal = entries.sealed("running", row)  # as if a program had composed wrongly
+        seal = entries.sealed("running", row)  # as if a program composed incorrectly
         text = "UPDATE running SET epsilon = ?, sums = ?, seal = ? WHERE dataset = ?"
         other = tmp_path / f"{name}.ledger"
         shutil.copy(path, other)
@@ -337,7 +337,7 @@ def test_a_sum_that_is_not_up_to_date_is_noticed(tmp_path):
             use()
 
 
-def test_an_older_copy_is_told_by_a_chain_noted_elsewhere(tmp_path):
+def test_an_older_copy_is_detected_by_a_chain_noted_elsewhere(tmp_path):
     path, _ = full(tmp_path)
     shutil.copy(path, tmp_path / "copy")
     ledger = Ledger(path)
@@ -348,7 +348,7 @@ def test_an_older_copy_is_told_by_a_chain_noted_elsewhere(tmp_path):
     assert ledger.verify().since is None
     older = Ledger(tmp_path / "copy")
     assert older.verify(early).since == 0
-    with pytest.raises(LedgerDamaged, match="never had the chain"):
+    with pytest.raises(LedgerDamaged, match="never reached the chain"):
         older.verify(expect=late)
     ledger.close()
     shutil.copy(tmp_path / "copy", path)  # the same file, as it was before
@@ -388,7 +388,7 @@ def test_large_releases_lie_beside_the_ledger(ledger, tmp_path):
     with pytest.raises(LedgerDamaged, match="which is missing; restore that file"):
         ledger.release("views", 0.1, "a model", never, release_id="large")
     assert ledger.spent("views").epsilon == 0.2
-    blob.with_suffix(".part").write_bytes(large)  # killed before it had its name
+    blob.with_suffix(".part").write_bytes(large)  # killed before it got its name
     assert ledger.fetch("large") == large
 
 

@@ -1,4 +1,4 @@
-"""Additive noise: exact laws, exact scales, proofs run on small worlds, and no 64-bit surprises."""
+"""Additive noise: exact distributions and scales, proofs on small worlds, no 64-bit surprises."""
 
 import itertools
 import math
@@ -22,35 +22,38 @@ def laplace_mass(mechanism, k):
     return (1 - a) / (1 + a) * a ** abs(k)
 
 
-def gaussian_masses(sigma, reach):
-    weights = {k: mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * sigma**2)) for k in range(-reach, reach)}
+def gaussian_masses(sigma, half_width):
+    weights = {
+        k: mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * sigma**2))
+        for k in range(-half_width, half_width)
+    }
     total = mpmath.fsum(weights.values())
     return {k: weight / total for k, weight in weights.items()}
 
 
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(1, 1), (2, 0.7), (5, 0.1)])
-def test_laplace_answers_follow_the_exact_law(sensitivity, epsilon):
+def test_laplace_answers_follow_the_exact_distribution(sensitivity, epsilon):
     mechanism = Laplace(sensitivity, epsilon)
     drawn = mechanism.sample(7, 200_000, source=InsecureSeededSource(1)) - 7
-    reach = int(9 * mechanism.scale)
-    expected = [float(laplace_mass(mechanism, k)) for k in range(-reach, reach + 1)]
-    assert pvalue(drawn, reach, expected) > RARE
+    half_width = int(9 * mechanism.scale)
+    expected = [float(laplace_mass(mechanism, k)) for k in range(-half_width, half_width + 1)]
+    assert pvalue(drawn, half_width, expected) > RARE
 
 
 @pytest.mark.parametrize("sigma", ["7/10", 2, Fraction(53, 5)])
-def test_gaussian_answers_follow_the_exact_law(sigma):
+def test_gaussian_answers_follow_the_exact_distribution(sigma):
     mechanism = Gaussian(1, sigma=sigma)
     drawn = mechanism.sample([-3, 4], 100_000, source=InsecureSeededSource(2)) - [-3, 4]
-    reach = math.ceil(4 * mechanism.sigma)
-    masses = gaussian_masses(mpmath.mpf(float(mechanism.sigma)), 12 * reach)
-    expected = [float(masses[k]) for k in range(-reach, reach + 1)]
-    assert pvalue(drawn, reach, expected) > RARE
+    half_width = math.ceil(4 * mechanism.sigma)
+    masses = gaussian_masses(mpmath.mpf(float(mechanism.sigma)), 12 * half_width)
+    expected = [float(masses[k]) for k in range(-half_width, half_width + 1)]
+    assert pvalue(drawn, half_width, expected) > RARE
 
 
-def pvalue(drawn, reach, expected):
-    """Chi-square over -reach to reach, all beyond being one more outcome."""
-    inside = np.abs(drawn) <= reach
-    counts = np.bincount(drawn[inside] + reach, minlength=2 * reach + 1)
+def pvalue(drawn, half_width, expected):
+    """Chi-square over -half_width to half_width, all beyond being one more outcome."""
+    inside = np.abs(drawn) <= half_width
+    counts = np.bincount(drawn[inside] + half_width, minlength=2 * half_width + 1)
     counts, expected = np.append(counts, (~inside).sum()), np.append(expected, 1 - sum(expected))
     return stats.chisquare(counts, expected * drawn.size).pvalue
 
@@ -80,29 +83,29 @@ def test_laplace_epsilon_holds_for_all_changes_of_two_numbers(sensitivity, epsil
 def test_one_number_changed_by_all_of_it_dominates_a_spread_change(a, change):
     # All in fractions: delta at every ratio that occurs, hence at every epsilon (it is convex and
     # piecewise linear in exp(epsilon) between them). This is the claim in the docstring.
-    whole, spread = clipped(a, sum(change)), {0: Fraction(1)}
+    whole, split = clipped(a, sum(change)), {0: Fraction(1)}
     for part in change:
-        spread = convolved(spread, clipped(a, part))
+        split = convolved(split, clipped(a, part))
     for level in [a ** (sum(change) - 2 * k) for k in range(sum(change) + 1)]:
-        assert delta(a, sum(change), spread, level) <= delta(a, sum(change), whole, level)
+        assert delta(a, sum(change), split, level) <= delta(a, sum(change), whole, level)
 
 
 def clipped(a, shift):
-    """The law of the noise around 0, clipped to 0 ... shift, outside of which ratios are equal."""
+    """The noise around 0, clipped to 0 ... shift, outside of which ratios are equal."""
     inside = {k: (1 - a) / (1 + a) * a**k for k in range(1, shift)}
     return {0: 1 / (1 + a), **inside, shift: a**shift / (1 + a)}
 
 
 def convolved(one, other):
-    law = {}
+    distribution = {}
     for (j, x), (k, y) in itertools.product(one.items(), other.items()):
-        law[j + k] = law.get(j + k, 0) + x * y
-    return law
+        distribution[j + k] = distribution.get(j + k, 0) + x * y
+    return distribution
 
 
-def delta(a, shift, law, level):
+def delta(a, shift, distribution, level):
     """Sum of (P - Q / level)+, where P / Q = a**(2 k - shift)."""
-    return sum(mass * max(0, 1 - a ** (shift - 2 * k) / level) for k, mass in law.items())
+    return sum(mass * max(0, 1 - a ** (shift - 2 * k) / level) for k, mass in distribution.items())
 
 
 @pytest.mark.parametrize(
@@ -182,8 +185,8 @@ def test_too_little_noise_for_the_epsilon_is_refused():
 
 @pytest.mark.parametrize("sigma", [1, 2, 4])
 def test_a_sigma_is_taken_only_if_its_own_mass_keeps_the_promise(sigma):
-    law = gaussian_masses(mpmath.mpf(sigma), 14 * sigma + 10)
-    over = (law[k] - mpmath.e * law.get(k - 1, 0) for k in law)
+    distribution = gaussian_masses(mpmath.mpf(sigma), 14 * sigma + 10)
+    over = (distribution[k] - mpmath.e * distribution.get(k - 1, 0) for k in distribution)
     delta = float(mpmath.fsum(each for each in over if each > 0))
     assert Gaussian(1, 1, delta * 1.001, sigma=sigma).sigma == sigma
     with pytest.raises(ValueError, match="Gaussian: sigma must be at least"):
@@ -213,7 +216,7 @@ def test_noise_that_might_leave_64_bits_is_refused_and_values_are_clipped_to_wha
 
 
 @pytest.mark.parametrize("mechanism", [Laplace(1, 1), Gaussian(1, 1, 1e-6)], ids=["L", "G"])
-def test_shapes_are_kept_and_the_value_is_not_touched(mechanism):
+def test_shapes_stay_and_the_value_is_not_changed(mechanism):
     assert type(mechanism.run(3)) is int
     assert type(mechanism.run(np.uint8(3))) is int
     table = np.arange(6, dtype=np.int64).reshape(2, 3)

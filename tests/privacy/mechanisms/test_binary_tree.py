@@ -33,8 +33,8 @@ def test_noise_is_that_of_the_tree_whatever_the_batches(horizon):
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 7, 8, 20])
 def test_an_event_changes_at_most_as_many_noisy_intervals_as_claimed(horizon):
-    # The interval that ends at step t is told with noise e_t: totals[t] minus those at t without
-    # its lowest bit. These differences are all that is told, and one event changes few of them.
+    # The interval that ends at step t has the noise e_t: totals[t] minus those at t without
+    # its lowest bit. These differences are all that is released, and one event changes few of them.
     ends = np.arange(1, horizon + 1)
     parents = ends & (ends - 1)
     changed = []
@@ -133,8 +133,8 @@ def test_a_long_stream_takes_little_memory_and_stays_near_the_truth():
 def test_a_step_of_another_type_or_size_is_clipped_and_moves_no_other(count, counted):
     mechanism = BinaryTreeCounter(1, 8)
     want = mechanism.run([3, 2**30, counted], source=InsecureSeededSource(1))
-    odd = [3, 2**30, count]
-    boxes = [odd, np.array([*odd, None], object)[:3]]
+    counts_in = [3, 2**30, count]
+    boxes = [counts_in, np.array([*counts_in, None], object)[:3]]
     for column in boxes:
         got = mechanism.run(column, source=InsecureSeededSource(1))
         assert got.tolist() == want.tolist()
@@ -150,16 +150,16 @@ def test_a_total_ends_where_noise_still_fits():
 def test_steps_beyond_the_horizon_are_refused_and_change_nothing():
     counter = BinaryTreeCounter(1, 3).start()
     counter.update([1, 2])
-    for wrong in ([1, 1], 7, [[1]] * 3, np.ones((1, 1), int), {1: 1}):
+    for invalid in ([1, 1], 7, [[1]] * 3, np.ones((1, 1), int), {1: 1}):
         with pytest.raises(ValueError, match="BinaryTreeCounter"):
-            counter.update(wrong)
+            counter.update(invalid)
     assert counter.step == 2
     assert counter.update([]).size == 0
     assert counter.update([5]).size == 1
 
 
 @pytest.mark.parametrize(
-    ("wrong", "name"),
+    ("invalid", "name"),
     [
         (dict(epsilon=0), "epsilon"),
         (dict(epsilon=math.inf), "epsilon"),
@@ -172,6 +172,6 @@ def test_steps_beyond_the_horizon_are_refused_and_change_nothing():
         (dict(delta=-1), "delta"),
     ],
 )
-def test_bad_parameters_are_named(wrong, name):
+def test_bad_parameters_are_named(invalid, name):
     with pytest.raises(ValueError, match=f"BinaryTreeCounter: {name}"):
-        BinaryTreeCounter(**{"epsilon": 1, "horizon": 8, **wrong})
+        BinaryTreeCounter(**{"epsilon": 1, "horizon": 8, **invalid})

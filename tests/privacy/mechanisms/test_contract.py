@@ -79,7 +79,7 @@ def test_domain_relation_sensitivity_and_cost_are_declared(case):
 
 @every_case
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_cost_is_told_under_the_relation_asked_for(case, relation):
+def test_the_loss_is_under_the_requested_relation(case, relation):
     try:
         mechanism = replace(case.mechanism, relation=relation)
     except ValueError as refused:
@@ -127,7 +127,7 @@ def test_statement_repeats_what_runs(case):
 
 
 @every_case
-def test_run_and_sample_agree_in_law(case):
+def test_run_and_sample_agree_in_distribution(case):
     # Two-sample Kolmogorov-Smirnov: a false alarm has p < 1e-7 (less still for discrete answers).
     value, source = case.neighbours[0], InsecureSeededSource(11)
     ran = [number(case.mechanism.run(value, source=source)) for _ in range(200)]
@@ -145,7 +145,7 @@ def number(answer):
 
 
 @every_case
-def test_neighbours_are_told_apart_no_better_than_promised(case):
+def test_neighbours_are_distinguished_no_better_than_the_loss_allows(case):
     # Each answer of a case is one number or a few; likely ones are compared one by one. A ratio
     # over the claim by more than 6 deviations has p < 1e-8 for an honest mechanism.
     result = case.mechanism.statement("event")

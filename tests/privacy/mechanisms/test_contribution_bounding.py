@@ -40,8 +40,8 @@ def gathered(users, items, per_user, per_item, seed=5):
 WAYS = [sampled, streamed, gathered]
 
 
-def kept_rows(way, events, limits, seed=5):
-    """The rows that are kept, each told apart by a name of its own."""
+def retained_rows(way, events, limits, seed=5):
+    """The retained rows, each with a name of its own."""
     if not events:
         return set()
     users, items, names = (list(column) for column in zip(*events, strict=True))
@@ -52,14 +52,14 @@ def kept_rows(way, events, limits, seed=5):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("limits", LIMITS)
 def test_one_event_more_brings_in_one_row_and_puts_out_one_at_most(way, limits):
-    # Every stream of up to 4 events of one user with 3 items, and every event at every place.
+    # Every stream of up to 4 events of one user with 3 items, and every event at every position.
     observed = set()
     for size in range(5):
         for stream in itertools.product(range(3), repeat=size):
             events = [(1, item, name) for name, item in enumerate(stream)]
-            before = kept_rows(way, events, limits)
+            before = retained_rows(way, events, limits)
             for at, item in itertools.product(range(size + 1), range(3)):
-                after = kept_rows(way, [*events[:at], (1, item, "new"), *events[at:]], limits)
+                after = retained_rows(way, [*events[:at], (1, item, "new"), *events[at:]], limits)
                 observed.add((len(after - before), len(before - after)))
     assert observed <= {(0, 0), (1, 0), (1, 1)}
     assert (1, 1) in observed  # so the distance of an event is 2, not 1
@@ -73,9 +73,9 @@ def test_one_event_more_among_several_users_and_many_events(way):
         pairs = rng.integers(0, [3, 12], (size, 2))
         events = [(int(u), int(i), name) for name, (u, i) in enumerate(pairs)]
         limits = int(rng.integers(1, 60)), int(rng.integers(1, 20))
-        before = kept_rows(way, events, limits, seed)
+        before = retained_rows(way, events, limits, seed)
         at, new = int(rng.integers(0, size + 1)), (int(rng.integers(0, 3)), 4, "new")
-        after = kept_rows(way, [*events[:at], new, *events[at:]], limits, seed)
+        after = retained_rows(way, [*events[:at], new, *events[at:]], limits, seed)
         assert len(after - before) <= 1
         assert len(before - after) <= 1
 
@@ -107,7 +107,7 @@ def test_one_user_less_changes_no_row_of_others(way):
         assert (way(users[others], items[others], 7, 2) == keep[others]).all()
 
 
-def test_the_kept_pairs_do_not_depend_on_the_order_of_events():
+def test_the_retained_pairs_do_not_depend_on_the_order_of_events():
     rng = np.random.default_rng(4)
     users, items = rng.integers(0, 20, 2000), rng.integers(0, 30, 2000)
     keep = sampled(users, items, 9, 2)
@@ -118,8 +118,8 @@ def test_the_kept_pairs_do_not_depend_on_the_order_of_events():
         assert sorted(zip(users[order][again], items[order][again], strict=True)) == retained
 
 
-def test_every_item_is_as_likely_to_be_kept():
-    # 5 of 20 items under 1000 seeds: each is kept 250 times, deviation 14; 6 of them: p < 1e-7.
+def test_every_item_is_equally_likely_to_be_retained():
+    # 5 of 20 items under 1000 seeds: each is retained 250 times, deviation 14; 6 of them: p < 1e-7.
     times = np.zeros(20, int)
     for seed in range(1000):
         times += bound_contributions([9] * 20, range(20), per_user=5, seed=seed)
@@ -154,7 +154,7 @@ def test_a_user_of_any_size_follows_the_stated_rule(size, per_user, per_item):
     assert gathered([3] * size, items, per_user, per_item).tolist() == expected
 
 
-def test_without_items_the_first_events_of_a_user_are_kept():
+def test_without_items_the_first_events_of_a_user_are_retained():
     keep = bound_contributions(["a", "b", "a", "a", "b"], per_user=2, seed=1)
     assert keep.tolist() == [True, True, True, False, True]
 
@@ -190,10 +190,10 @@ def test_one_pass_keeps_what_the_whole_column_keeps_however_it_is_cut(block, mon
         for cut in np.split(np.arange(size), np.sort(rng.integers(0, size + 1, 9))):
             sample.update(users[cut], items[cut])
             if rng.random() < 0.3:  # to ask in between changes nothing
-                observed = slice(0, sample.seen)
+                observed = slice(0, sample.rows)
                 keep = sampled(users[observed], items[observed], *limits, seed)
                 assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
-        assert sample.seen == size
+        assert sample.rows == size
         keep = sampled(users, items, *limits, seed)
         assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
 
@@ -204,9 +204,9 @@ def test_one_pass_takes_text_items_and_columns_without_items():
     sample.update(users[3:], items[3:])
     keep = sampled(users, items, 2, 1, 4)
     assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
-    alike = ContributionSample(2, seed=4).update(users[:3]).update(users[3:])
+    without_items = ContributionSample(2, seed=4).update(users[:3]).update(users[3:])
     keep = bound_contributions(users, per_user=2, seed=4)
-    assert alike.kept().tolist() == np.flatnonzero(keep).tolist()
+    assert without_items.kept().tolist() == np.flatnonzero(keep).tolist()
 
 
 def test_one_pass_holds_what_users_may_keep_and_little_more(monkeypatch):
@@ -214,7 +214,7 @@ def test_one_pass_holds_what_users_may_keep_and_little_more(monkeypatch):
     rng, sample, most = np.random.default_rng(6), ContributionSample(5, 2, seed=1), 0
     for _ in range(200):  # 100,000 rows of 20 users with 90,000 pairs
         sample.update(rng.integers(0, 20, 500), rng.integers(0, 10**6, 500))
-        most = max(most, sum(rows.size for _, _, rows in sample._held))
+        most = max(most, sum(rows.size for _, _, rows in sample._batches))
     assert most <= 2 * 20 * 5 + 500
     assert sample.kept().size == 20 * 5
 
@@ -258,28 +258,28 @@ def test_distances_are_those_of_the_guarantee():
             bound.distance("basket")
 
 
-@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, None, "many", 2**31])
-def test_bad_limits_are_named(wrong):
+@pytest.mark.parametrize("invalid", [0, -1, 1.5, True, None, "many", 2**31])
+def test_bad_limits_are_named(invalid):
     with pytest.raises(ValueError, match="bound_contributions: per_user"):
-        bound_contributions([1], per_user=wrong, seed=0)
+        bound_contributions([1], per_user=invalid, seed=0)
     with pytest.raises(ValueError, match="ContributionBound: per_user"):
-        ContributionBound(wrong)
+        ContributionBound(invalid)
     with pytest.raises(ValueError, match="ContributionSample: per_user"):
-        ContributionSample(wrong, seed=1)
+        ContributionSample(invalid, seed=1)
     with pytest.raises(ValueError, match="ContributionSample: seed"):
-        ContributionSample(1, seed=-1 if wrong in (0, 2**31) else wrong)
-    if wrong is not None:
+        ContributionSample(1, seed=-1 if invalid in (0, 2**31) else invalid)
+    if invalid is not None:
         with pytest.raises(ValueError, match="per_item"):
-            bound_contributions([1], per_user=1, per_item=wrong, seed=0)
+            bound_contributions([1], per_user=1, per_item=invalid, seed=0)
         with pytest.raises(ValueError, match="ContributionBound: per_item"):
-            ContributionBound(1, wrong)
+            ContributionBound(1, invalid)
 
 
 ODD = ["guest", None, 0.5, "7", True, 2**64, -(2**63), [1]]
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_an_event_of_another_type_changes_two_kept_events_at_most(odd):
+@pytest.mark.parametrize("malformed", ODD, ids=repr)
+def test_an_event_of_another_type_changes_two_retained_events_at_most(malformed):
     # Integers and their texts are one user, so user 7 of type text shares the limit of user 7.
     draws = np.random.default_rng(0)
     users, items = draws.integers(0, 40, 400).tolist(), draws.integers(0, 9, 400).tolist()
@@ -293,7 +293,7 @@ def test_an_event_of_another_type_changes_two_kept_events_at_most(odd):
         assert np.flatnonzero(mask).tolist() == sample.kept().tolist()
         return [mask[:400], np.concatenate(first)[:400]]
 
-    for more in ([odd], [3]), ([3], [odd]), ([odd], [odd]):
+    for more in ([malformed], [3]), ([3], [malformed]), ([malformed], [malformed]):
         before, after = retained(users, items), retained(users + more[0], items + more[1])
         for one, two in zip(before, after, strict=True):
             assert (one != two).sum() <= 1  # and the new event itself is the second

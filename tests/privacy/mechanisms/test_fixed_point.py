@@ -40,13 +40,13 @@ def test_encoding_is_exact_and_monotone(grid):
 
 @pytest.mark.parametrize("grid", GRIDS, ids=repr)
 @pytest.mark.parametrize("relation", ["add/remove", "replace"])
-def test_no_pair_of_units_changes_a_sum_by_more_than_told(grid, relation):
+def test_no_pair_of_units_changes_a_sum_by_more_than_the_sensitivity(grid, relation):
     ends = [-math.inf, float(grid.low), 0.0, float(grid.high), math.inf]
-    held = grid.encode(ends).tolist()
+    encoded = grid.encode(ends).tolist()
     if relation == "add/remove":
-        most = max(abs(one) for one in held)
+        most = max(abs(one) for one in encoded)
     else:
-        most = max(abs(one - other) for one, other in itertools.product(held, repeat=2))
+        most = max(abs(one - other) for one, other in itertools.product(encoded, repeat=2))
     assert most == grid.change(relation)
 
 
@@ -105,17 +105,19 @@ def test_masked_steps_are_refused():
         GRIDS[0].decode(np.ma.array([0, 1], mask=[True, False]))
 
 
-@pytest.mark.parametrize("odd", ["a", None, 1j, math.nan, [1], object(), np.datetime64("NaT")])
-def test_what_is_no_number_counts_as_absent_and_changes_no_other(odd):
+@pytest.mark.parametrize(
+    "malformed", ["a", None, 1j, math.nan, [1], object(), np.datetime64("NaT")]
+)
+def test_what_is_no_number_counts_as_absent_and_changes_no_other(malformed):
     numbers = [0.5, -0.25, 1e300, 3]
     want = [*GRIDS[0].encode(numbers).tolist(), 0]
     objects = np.empty(5, object)
-    objects[:] = [*numbers, odd]
+    objects[:] = [*numbers, malformed]
     for column in (objects, pd.Series(objects)):
         assert GRIDS[0].encode(column).tolist() == want
-    if not isinstance(odd, list):
-        assert GRIDS[0].encode([*numbers, odd]).tolist() == want
-        assert GRIDS[0].encode([numbers, [*numbers[:3], odd]])[0].tolist() == want[:4]
+    if not isinstance(malformed, list):
+        assert GRIDS[0].encode([*numbers, malformed]).tolist() == want
+        assert GRIDS[0].encode([numbers, [*numbers[:3], malformed]])[0].tolist() == want[:4]
     assert GRIDS[0].encode(np.ma.array([0.5, 1], mask=[False, True])).tolist() == [want[0], 0]
 
 

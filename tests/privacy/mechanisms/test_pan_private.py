@@ -16,7 +16,7 @@ def log_laplace(k, scale):
 
 
 def log_view(steps, state_scale, output_scale):
-    """The law of all that is seen: steps are event counts, "output" and one "look".
+    """The distribution of all that is observed: steps are event counts, "output" and one "look".
 
     Sums over the noise of the start, wide enough that the rest is below 1e-12 of any value here.
     """
@@ -68,8 +68,8 @@ def test_a_state_without_noise_at_the_start_would_break_the_claim():
     assert np.nanmax(np.abs(gap)) > 100
 
 
-def test_a_counter_under_way_shows_the_law_that_was_proved():
-    # The state less the count has the law of the start: mean size 1 / sinh(1 / scale) = 1.92 at
+def test_a_counter_under_way_shows_the_distribution_that_was_proved():
+    # The state less the count is the noise of the start: mean size 1 / sinh(1 / scale) = 1.92 at
     # scale 2; deviation of the mean of 4000 draws 0.034; six of them: p < 1e-8.
     mechanism = PanPrivateCounter(Fraction(1, 2), Fraction(1, 5))
     source = InsecureSeededSource(1)
@@ -104,7 +104,7 @@ def test_merged_counters_count_both_and_spend_the_larger_number_of_outputs():
     two.output()
     assert one.merge(two).state == both
     assert one.made == 1
-    # Its state holds no noise any more, so that one event would show.
+    # Its state has no noise any more, so that one event would show.
     for use in (
         two.output,
         lambda: two.update([1]),
@@ -121,14 +121,14 @@ def test_merged_counters_count_both_and_spend_the_larger_number_of_outputs():
 
 
 def log_table(hit, q, output_scale):
-    """The law of (output, bits) of two cells, of which some were hit."""
+    """The distribution of (output, bits) of two cells, of which some were hit."""
     result = np.arange(-3, 6)
-    law = []
+    distribution = []
     for bits in itertools.product((0, 1), repeat=2):
-        chance = [q if cell in hit else 0.5 for cell in range(2)]
-        log = sum(math.log(p if bit else 1 - p) for p, bit in zip(chance, bits, strict=True))
-        law.append(log + log_laplace(result - sum(bits), output_scale))
-    return np.array(law)
+        probability = [q if cell in hit else 0.5 for cell in range(2)]
+        log = sum(math.log(p if bit else 1 - p) for p, bit in zip(probability, bits, strict=True))
+        distribution.append(log + log_laplace(result - sum(bits), output_scale))
+    return np.array(distribution)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1, 5])
@@ -140,17 +140,17 @@ def test_one_user_is_hidden_in_the_table(epsilon):
     worst = max(
         np.abs(log_table(hit, q, 2) - log_table(hit | {0}, q, 2)).max() for hit in (set(), {1})
     )
-    # The user is not seen again between the look and the output, so the output adds nothing.
+    # The user does not return between the look and the output, so the output adds nothing.
     assert worst == pytest.approx(epsilon, rel=1e-6)
     assert worst <= claim
 
 
-def test_a_user_seen_again_between_output_and_look_costs_the_sum_at_most():
+def test_a_user_who_returns_between_output_and_look_costs_the_sum_at_most():
     mechanism = PanPrivateDistinct(1, 0.5, cells=1)
     q = float(mechanism.chance)
     result = np.arange(-4, 6)
 
-    def law(p_output, p_look):
+    def distribution(p_output, p_look):
         """Output and look where the bit was drawn anew between them."""
         out = np.logaddexp(
             math.log(p_output) + log_laplace(result - 1, 2),
@@ -162,13 +162,13 @@ def test_a_user_seen_again_between_output_and_look_costs_the_sum_at_most():
         """The same where no user came: one fair bit throughout."""
         return math.log(0.5) + np.array([log_laplace(result - 1, 2), log_laplace(result, 2)])
 
-    gap = np.abs(law(q, q) - retained())
+    gap = np.abs(distribution(q, q) - retained())
     assert 1 < gap.max() <= mechanism.loss().epsilon
-    assert np.abs(law(0.5, q) - retained()).max() <= mechanism.loss().epsilon
+    assert np.abs(distribution(0.5, q) - retained()).max() <= mechanism.loss().epsilon
 
 
-def test_a_user_seen_often_is_still_one_bit():
-    # Every one of 4096 cells has users; each bit is 1 with chance q = 0.816, after one visit or
+def test_a_frequent_user_is_still_one_bit():
+    # All of 4096 cells have users; each bit is 1 with probability q = 0.816, after one visit or
     # ten. The mean deviates by 0.006; six of that: p < 1e-8.
     mechanism = PanPrivateDistinct(1, 1, cells=4096)
     source = InsecureSeededSource(2)
@@ -192,18 +192,18 @@ def test_distinct_users_are_estimated():
 
 @pytest.mark.parametrize("kind", [PanPrivateCounter, PanPrivateDistinct])
 @pytest.mark.parametrize("name", ["epsilon_state", "epsilon_output", "outputs"])
-@pytest.mark.parametrize("wrong", [0, -1, math.nan, math.inf, "much", None])
-def test_bad_parameters_are_named(kind, name, wrong):
+@pytest.mark.parametrize("invalid", [0, -1, math.nan, math.inf, "much", None])
+def test_bad_parameters_are_named(kind, name, invalid):
     with pytest.raises(ValueError, match=f"{kind.__name__}: {name}"):
-        kind(**{"epsilon_state": 1, "epsilon_output": 1, name: wrong})
+        kind(**{"epsilon_state": 1, "epsilon_output": 1, name: invalid})
 
 
 def test_bad_counts_and_users_are_refused_and_change_nothing():
     counter = PanPrivateCounter(1, 1).start()
     state = counter.state
-    for wrong in ("many", {1: 2}, np.zeros((2, 2), int)):
+    for invalid in ("many", {1: 2}, np.zeros((2, 2), int)):
         with pytest.raises(ValueError, match="PanPrivateCounter: counts must"):
-            counter.update(wrong)
+            counter.update(invalid)
     counter.update([0.5, -1, "a", None, math.nan, [1]])
     assert counter.state == state
     assert counter.update([2**31, "3"]).state == state + 2**31 + 2

@@ -36,15 +36,17 @@ def log_law(model, counts, power):
 
 def worst_ratio(model, relation, power, rows=5):
     size = model.log_likelihood.shape[0]
-    laws = {
+    distributions = {
         counts: log_law(model, counts, power)
         for counts in itertools.product(range(rows + 1), repeat=size)
         if sum(counts) <= rows
     }
     one = np.eye(size, dtype=int)
     moves = [a - b for a in one for b in one] if relation == "replace" else list(one)
-    pairs = ((c, tuple((np.array(c) + m).tolist())) for c in laws for m in moves)
-    return max(np.abs(laws[a] - laws[b]).max() for a, b in pairs if b in laws)
+    pairs = ((c, tuple((np.array(c) + m).tolist())) for c in distributions for m in moves)
+    return max(
+        np.abs(distributions[a] - distributions[b]).max() for a, b in pairs if b in distributions
+    )
 
 
 @pytest.mark.parametrize("relation", BOTH)
@@ -61,7 +63,7 @@ def test_all_neighbours_of_small_data_stay_within_the_claim(name, relation, epsi
 
 @pytest.mark.parametrize("relation", BOTH)
 def test_the_claim_is_nearly_reached(relation):
-    # Many rows of 1 hold the posterior at one end; one row of 0 then moves the other end by R.
+    # Many rows of 1 keep the posterior at one end; one row of 0 then moves the other end by R.
     model, rows = BetaBernoulli(0.2, 5), 30
     mechanism = PosteriorSample(model, 1000, relation=relation)
     less = 1 if relation == "replace" else 0
@@ -106,27 +108,27 @@ def test_draws_follow_the_exact_posterior(name):
     column = np.array([*values, values[0], values[0]])
     mechanism = PosteriorSample(model, 2)
     draws = mechanism.sample(column, 4000, source=InsecureSeededSource(3))
-    law = np.exp(log_law(model, model.counts(column), mechanism.power))
-    for point, chance in zip(model.grid, law, strict=True):
+    distribution = np.exp(log_law(model, model.counts(column), mechanism.power))
+    for point, probability in zip(model.grid, distribution, strict=True):
         same = (draws == point).reshape(4000, -1).all(axis=1).sum()
-        assert abs(same - 4000 * chance) <= 6 * math.sqrt(4000 * chance) + 4
+        assert abs(same - 4000 * probability) <= 6 * math.sqrt(4000 * probability) + 4
 
 
 def test_an_untempered_posterior_is_the_conjugate_one():
     rng = np.random.default_rng(1)
     rows = (rng.random(400) < 0.3).astype(int)
-    law = np.exp(log_law(BetaBernoulli(0.001, 999, 2, 5), np.bincount(rows), 1))
-    mean = (law * np.linspace(0.001, 0.999, 999)).sum()
+    distribution = np.exp(log_law(BetaBernoulli(0.001, 999, 2, 5), np.bincount(rows), 1))
+    mean = (distribution * np.linspace(0.001, 0.999, 999)).sum()
     assert mean == pytest.approx((2 + rows.sum()) / (7 + 400), abs=1e-4)
     model, rows = GaussianMean(0, 10, 3, 1001, 5, 2, cells=2048), rng.normal(4, 1, 50)
-    law = np.exp(log_law(model, model.counts(rows), 1))
+    distribution = np.exp(log_law(model, model.counts(rows), 1))
     weights = np.array([1 / 2**2, 50 / 3**2])
     expected = (weights * [5, rows.mean()]).sum() / weights.sum()
-    assert (law * model.grid).sum() == pytest.approx(expected, abs=0.01)
+    assert (distribution * model.grid).sum() == pytest.approx(expected, abs=0.01)
 
 
 def test_many_rows_give_a_draw_near_the_truth():
-    # Each draw's chance to be farther away is summed from its exact law: p < 1e-6.
+    # Each draw's probability to be farther away is summed from its exact distribution: p < 1e-6.
     rng, source = np.random.default_rng(2), InsecureSeededSource(2)
     kinds = [0.1, 0.2, 0.3, 0.4]
     for model, rows, truth, near in [
@@ -135,9 +137,9 @@ def test_many_rows_give_a_draw_near_the_truth():
         (GaussianMean(100, 220, 30, 121, 160, 50), rng.normal(170, 10, 100_000), 170, 3),
     ]:
         mechanism = PosteriorSample(model, 1)
-        law = np.exp(log_law(model, model.counts(rows), mechanism.power))
-        away = np.abs(model.grid - truth).reshape(law.size, -1).max(axis=1)
-        assert law[away > near].sum() < 1e-6
+        distribution = np.exp(log_law(model, model.counts(rows), mechanism.power))
+        away = np.abs(model.grid - truth).reshape(distribution.size, -1).max(axis=1)
+        assert distribution[away > near].sum() < 1e-6
         assert np.abs(mechanism.run(rows, source=source) - truth).max() <= near
 
 
@@ -203,11 +205,11 @@ def test_a_model_that_lacks_a_part_is_refused_when_built(missing):
         PosteriorSample(lacking, 1)
 
 
-@pytest.mark.parametrize("odd", [77, -1, "77", "a", None, math.nan, [1], {}, 10**400])
-def test_a_row_that_fits_no_value_is_left_out_and_changes_no_other(odd):
+@pytest.mark.parametrize("malformed", [77, -1, "77", "a", None, math.nan, [1], {}, 10**400])
+def test_a_row_that_fits_no_value_is_left_out_and_changes_no_other(malformed):
     beta, gauss = BetaBernoulli(0.1, 5), GAUSS
-    assert beta.counts([0, 1, odd]).tolist() == [1, 1]
-    near = gauss.counts([0.5, 1, odd]) - gauss.counts([0.5, 1])
+    assert beta.counts([0, 1, malformed]).tolist() == [1, 1]
+    near = gauss.counts([0.5, 1, malformed]) - gauss.counts([0.5, 1])
     assert near.min() >= 0
     assert near.sum() <= 1
 

@@ -1,4 +1,4 @@
-"""Randomized response: chances rounded the safe way, exact laws, estimates without bias."""
+"""Randomized response: probabilities rounded safely, exact distributions, unbiased estimates."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ EPSILONS = [1e-8, 0.001, 0.1, math.log(3), 1.0, 2.5, 10.0, 22.0, 50.0]
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("cells", [1, 3])
-def test_flip_chance_is_rounded_toward_one_half(epsilon, cells):
+def test_flip_probability_is_rounded_toward_one_half(epsilon, cells):
     mechanism = BinaryResponse(epsilon, cells=cells)
     p = mechanism.flip_probability
     with mpmath.workdps(60):
@@ -33,11 +33,14 @@ def test_flip_chance_is_rounded_toward_one_half(epsilon, cells):
 
 @pytest.mark.parametrize("epsilon", EPSILONS[1:])
 @pytest.mark.parametrize("symbols", [2, 3, 1000])
-def test_epsilon_told_is_that_of_the_law_that_runs(epsilon, symbols):
+def test_the_stated_epsilon_is_that_of_the_sampled_distribution(epsilon, symbols):
     mechanism = KaryResponse(symbols, epsilon)
     q = mechanism.change_probability
-    law = {True: 1 - q, False: q / (symbols - 1)}  # of an answer that is the meant one, or another
-    worst = max(p / r for p, r in itertools.permutations(law.values(), 2))
+    distribution = {
+        True: 1 - q,
+        False: q / (symbols - 1),
+    }  # of an answer that is the meant one, or another
+    worst = max(p / r for p, r in itertools.permutations(distribution.values(), 2))
     with mpmath.workdps(60):
         runs = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
         assert runs <= mechanism.loss().epsilon <= epsilon
@@ -52,7 +55,7 @@ def test_an_epsilon_that_would_tell_nothing_is_refused():
 
 
 @pytest.mark.parametrize("bit", [0, 1])
-def test_bits_flip_with_the_chance_that_is_told(bit):
+def test_bits_flip_with_the_stated_probability(bit):
     mechanism = BinaryResponse(1.3)
     answers = mechanism.run(np.full(200_000, bit), source=InsecureSeededSource(5))
     flipped = int((answers != bit).sum())
@@ -60,7 +63,7 @@ def test_bits_flip_with_the_chance_that_is_told(bit):
 
 
 @pytest.mark.parametrize("symbols", [2, 3, 7])
-def test_symbols_follow_the_exact_law(symbols):
+def test_symbols_follow_the_exact_distribution(symbols):
     mechanism = KaryResponse(symbols, 0.9)
     retained = 1 - float(mechanism.change_probability)
     for meant in range(symbols):
@@ -71,7 +74,7 @@ def test_symbols_follow_the_exact_law(symbols):
         assert stats.chisquare(counts, expected * 200_000).pvalue > RARE
 
 
-def test_binary_estimates_are_unbiased_with_the_error_told():
+def test_binary_estimates_are_unbiased_with_the_stated_error():
     mechanism, bits = BinaryResponse(0.8), np.repeat([1, 0], [300, 700])
     answers = mechanism.sample(bits, 4000, source=InsecureSeededSource(6))
     about, error = mechanism.estimate(answers.sum(axis=1), 1000)
@@ -81,7 +84,7 @@ def test_binary_estimates_are_unbiased_with_the_error_told():
     assert stats.chi2.cdf(squares, 4000) > RARE
 
 
-def test_kary_estimates_are_unbiased_with_the_error_told():
+def test_kary_estimates_are_unbiased_with_the_stated_error():
     mechanism, meant = KaryResponse(4, 1.0), np.array([500, 300, 200, 0])
     column = np.repeat(np.arange(4), meant)
     answers = mechanism.sample(column, 4000, source=InsecureSeededSource(7))
@@ -96,7 +99,7 @@ def test_kary_estimates_are_unbiased_with_the_error_told():
     assert np.allclose(about.sum(axis=1), 1000)
 
 
-def test_whole_tables_are_answered_and_shapes_kept():
+def test_tables_are_answered_in_their_shape():
     bits = np.zeros((3, 5), bool)
     assert BinaryResponse(1.0).run(bits).shape == (3, 5)
     assert BinaryResponse(1.0).run(bits).dtype == np.uint8
@@ -110,7 +113,7 @@ def test_whole_tables_are_answered_and_shapes_kept():
 
 @pytest.mark.parametrize("mechanism", [BinaryResponse(1.0), KaryResponse(3, 1.0)], ids=["B", "K"])
 @pytest.mark.parametrize(
-    ("odd", "taken"),
+    ("malformed", "taken"),
     [
         (9, 9),
         (-1, 0),
@@ -123,10 +126,12 @@ def test_whole_tables_are_answered_and_shapes_kept():
         (0.5, 0),
     ],
 )
-def test_an_entry_outside_of_the_domain_is_clipped_and_changes_no_other(mechanism, odd, taken):
+def test_an_entry_outside_of_the_domain_is_clipped_and_changes_no_other(
+    mechanism, malformed, taken
+):
     most = 1 if isinstance(mechanism, BinaryResponse) else 2
     want = mechanism.run([1, 0, min(taken, most)], source=InsecureSeededSource(1))
-    got = mechanism.run([1, 0, odd], source=InsecureSeededSource(1))
+    got = mechanism.run([1, 0, malformed], source=InsecureSeededSource(1))
     assert got.tolist() == want.tolist()
     assert got.dtype == want.dtype
     masked = np.ma.array([1, 1], mask=[False, True])
@@ -153,7 +158,7 @@ class Given:
 
 
 @pytest.mark.parametrize("symbols", [2, 3, 5, 129])
-def test_symbols_are_answered_with_exactly_the_stated_chances(symbols):
+def test_symbols_are_answered_with_exactly_the_stated_probabilities(symbols):
     # Words are uniform below 2**32; those from s wrong to (s + 1) wrong - 1 lead to s, others to
     # the true symbol. The ends of every stretch show that.
     mechanism = KaryResponse(symbols, 1.5)
@@ -172,12 +177,12 @@ def test_symbols_are_answered_with_exactly_the_stated_chances(symbols):
 
 
 def test_an_answer_between_two_symbols_is_a_function_of_one_flipped_bit():
-    # The law given each of the two symbols, made up from the flipped bit and shared chances alone.
+    # Given each of the two symbols, made up from the flipped bit and shared probabilities alone.
     mechanism = KaryResponse(5, 1.2, cells=3)
     wrong, flip = mechanism.wrong_probability, mechanism.loss().probability
     right = 1 - mechanism.change_probability
-    result = right + wrong  # the chance that the bit decides
+    result = right + wrong  # the probability that the bit decides
     assert result * (1 - flip) == right
     assert result * flip == wrong
-    assert 1 - result == 3 * wrong  # else one of the other three, all alike
+    assert 1 - result == 3 * wrong  # else one of the other three, all equal
     assert mechanism.loss().cells == 3

@@ -1,4 +1,4 @@
-"""Sample and aggregate: one unit moves one block, failures look like answers, exact small laws."""
+"""Sample and aggregate: one unit moves one block, failures look like answers, exact masses."""
 
 import itertools
 import math
@@ -15,17 +15,17 @@ def counted(rows):
     return 2 * rows.size
 
 
-def test_exact_law_of_small_tables_stays_within_the_claim():
-    # The law of the noisy sum is a mixture over all ways to put the rows into blocks.
+def test_exact_distribution_of_small_tables_stays_within_the_claim():
+    # The distribution of the noisy sum is a mixture over all ways to put the rows into blocks.
     mechanism = SampleAndAggregate(lambda rows: 3 * rows.sum(), 1, 3, -2, 4)
     scale, result = float(mechanism.loss().scale), np.arange(-30, 40)
 
     def log_law(rows):
-        rows, laws = np.array(rows, int), []
+        rows, distributions = np.array(rows, int), []
         for lot in itertools.product(range(3), repeat=rows.size):
             total = sum(mechanism._answers(rows, np.array(lot, int)))
-            laws.append(-np.abs(result - total) / scale)
-        return np.logaddexp.reduce(laws, axis=0) - rows.size * math.log(3)
+            distributions.append(-np.abs(result - total) / scale)
+        return np.logaddexp.reduce(distributions, axis=0) - rows.size * math.log(3)
 
     tables = [(), (0,), (1,), (-5,), (1, 1), (1, -5), (0, 1, 1)]
     worst = 0.0
@@ -133,7 +133,7 @@ def test_loss_is_that_of_one_answer():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "name"),
+    ("invalid", "name"),
     [
         (dict(function=3), "function"),
         (dict(epsilon=0), "epsilon"),
@@ -151,8 +151,8 @@ def test_loss_is_that_of_one_answer():
         (dict(aggregate="mode"), "aggregate"),
     ],
 )
-def test_bad_parameters_are_named(wrong, name):
-    given = {"function": np.mean, "epsilon": 1, "blocks": 2, "low": 0, "high": 5, **wrong}
+def test_bad_parameters_are_named(invalid, name):
+    given = {"function": np.mean, "epsilon": 1, "blocks": 2, "low": 0, "high": 5, **invalid}
     with pytest.raises((ValueError, TypeError), match=f"SampleAndAggregate: {name}"):
         SampleAndAggregate(**given)
 
@@ -166,12 +166,12 @@ def test_bad_rows_and_units_are_refused():
         mechanism.run([1, 2], units=[1])
 
 
-@pytest.mark.parametrize("odd", ["a", None, math.nan, math.inf, [1, 2], "2.5"])
-def test_rows_that_are_no_numbers_are_in_no_block(odd):
+@pytest.mark.parametrize("malformed", ["a", None, math.nan, math.inf, [1, 2], "2.5"])
+def test_rows_that_are_no_numbers_are_in_no_block(malformed):
     observed = []
     mechanism = SampleAndAggregate(lambda block: observed.extend(block) or 0, 1, 2, 0, 5)
-    mechanism.run([1, 0.5, odd, 2**53 + 1])
-    assert sorted(observed) == [0.5, 1, *([2.5] if odd == "2.5" else []), 2.0**53]
+    mechanism.run([1, 0.5, malformed, 2**53 + 1])
+    assert sorted(observed) == [0.5, 1, *([2.5] if malformed == "2.5" else []), 2.0**53]
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "median"])
@@ -208,10 +208,10 @@ def test_whatever_the_function_raises_counts_as_low():
     def stops(block):
         raise Stop("row 13 is here")
 
-    assert SampleAndAggregate(stops, 1, 3, 0, 1)._ask(np.zeros(2)) == 0
+    assert SampleAndAggregate(stops, 1, 3, 0, 1)._evaluate(np.zeros(2)) == 0
 
     def interrupted(block):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        SampleAndAggregate(interrupted, 1, 3, 0, 1)._ask(np.zeros(2))
+        SampleAndAggregate(interrupted, 1, 3, 0, 1)._evaluate(np.zeros(2))

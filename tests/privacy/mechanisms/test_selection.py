@@ -1,4 +1,4 @@
-"""Selection: exact laws, pure epsilon on every pair of a small world, and utility in order."""
+"""Selection: exact distributions, pure epsilon on every pair of a small world, and utility."""
 
 import functools
 import itertools
@@ -32,14 +32,14 @@ def exponential_law(mechanism, scores):
 def permute_and_flip_law(mechanism, scores):
     """By every order of the candidates, as the mechanism is defined."""
     coins = [mpmath.exp((score - max(scores)) / fraction(mechanism.scale)) for score in scores]
-    law = [mpmath.mpf(0)] * len(scores)
+    distribution = [mpmath.mpf(0)] * len(scores)
     orders = list(itertools.permutations(range(len(scores))))
     for order in orders:
         still = mpmath.mpf(1) / len(orders)
         for candidate in order:
-            law[candidate] += still * coins[candidate]
+            distribution[candidate] += still * coins[candidate]
             still *= 1 - coins[candidate]
-    return law
+    return distribution
 
 
 def noisy_max_law(mechanism, scores):
@@ -50,19 +50,20 @@ def noisy_max_law(mechanism, scores):
     below = list(itertools.accumulate(noise.values()))  # P(noise <= first + i)
     first = min(noise)
 
-    def chance(limit):  # P(noise <= limit)
+    def probability(limit):  # P(noise <= limit)
         return 0 if limit < first else below[min(limit - first, len(below) - 1)]
 
-    law = []
+    distribution = []
     for winner, score in enumerate(scores):
         rivals = [(other, j < winner) for j, other in enumerate(scores) if j != winner]
-        law.append(
+        distribution.append(
             mpmath.fsum(
-                mass * mpmath.fprod(chance(score + k - other - early) for other, early in rivals)
+                mass
+                * mpmath.fprod(probability(score + k - other - early) for other, early in rivals)
                 for k, mass in noise.items()
             )
         )
-    return law
+    return distribution
 
 
 def noise_law(kind, a, span):
@@ -84,31 +85,35 @@ LAWS = [
 ids = ["exponential", "permute-and-flip", "geometric", "laplace"]
 
 
-@pytest.mark.parametrize(("kind", "more", "law"), LAWS, ids=ids)
+@pytest.mark.parametrize(("kind", "more", "distribution"), LAWS, ids=ids)
 @pytest.mark.parametrize("scores", [(0, 3, 5), (2, 2, 2), (-4, 7, 7, 1)], ids=str)
 @pytest.mark.parametrize(("sensitivity", "epsilon"), [(1, 0.7), (3, 2.5)])
-def test_law_is_exact(kind, more, law, scores, sensitivity, epsilon):
+def test_distribution_is_exact(kind, more, distribution, scores, sensitivity, epsilon):
     mechanism = kind(sensitivity, epsilon, candidates=len(scores), **more)
     drawn = mechanism.sample(scores, 200_000, source=InsecureSeededSource(3))
-    expected = np.array([float(p) for p in law(mechanism, scores)])
+    expected = np.array([float(p) for p in distribution(mechanism, scores)])
     assert expected.sum() == pytest.approx(1, abs=1e-12)
     counts = np.bincount(drawn, minlength=len(scores))
     assert stats.chisquare(counts, expected * counts.sum()).pvalue > RARE
 
 
-@pytest.mark.parametrize(("kind", "more", "law"), LAWS, ids=ids)
+@pytest.mark.parametrize(("kind", "more", "distribution"), LAWS, ids=ids)
 @pytest.mark.parametrize("monotone", [False, True])
 @pytest.mark.parametrize("sensitivity", [1, 2])
-def test_epsilon_holds_for_all_neighbours_of_a_small_world(kind, more, law, monotone, sensitivity):
+def test_epsilon_holds_for_all_neighbours_of_a_small_world(
+    kind, more, distribution, monotone, sensitivity
+):
     mechanism = kind(sensitivity, 1.0, candidates=3, monotone=monotone, **more)
-    # Only differences of scores count, which spares most of the laws.
-    law = functools.cache(functools.partial(law, mechanism))
-    laws = {scores: law(tuple(score - min(scores) for score in scores)) for scores in SMALL}
+    # Only differences of scores count, which spares most of the distributions.
+    distribution = functools.cache(functools.partial(distribution, mechanism))
+    distributions = {
+        scores: distribution(tuple(score - min(scores) for score in scores)) for scores in SMALL
+    }
     worst = max(
         mpmath.log(p / q)
         for one, other in itertools.permutations(SMALL, 2)
         if neighbours(one, other, sensitivity, monotone)
-        for p, q in zip(laws[one], laws[other], strict=True)
+        for p, q in zip(distributions[one], distributions[other], strict=True)
     )
     result = mechanism.loss().epsilon
     assert worst <= result + 1e-15
@@ -126,8 +131,8 @@ def neighbours(one, other, sensitivity, monotone):
 @pytest.mark.parametrize("kind", [PermuteAndFlip, ReportNoisyMax])
 def test_one_sided_noise_makes_the_promise_tight(kind):
     mechanism = kind(1, 1.0, candidates=2)
-    law = permute_and_flip_law if kind is PermuteAndFlip else noisy_max_law
-    p, q = law(mechanism, (0, 0)), law(mechanism, (-1, 1))
+    distribution = permute_and_flip_law if kind is PermuteAndFlip else noisy_max_law
+    p, q = distribution(mechanism, (0, 0)), distribution(mechanism, (-1, 1))
     assert float(mpmath.log(p[0] / q[0])) == pytest.approx(1, abs=1e-12)
 
 
@@ -137,28 +142,28 @@ def test_permute_and_flip_is_never_worse_than_exponential(epsilon):
     exponential = Exponential(1, epsilon, candidates=3)
     for scores in SMALL:
         better, worse = permute_and_flip_law(flip, scores), exponential_law(exponential, scores)
-        for score in set(scores):  # the whole law is higher, not only its mean
+        for score in set(scores):  # the whole distribution is higher, not only its mean
             at_least = [i for i, s in enumerate(scores) if s >= score]
             assert sum(better[i] for i in at_least) >= sum(worse[i] for i in at_least) - 1e-30
 
 
 def test_a_drawn_head_of_all_coins_is_the_first_head_of_a_random_order():
-    # All subsets of heads, evenly drawn from, give the law that all orders give.
+    # All subsets of heads, evenly drawn from, give the distribution that all orders give.
     mechanism, scores = PermuteAndFlip(1, 1.0, candidates=3), (0, 2, 3)
     coins = [mpmath.exp((score - 3) / fraction(mechanism.scale)) for score in scores]
-    law = [mpmath.mpf(0)] * 3
+    distribution = [mpmath.mpf(0)] * 3
     for heads in itertools.product([False, True], repeat=3):
-        chance = mpmath.fprod(c if h else 1 - c for c, h in zip(coins, heads, strict=True))
+        probability = mpmath.fprod(c if h else 1 - c for c, h in zip(coins, heads, strict=True))
         for winner in np.flatnonzero(heads):
-            law[winner] += chance / sum(heads)
-    for p, q in zip(law, permute_and_flip_law(mechanism, scores), strict=True):
+            distribution[winner] += probability / sum(heads)
+    for p, q in zip(distribution, permute_and_flip_law(mechanism, scores), strict=True):
         assert abs(p - q) < 1e-30
 
 
 def test_noisy_max_needs_scores_as_fine_as_its_noise():
     with pytest.raises(ValueError, match="integers"):
         ReportNoisyMax(1, 1.0, candidates=2).run([0.5, 1.0])
-    # Noise in steps of 2, for scores that one unit moves by 1, would lose twice what is told.
+    # Noise in steps of 2, for scores that one unit moves by 1, would lose twice the stated epsilon.
     a = mpmath.exp(-2)
     noise = {2 * k: (1 - a) * a**k for k in range(40)}
 

@@ -22,7 +22,7 @@ K = np.arange(-60, 61)
 
 
 def log_mass(middle, scale):
-    """The exact law of the unclipped answer: 1 / (b**2 + k**2) over (pi / b) coth(pi b)."""
+    """Exact log masses of the unclipped answer: 1 / (b**2 + k**2) over (pi / b) coth(pi b)."""
     b = float(scale)
     return -np.log(b * b + (K - middle) ** 2) - math.log(math.pi / b / math.tanh(math.pi * b))
 
@@ -40,14 +40,14 @@ def neighbours(data, values):
 
 
 def worst_ratio(mechanism, values, rows, scale_of):
-    laws = {
+    distributions = {
         data: log_mass(lower_quantile(data, mechanism.quantile, mechanism.low), scale_of(data))
         for size in range(rows + 2)
         for data in itertools.combinations_with_replacement(values, size)
     }
     return max(
-        np.abs(laws[data] - laws[other]).max()
-        for data in laws
+        np.abs(distributions[data] - distributions[other]).max()
+        for data in distributions
         if len(data) <= rows
         for other in neighbours(data, values)
     )
@@ -81,7 +81,7 @@ def test_a_change_of_place_costs_at_most_what_is_said(scale, change):
     observed = np.abs(log_mass(0, scale) - log_mass(change, scale)).max()
     said = float(shift_cost(np.array(change), np.array(scale)))
     assert observed <= said * (1 + 1e-12)
-    assert observed >= 0.9 * said  # integers do not reach the worst place exactly
+    assert observed >= 0.9 * said  # integers do not attain the worst case exactly
 
 
 @pytest.mark.parametrize("epsilon", [0.2, 1, 3])
@@ -89,9 +89,9 @@ def test_every_two_rungs_that_neighbours_can_have_stay_within_the_claim(epsilon)
     mechanism = SmoothMedian(epsilon, 0, 40)
     scales = [Fraction(scale, 2**32) for scale in mechanism._scales]
     claim, worst = mechanism.loss().epsilon, 0.0
-    for j, reach in enumerate(mechanism._reach):
+    for j, half_width in enumerate(mechanism._shifts):
         for other in {j, min(j + 1, len(scales) - 1)}:
-            for change in range(int(reach) + 1):
+            for change in range(int(half_width) + 1):
                 gap = np.abs(log_mass(0, scales[j]) - log_mass(change, scales[other]))
                 back = np.abs(log_mass(0, scales[other]) - log_mass(change, scales[j]))
                 worst = max(worst, gap.max(), back.max())
@@ -118,12 +118,12 @@ def test_the_rung_is_the_largest_over_all_distances(size):
     x = np.sort(np.clip(data, -50, 1000)).tolist()
     k, rungs = math.ceil(Fraction(2, 3) * size), len(mechanism._scales)
 
-    def at(place):
-        return -50 if place < 1 else 1000 if place > size else x[place - 1]
+    def at(position):
+        return -50 if position < 1 else 1000 if position > size else x[position - 1]
 
     def rung(t):
         change = max(at(k + s) - at(k + s - t - 1) for s in range(t + 2))
-        return next(j for j, reach in enumerate(mechanism._reach) if reach >= change)
+        return next(j for j, half_width in enumerate(mechanism._shifts) if half_width >= change)
 
     best = max(rung(t) - t for t in range(rungs + 5))
     assert mechanism.scale(data) == Fraction(mechanism._scales[best], 2**32)
@@ -133,21 +133,23 @@ def test_the_ladder_covers_every_change_and_steps_by_half_of_epsilon():
     mechanism = SmoothMedian(0.8, 0, 10**6)
     scales = np.array(mechanism._scales, float)
     assert np.log(scales[1:] / scales[:-1]).max() <= 0.4
-    assert mechanism._reach[-1] == 10**6
-    assert (mechanism._reach <= scales / 2**32 / float(mechanism._noise_per_change)).all()
+    assert mechanism._shifts[-1] == 10**6
+    assert (mechanism._shifts <= scales / 2**32 / float(mechanism._noise_per_change)).all()
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 16), Fraction(3, 4), Fraction(5, 2), Fraction(40)])
-def test_cauchy_noise_follows_its_law(scale):
+def test_cauchy_noise_follows_its_distribution(scale):
     # Chi-square over 22 to 42 cells of at least 5 expected; the bound is passed with p < 1e-6.
-    trials, reach = 40_000, 20
+    trials, half_width = 40_000, 20
     bits = Bits(InsecureSeededSource(7))
     drawn = np.array([max(min(cauchy(scale, bits), 10**6), -(10**6)) for _ in range(trials)])
-    mass = np.exp(log_mass(0, scale)[60 - reach : 61 + reach])
-    inside = np.bincount(drawn[np.abs(drawn) <= reach] + reach, minlength=2 * reach + 1)
+    mass = np.exp(log_mass(0, scale)[60 - half_width : 61 + half_width])
+    inside = np.bincount(
+        drawn[np.abs(drawn) <= half_width] + half_width, minlength=2 * half_width + 1
+    )
     tail = (1 - mass.sum()) / 2
     expected = trials * np.array([tail, *mass, tail])
-    counted = np.array([(drawn < -reach).sum(), *inside, (drawn > reach).sum()])
+    counted = np.array([(drawn < -half_width).sum(), *inside, (drawn > half_width).sum()])
     enough = expected >= 5
     chi = ((counted - expected)[enough] ** 2 / expected[enough]).sum()
     rest = abs((counted - expected)[~enough].sum()) / math.sqrt(expected[~enough].sum() + 1)
@@ -178,8 +180,8 @@ def test_a_million_rows_give_an_answer_near_their_quantile():
     ages = np.random.default_rng(1).normal(4000, 1000, 10**6).astype(int)
     mechanism = SmoothMedian(1, 0, 12000, 0.9)
     # Cauchy noise of scale b passes 30 with p < 2 b / (30 pi); 8 of 15 do with p < 6435 p**8.
-    chance = 2 * float(mechanism.scale(ages)) / (30 * math.pi)
-    assert 6435 * chance**8 < 1e-6
+    probability = 2 * float(mechanism.scale(ages)) / (30 * math.pi)
+    assert 6435 * probability**8 < 1e-6
     answers = mechanism.sample(ages, 15, source=InsecureSeededSource(1))
     assert np.median(answers) == pytest.approx(np.quantile(ages, 0.9), abs=30)
     # Only the values that can count are sorted: as many on each side as the ladder has rungs.
@@ -209,7 +211,7 @@ def test_statement_and_loss_tell_the_relation():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "name"),
+    ("invalid", "name"),
     [
         (dict(epsilon=0), "epsilon"),
         (dict(epsilon=math.nan), "epsilon"),
@@ -222,19 +224,19 @@ def test_statement_and_loss_tell_the_relation():
         (dict(relation="both"), "relation"),
     ],
 )
-def test_bad_parameters_are_named(wrong, name):
+def test_bad_parameters_are_named(invalid, name):
     with pytest.raises(ValueError, match=f"SmoothMedian: {name}"):
-        SmoothMedian(**{"epsilon": 1, "low": 0, "high": 10, **wrong})
+        SmoothMedian(**{"epsilon": 1, "low": 0, "high": 10, **invalid})
 
 
-@pytest.mark.parametrize("odd", ["a", None, math.nan, [1], pd.NA, np.datetime64("NaT")])
-def test_a_row_that_is_no_number_is_left_out_and_changes_no_other(odd):
+@pytest.mark.parametrize("malformed", ["a", None, math.nan, [1], pd.NA, np.datetime64("NaT")])
+def test_a_row_that_is_no_number_is_left_out_and_changes_no_other(malformed):
     rows = [2**53 + 1, 4, 2, 7, 7]
     mechanism = SmoothMedian(1, 0, 2**55)
     want = mechanism._around(rows).tolist()
     objects = np.empty(6, object)
-    objects[:] = [*rows, odd]
-    for column in ([*rows, odd], objects, pd.Series(objects)):
+    objects[:] = [*rows, malformed]
+    for column in ([*rows, malformed], objects, pd.Series(objects)):
         assert mechanism._around(column).tolist() == want
 
 

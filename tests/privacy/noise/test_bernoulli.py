@@ -12,8 +12,8 @@ from support.scripted_randomness import Constant
 
 
 def test_coins_compare_random_bits_to_the_digits_of_the_probability():
-    chance = Fraction(5, 7)
-    digits = [int(chance * 2**j) & 1 for j in range(1, 41)]
+    probability = Fraction(5, 7)
+    digits = [int(probability * 2**j) & 1 for j in range(1, 41)]
     masks = np.array(digits, np.uint64) * np.uint64(2**64 - 1)
     words = np.random.default_rng(18).integers(0, 2**64, 4000, np.uint64)
     out, left_open = np.zeros(20, np.uint64), np.empty(20, np.uint64)
@@ -30,11 +30,11 @@ def test_coins_compare_random_bits_to_the_digits_of_the_probability():
         at += length
 
 
-@pytest.mark.parametrize("chance", ["1/2", "1/3", "3/1024", "999/1000"])
-def test_coins_have_their_probability(chance):
+@pytest.mark.parametrize("probability", ["1/2", "1/3", "3/1024", "999/1000"])
+def test_coins_have_their_probability(probability):
     # Two million coins: the mean is off by 5.5 standard errors with p < 4e-8.
-    p, n = float(Fraction(chance)), 2_000_000
-    ones = np.bitwise_count(flips(chance, n, source=InsecureSeededSource(19))).sum()
+    p, n = float(Fraction(probability)), 2_000_000
+    ones = np.bitwise_count(flips(probability, n, source=InsecureSeededSource(19))).sum()
     assert abs(ones - p * n) < 5.5 * np.sqrt(n * p * (1 - p))
 
 

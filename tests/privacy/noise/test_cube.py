@@ -1,4 +1,4 @@
-"""Noise in a cube follows its law exactly, and is as wide as it says."""
+"""Noise in a cube follows its distribution exactly, and is as wide as it says."""
 
 import itertools
 from collections import Counter
@@ -13,16 +13,16 @@ from sfumato.privacy.random_source import InsecureSeededSource
 
 
 def expected(scale, cells, end):
-    """The chances of max |n| = 0 .. end - 1, and of all above, by counting points of cubes."""
+    """Probabilities of max |n| = 0 .. end - 1, and of all above, by counting points of cubes."""
     r = np.arange(4000, dtype=np.float64)
     points = (2 * r + 1) ** cells - np.where(r > 0, (2 * r - 1) ** cells, 0.0)
-    chance = np.exp(-r / scale) * points
-    chance /= chance.sum()
-    return np.append(chance[:end], chance[end:].sum())
+    probability = np.exp(-r / scale) * points
+    probability /= probability.sum()
+    return np.append(probability[:end], probability[end:].sum())
 
 
 @pytest.mark.parametrize(("scale", "cells", "end"), [(Fraction(3, 2), 1, 6), (Fraction(2), 3, 14)])
-def test_largest_number_has_the_chance_that_counting_tells(scale, cells, end):
+def test_largest_number_has_the_probability_that_counting_tells(scale, cells, end):
     # A right sampler fails with p < 1e-6 for other seeds; one that keeps every cube fails.
     source = InsecureSeededSource(3)
     drawn = [int(np.abs(discrete_cube(scale, cells, source=source)).max()) for _ in range(1500)]
@@ -31,7 +31,7 @@ def test_largest_number_has_the_chance_that_counting_tells(scale, cells, end):
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3])
-def test_every_point_has_the_chance_that_its_largest_number_tells(cells):
+def test_every_point_has_the_probability_that_its_largest_number_tells(cells):
     # All points with numbers from -1 to 1, one by one, and the rest together. Fails with p < 1e-6.
     source, near = InsecureSeededSource(6), list(itertools.product((-1, 0, 1), repeat=cells))
     drawn = [tuple(discrete_cube(Fraction(1), cells, source=source)) for _ in range(3000)]
@@ -44,17 +44,17 @@ def test_every_point_has_the_chance_that_its_largest_number_tells(cells):
     assert result.pvalue > 1e-6
 
 
-def test_radius_of_many_cells_follows_its_law():
-    # 60 cells: the law of the largest number, in ten parts of about equal chance. p < 1e-6 to fail.
+def test_radius_of_many_cells_follows_its_distribution():
+    # 60 cells: the largest number, in ten parts of about equal probability. p < 1e-6 to fail.
     source, scale, cells = InsecureSeededSource(7), Fraction(10), 60
     drawn = [int(np.abs(discrete_cube(scale, cells, source=source)).max()) for _ in range(400)]
     r = np.arange(20_000.0)
     inside = np.exp(cells * (np.log(2 * r - 1, where=r > 0, out=r - r) - np.log(2 * r + 1)))
     logs = cells * np.log(2 * r + 1) - r / 10 + np.log1p(-np.where(r > 0, inside, 0.0))
-    law = np.cumsum(np.exp(logs - logs.max()))
-    law /= law[-1]
-    cuts = np.searchsorted(law, np.arange(1, 10) / 10)
-    parts = np.diff([0.0, *law[cuts], 1.0])
+    distribution = np.cumsum(np.exp(logs - logs.max()))
+    distribution /= distribution[-1]
+    cuts = np.searchsorted(distribution, np.arange(1, 10) / 10)
+    parts = np.diff([0.0, *distribution[cuts], 1.0])
     observed = np.bincount(np.searchsorted(cuts, drawn), minlength=10)
     assert chisquare(observed, 400 * parts).pvalue > 1e-6
 
@@ -69,7 +69,7 @@ def test_numbers_are_uniform_within_the_largest():
     assert chisquare(observed).pvalue > 1e-6
 
 
-def test_deviation_is_as_told_and_the_mean_is_zero():
+def test_the_deviation_is_as_stated_and_the_mean_is_zero():
     # 200 cubes of 30 numbers: the mean square is within 15 % and the mean within 5 deviations,
     # with p < 1e-5 to fail.
     source, scale = InsecureSeededSource(5), Fraction(1000)

@@ -1,4 +1,4 @@
-"""Noise follows its exact law, tails included, by the tables as by the reference."""
+"""Noise follows its exact distribution, tails included, by the tables as by the reference."""
 
 import ast
 import math
@@ -27,18 +27,18 @@ from sfumato.privacy.random_source import InsecureSeededSource, SystemSource, st
 from support.scripted_randomness import Constant
 
 SCALES = ["1/4", "1", "10", "21/2", "1000", "2000", "20000", "100000"]
-RARE = 1e-7  # the chance that one test of a law fails although the law is right
+RARE = 1e-7  # the probability that one test fails although the distribution is right
 
 
 def laplace_mass(scale):
-    reach = int(45 * scale) + 10
-    k = np.arange(-reach, reach + 1)
+    half_width = int(45 * scale) + 10
+    k = np.arange(-half_width, half_width + 1)
     return k, np.exp(-np.abs(k) / scale) * np.tanh(0.5 / scale)
 
 
 def gaussian_mass(sigma):
-    reach = int(10 * sigma) + 10
-    k = np.arange(-reach, reach + 1)
+    half_width = int(10 * sigma) + 10
+    k = np.arange(-half_width, half_width + 1)
     mass = np.exp(-(k**2) / (2 * sigma**2))
     return k, mass / mass.sum()
 
@@ -47,8 +47,8 @@ MASS = {"laplace": laplace_mass, "gaussian": gaussian_mass}
 DRAW = {"laplace": discrete_laplace, "gaussian": discrete_gaussian}
 
 
-def chance_of(draws, k, mass, least=8):
-    """The p-value of a chi-square test whose bins reach so far that each expects `least` draws."""
+def p_value(draws, k, mass, least=8):
+    """The p-value of a chi-square test whose bins extend so far that each expects `least` draws."""
     assert k[0] <= draws.min()
     assert draws.max() <= k[-1]
     ends = np.cumsum(mass) * draws.size
@@ -59,55 +59,55 @@ def chance_of(draws, k, mass, least=8):
     expected = np.add.reduceat(mass, first) * draws.size
     observed = np.add.reduceat(np.bincount(draws - k[0], minlength=k.size), first)
     keep = expected >= least
-    rest_expected, rest_seen = expected[~keep].sum(), observed[~keep].sum()
+    rest_expected, rest_observed = expected[~keep].sum(), observed[~keep].sum()
     expected = np.append(expected[keep], rest_expected + 1e-9)
-    observed = np.append(observed[keep], rest_seen)
+    observed = np.append(observed[keep], rest_observed)
     return chdtrc(keep.sum(), ((observed - expected) ** 2 / expected)[:-1].sum())
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_fast_noise_has_the_exact_mass(law, scale):
-    # A million draws; the farthest bin expects 8 of them. A right law fails with p = RARE.
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_fast_noise_has_the_exact_mass(kind, scale):
+    # A million draws; the farthest bin expects 8 of them. A right distribution fails with p = RARE.
     scale = Fraction(scale)
-    draws = DRAW[law](scale, 1_000_000, source=InsecureSeededSource(11))
-    assert chance_of(draws, *MASS[law](float(scale))) > RARE
+    draws = DRAW[kind](scale, 1_000_000, source=InsecureSeededSource(11))
+    assert p_value(draws, *MASS[kind](float(scale))) > RARE
 
 
 @pytest.mark.parametrize("scale", ["1", "21/2", "2000", "20000"])
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_fast_noise_is_as_large_as_it_should_be(law, scale):
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_fast_noise_is_as_large_as_it_should_be(kind, scale):
     # The statistic that knows most of the scale, |k| or k**2, over 16 million draws: it is off by
     # 5.5 standard errors with p < 4e-8, and a scale that is off by 0.3 % by 12 or more.
-    draws = DRAW[law](Fraction(scale), 16_000_000, source=InsecureSeededSource(10))
-    k, mass = MASS[law](float(Fraction(scale)))
-    power = 1 if law == "laplace" else 2
+    draws = DRAW[kind](Fraction(scale), 16_000_000, source=InsecureSeededSource(10))
+    k, mass = MASS[kind](float(Fraction(scale)))
+    power = 1 if kind == "laplace" else 2
     size, sizes = np.abs(draws) ** power, np.abs(k.astype(float)) ** power
     expected = (sizes * mass).sum()
-    spread = np.sqrt(((sizes - expected) ** 2 * mass).sum() / draws.size)
-    assert abs(size.mean() - expected) < 5.5 * spread
+    std_error = np.sqrt(((sizes - expected) ** 2 * mass).sum() / draws.size)
+    assert abs(size.mean() - expected) < 5.5 * std_error
     assert abs(draws.mean()) < 5.5 * np.sqrt((k.astype(float) ** 2 * mass).sum() / draws.size)
 
 
 @pytest.mark.parametrize("scale", ["1/4", "1", "21/2", "20000"])
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_reference_noise_has_the_exact_mass(law, scale):
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_reference_noise_has_the_exact_mass(kind, scale):
     bits = reference.Bits(InsecureSeededSource(12))
     scale = Fraction(scale)
-    argument = scale if law == "laplace" else scale**2
-    draws = np.array([getattr(reference, law)(argument, bits) for _ in range(8_000)])
-    assert chance_of(draws, *MASS[law](float(scale))) > RARE
+    argument = scale if kind == "laplace" else scale**2
+    draws = np.array([getattr(reference, kind)(argument, bits) for _ in range(8_000)])
+    assert p_value(draws, *MASS[kind](float(scale))) > RARE
 
 
 @pytest.mark.parametrize("scale", ["1", "2000", "100000"])
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_fast_noise_and_reference_agree(law, scale):
-    # Two samples in 20 bins of equal chance; the same law fails with p = RARE.
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_fast_noise_and_reference_agree(kind, scale):
+    # Two samples in 20 bins of equal probability; the same distribution fails with p = RARE.
     scale = Fraction(scale)
     bits = reference.Bits(InsecureSeededSource(13))
-    argument = scale if law == "laplace" else scale**2
-    slow = np.array([getattr(reference, law)(argument, bits) for _ in range(8_000)])
-    fast = DRAW[law](scale, 80_000, source=InsecureSeededSource(14))
+    argument = scale if kind == "laplace" else scale**2
+    slow = np.array([getattr(reference, kind)(argument, bits) for _ in range(8_000)])
+    fast = DRAW[kind](scale, 80_000, source=InsecureSeededSource(14))
     edges = np.unique(np.quantile(fast, np.linspace(0, 1, 21)[1:-1]))
     one = np.bincount(np.searchsorted(edges, slow), minlength=edges.size + 1)
     ten = np.bincount(np.searchsorted(edges, fast), minlength=edges.size + 1)
@@ -118,12 +118,12 @@ def test_fast_noise_and_reference_agree(law, scale):
     assert chdtrc(edges.size, statistic) > RARE
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_the_tails_are_as_heavy_as_they_should_be(law):
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_the_tails_are_as_heavy_as_they_should_be(kind):
     # 40 million draws: counts beyond t are binomial; each of the 8 misses 5.5 sigma with p < 4e-8.
-    draws = DRAW[law](10, 40_000_000, source=InsecureSeededSource(15))
-    k, mass = MASS[law](10.0)
-    for beyond in [60, 90, 120, 140] if law == "laplace" else [30, 40, 45, 50]:
+    draws = DRAW[kind](10, 40_000_000, source=InsecureSeededSource(15))
+    k, mass = MASS[kind](10.0)
+    for beyond in [60, 90, 120, 140] if kind == "laplace" else [30, 40, 45, 50]:
         for far, weight in (
             (draws > beyond, mass[k > beyond]),
             (draws < -beyond, mass[k < -beyond]),
@@ -139,41 +139,41 @@ def test_every_word_meets_the_outcome_whose_floors_enclose_it(sampler):
     floors = table.floors
     starts = np.append(np.uint64(0), floors[:-1] + np.uint64(1))
     for sign in (0, 1):
-        for place, is_open in ((starts, False), (floors - np.uint64(1), False), (floors, True)):
+        for shift, is_open in ((starts, False), (floors - np.uint64(1), False), (floors, True)):
             wide = np.flatnonzero(floors > starts + np.uint64(2))
-            words = place[wide] << np.uint64(1) | np.uint64(sign)
-            left_open, cells = np.empty(words.size, np.int64), np.zeros(words.size, np.int64)
-            missing = kernels.add_sizes(words, *table.looked_up, left_open, cells)
+            words = shift[wide] << np.uint64(1) | np.uint64(sign)
+            undecided, cells = np.empty(words.size, np.int64), np.zeros(words.size, np.int64)
+            missing = kernels.add_sizes(words, *table.looked_up, undecided, cells)
             assert missing == (words.size if is_open else 0)
             if not is_open:
                 np.testing.assert_array_equal(cells, -wide if sign else wide)
 
 
-def test_a_strip_keeps_its_points_with_the_exact_chance():
+def test_a_strip_keeps_its_points_with_the_exact_probability():
     # The kernel and its fallback decide as the definition does, for words near every kind of edge.
     sigma = Fraction(20001)
     sampler = GaussianSampler(sigma**2)
-    place = sampler._place
+    shift = sampler._shift
     random = np.random.default_rng(16)
     words = random.integers(0, 2**64, (4000, 2), np.uint64)
-    words[::2, 1] |= ~np.uint64(0) << np.uint64(52)  # near the top, where points are not kept
+    words[::2, 1] |= ~np.uint64(0) << np.uint64(52)  # near the top, where points are rejected
     words[1::97, 0] = 0  # strip 0, and with r = 0 the number 0
     words[1::194, 0] = 1
-    words[1::97, 1] &= ~np.uint64(2**place - 1)
+    words[1::97, 1] &= ~np.uint64(2**shift - 1)
     words[3::97, 0] = sampler._table.floors[: words[3::97, 0].size] << np.uint64(1)  # open
-    left_open, cells = np.empty(4000, np.int64), np.zeros(4000, np.int64)
-    not_kept = sampler._by_strips(words, left_open, reference.Bits(Constant(0x55)), cells)
+    undecided, cells = np.empty(4000, np.int64), np.zeros(4000, np.int64)
+    rejected = sampler._by_strips(words, undecided, reference.Bits(Constant(0x55)), cells)
     wanted = []
     for i, (first, second) in enumerate(words.tolist()):
         strip = sampler._table.distribution.resolve(first >> 1, 63, reference.Bits(Constant(0x55)))
-        size = (strip << place) + second % 2**place
-        low, high = exp_bounds((size**2 - (strip << place) ** 2) / (2 * sigma**2), 64 - place)
-        assert not low <= second >> place <= high, "choose another seed: undecided at this length"
-        if second >> place > high or (size == 0 and first & 1):
+        size = (strip << shift) + second % 2**shift
+        low, high = exp_bounds((size**2 - (strip << shift) ** 2) / (2 * sigma**2), 64 - shift)
+        assert not low <= second >> shift <= high, "choose another seed: undecided at this length"
+        if second >> shift > high or (size == 0 and first & 1):
             wanted.append(i)
         else:
             assert cells[i] == (-size if first & 1 else size)
-    assert not_kept == wanted
+    assert rejected == wanted
     assert 500 < len(wanted) < 3000
 
 
@@ -187,8 +187,8 @@ def test_a_coin_of_few_known_digits_is_decided_by_further_ones(gamma):
         assert highest == ((prefix + 1) / 2**8 < math.exp(-gamma))
 
 
-@pytest.mark.parametrize(("law", "scale"), [("laplace", 3), ("gaussian", 3), ("laplace", 5000)])
-def test_a_draw_that_its_table_leaves_open_is_still_answered(law, scale):
+@pytest.mark.parametrize(("kind", "scale"), [("laplace", 3), ("gaussian", 3), ("laplace", 5000)])
+def test_a_draw_that_its_table_leaves_open_is_still_answered(kind, scale):
     # The first word lies on a floor; bits that are all 0 follow and decide for the lower outcome.
     class Floor(Constant):
         queries = 0
@@ -199,11 +199,11 @@ def test_a_draw_that_its_table_leaves_open_is_still_answered(law, scale):
                 out.reshape(-1)[0] = floors[5] << np.uint64(1) | np.uint64(1)
             self.queries += 1
 
-    if law == "laplace":
+    if kind == "laplace":
         floors = LaplaceSampler(Fraction(scale))._tables[0].floors
     else:
         floors = GaussianSampler(Fraction(scale) ** 2)._table.floors
-    assert DRAW[law](scale, 1, source=Floor(0))[0] == (-5 if scale == 3 else -1 - 2)
+    assert DRAW[kind](scale, 1, source=Floor(0))[0] == (-5 if scale == 3 else -1 - 2)
 
 
 def test_every_call_draws_fresh_bits_even_after_a_fork():
@@ -241,7 +241,7 @@ def test_seeded_bits_repeat_and_say_that_they_are_insecure():
     assert "insecure" not in stated(None)
 
 
-def test_noise_is_added_in_place_and_shapes_are_kept():
+def test_noise_is_added_in_place_and_shapes_stay():
     for add in (add_laplace, add_gaussian):
         cells = np.full((3, 40_000), 10**6)
         add(cells, 5, source=InsecureSeededSource(21))

@@ -34,33 +34,33 @@ from sfumato.privacy.random_source import InsecureSeededSource
 from support.scripted_randomness import Constant
 
 mp.mp.dps = 90
-RARE = 1e-7  # the chance that one test of a law fails although the law is right
+RARE = 1e-7  # the probability that one test fails although the distribution is right
 CASES = [("1/2", 2), ("1", 3), ("21/2", 2), ("300", 7), ("40", 100)]
 
 
-def laplace_mass(scale, reach):
-    k = np.arange(-reach, reach + 1)
+def laplace_mass(scale, half_width):
+    k = np.arange(-half_width, half_width + 1)
     return np.exp(-np.abs(k) / scale) * np.tanh(0.5 / scale)
 
 
-def share_mass(scale, of, reach):
-    """Of -reach to reach, by convolving two negative binomial laws: another way than the code's."""
-    polya = nbinom.pmf(np.arange(2 * reach + 1), 1 / of, -np.expm1(-1 / scale))
+def share_mass(scale, of, half_width):
+    """On -half_width to half_width, by convolving two negative binomial masses, unlike the code."""
+    polya = nbinom.pmf(np.arange(2 * half_width + 1), 1 / of, -np.expm1(-1 / scale))
     full = np.maximum(fftconvolve(polya, polya[::-1]), 0)
-    return full[full.size // 2 - reach : full.size // 2 + reach + 1]
+    return full[full.size // 2 - half_width : full.size // 2 + half_width + 1]
 
 
 def folded(mass, times):
-    """The law of a sum, by the transform of a mass that is long enough not to wrap."""
+    """The distribution of a sum, by the transform of a mass that is long enough not to wrap."""
     start = np.fft.rfft(np.fft.ifftshift(mass))
     return np.fft.fftshift(np.fft.irfft(start**times, mass.size))
 
 
-def chance_of(draws, mass):
+def p_value(draws, mass):
     """The p-value of a chi-square test, tails joined so that each bin expects 10 draws."""
-    reach = mass.size // 2
-    assert np.abs(draws).max() <= reach
-    observed = np.bincount(draws + reach, minlength=mass.size)
+    half_width = mass.size // 2
+    assert np.abs(draws).max() <= half_width
+    observed = np.bincount(draws + half_width, minlength=mass.size)
     label = np.floor(np.cumsum(mass) * draws.size / 10).astype(int)
     _, first = np.unique(label, return_index=True)
     expected, observed = np.add.reduceat(mass, first) * draws.size, np.add.reduceat(observed, first)
@@ -69,59 +69,61 @@ def chance_of(draws, mass):
 
 @pytest.mark.parametrize(("scale", "of"), CASES)
 def test_a_share_has_the_exact_mass(scale, of):
-    # A million draws; a right law fails with p = RARE.
+    # A million draws; a right distribution fails with p = RARE.
     scale = Fraction(scale)
     draws = laplace_share(scale, of, 1_000_000, source=InsecureSeededSource(21))
-    assert chance_of(draws, share_mass(float(scale), of, int(40 * scale) + 20)) > RARE
+    assert p_value(draws, share_mass(float(scale), of, int(40 * scale) + 20)) > RARE
 
 
 @pytest.mark.parametrize(("scale", "of"), [*CASES[:4], ("20000", 5)])
 def test_shares_sum_to_discrete_laplace_noise(scale, of):
-    # 300,000 sums; a right law fails with p = RARE.
+    # 300,000 sums; a right distribution fails with p = RARE.
     scale = Fraction(scale)
     draws = laplace_share(scale, of, (of, 300_000), source=InsecureSeededSource(22)).sum(axis=0)
-    assert chance_of(draws, laplace_mass(float(scale), int(40 * scale) + 20)) > RARE
+    assert p_value(draws, laplace_mass(float(scale), int(40 * scale) + 20)) > RARE
 
 
 @pytest.mark.parametrize(("scale", "of"), CASES)
-def test_the_law_of_shares_folds_into_that_of_the_noise(scale, of):
-    # From the laws that the tables hold: numbers of terms, and sizes as strips keep them.
+def test_the_distribution_of_shares_folds_into_that_of_the_noise(scale, of):
+    # From the distributions of the tables: numbers of terms, and sizes as strips keep them.
     scale = Fraction(scale)
-    reach = int(60 * scale) + 60
-    weight = np.zeros(2 * reach + 1)
-    for k, low in enumerate(_masses(SizeStrips(1 / scale), strip_of(reach) + 1)):
-        first, place = strip(k)
-        inside = np.arange(first, min(first + 2**place, reach + 1))
+    half_width = int(60 * scale) + 60
+    weight = np.zeros(2 * half_width + 1)
+    for k, low in enumerate(_masses(SizeStrips(1 / scale), strip_of(half_width) + 1)):
+        first, exponent = strip(k)
+        inside = np.arange(first, min(first + 2**exponent, half_width + 1))
         retained = np.exp(-(inside - first) / float(scale)) * first / inside
-        weight[reach + inside] = weight[reach - inside] = low / 2**place * retained
+        weight[half_width + inside] = weight[half_width - inside] = low / 2**exponent * retained
     weight /= weight.sum()
     count = np.array(_masses(NumberOfTerms(1 / scale, of), 60))
     count /= count.sum()
     one = np.fft.rfft(np.fft.ifftshift(weight))
     share = np.fft.fftshift(np.fft.irfft(np.polyval(count[::-1], one), weight.size))
-    np.testing.assert_allclose(share, share_mass(float(scale), of, reach), atol=1e-13)
-    np.testing.assert_allclose(folded(share, of), laplace_mass(float(scale), reach), atol=1e-13)
+    np.testing.assert_allclose(share, share_mass(float(scale), of, half_width), atol=1e-13)
+    np.testing.assert_allclose(
+        folded(share, of), laplace_mass(float(scale), half_width), atol=1e-13
+    )
 
 
-def _masses(law, count):
-    masses = law._masses(127)
+def _masses(distribution, count):
+    masses = distribution._masses(127)
     return [float(Fraction(next(masses)[0], 2**127)) for _ in range(count)]
 
 
 def strip_of(number):
     """The outcome whose strip a number is in."""
-    place = max(number.bit_length() - LEADING - 1, 0)
-    return (number >> place) + (place << LEADING) - 1
+    exponent = max(number.bit_length() - LEADING - 1, 0)
+    return (number >> exponent) + (exponent << LEADING) - 1
 
 
 def test_strips_follow_each_other_without_gap():
     end = 1
     for outcome in range(20 << LEADING):
-        first, place = strip(outcome)
+        first, exponent = strip(outcome)
         assert first == end
-        assert place == 0 or 2**place * 2**LEADING <= first
-        assert strip_of(first) == strip_of(first + 2**place - 1) == outcome
-        end = first + 2**place
+        assert exponent == 0 or 2**exponent * 2**LEADING <= first
+        assert strip_of(first) == strip_of(first + 2**exponent - 1) == outcome
+        end = first + 2**exponent
 
 
 def floors_of(masses, bits):
@@ -150,7 +152,7 @@ def test_floors_of_the_strips_are_certain(scale):
     floors = SizeStrips(1 / scale).floors(63)
     x = mp.exp(-mp.mpf(scale.denominator) / scale.numerator)
     firsts = [strip(k) for k in range(len(floors) + 400)]
-    weights = [mp.mpf(2) ** place * x**first / first for first, place in firsts]
+    weights = [mp.mpf(2) ** exponent * x**first / first for first, exponent in firsts]
     whole = mp.fsum(weights)
     assert floors == floors_of([w / whole for w in weights[: len(floors)]], 63)
     assert floors[-1] == 2**63 - 1
@@ -178,30 +180,30 @@ class Scripted:
 
 
 def defined(word, second, sampler, scale):
-    """The number of two words, by the definition; 0 if it is not kept."""
-    first, place = strip(
+    """The number of two words, by the definition; 0 if it is rejected."""
+    first, exponent = strip(
         sampler._strips.distribution.resolve(word >> 1, 63, reference.Bits(Constant(0x55)))
     )
-    size = first + second % 2**place
-    low, high = exp_bounds((size - first) / scale, 64 - place)
+    size = first + second % 2**exponent
+    low, high = exp_bounds((size - first) / scale, 64 - exponent)
     low, high = (Fraction(bound * first, size) for bound in (low, high))
-    assert not low - 1 < second >> place < high, "choose another seed: undecided"
-    return 0 if second >> place >= high else -size if word & 1 else size
+    assert not low - 1 < second >> exponent < high, "choose another seed: undecided"
+    return 0 if second >> exponent >= high else -size if word & 1 else size
 
 
-def test_a_strip_keeps_its_numbers_with_the_exact_chance():
+def test_a_strip_keeps_its_numbers_with_the_exact_probability():
     # The kernel and its fallback decide as the definition does, for words near every kind of edge.
     scale = Fraction(20001)
     sampler = ShareSampler(scale, 3)
     words = np.random.default_rng(23).integers(0, 2**64, (4000, 2), np.uint64)
-    words[::2, 1] |= ~np.uint64(0) << np.uint64(56)  # near the top, where numbers are not kept
+    words[::2, 1] |= ~np.uint64(0) << np.uint64(56)  # near the top, where numbers are rejected
     words[::2, 0] |= np.uint64(3 << 62)  # of large numbers, whose strips are wide
     words[3::97, 0] = sampler._strips.floors[: words[3::97, 0].size] << np.uint64(1)  # open
     wanted = np.array([defined(*pair, sampler, scale) for pair in words.tolist()])
-    left_open, sizes = np.empty(4000, np.int64), np.empty(4000, np.int64)
+    undecided, sizes = np.empty(4000, np.int64), np.empty(4000, np.int64)
     strips = *sampler._strips.looked_up, LEADING, sampler._slopes
-    missing = kernels.draw_sizes(words.reshape(-1), *strips, left_open, sizes)
-    surely = np.setdiff1d(np.arange(4000), left_open[:missing])
+    missing = kernels.draw_sizes(words.reshape(-1), *strips, undecided, sizes)
+    surely = np.setdiff1d(np.arange(4000), undecided[:missing])
     assert (sizes[surely] == wanted[surely]).all()
     result = sampler._sizes(4000, Scripted(words, 5), reference.Bits(Constant(0x55)))
     retained = wanted != 0

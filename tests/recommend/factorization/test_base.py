@@ -1,4 +1,4 @@
-"""A factorization predicts by its formula, keeps parameters as given and says what is wrong."""
+"""A factorization predicts by its formula, stores parameters as given and says what is invalid."""
 
 import copy
 import pickle
@@ -39,7 +39,7 @@ def test_many_predictions_are_those_of_each(monkeypatch):
     np.testing.assert_array_equal(model.predict(np.arange(30), 3), want[3::40])
 
 
-def test_every_kind_of_column_is_alike():
+def test_every_kind_of_column_is_equal():
     model = random_world(30, 40, 6)
     users, items = [3, 4, 29], [1, 0, 39]
     want = model.predict(users, items)
@@ -74,7 +74,7 @@ def test_a_model_that_is_not_fitted_says_so(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_parameters_are_kept_as_given_and_checked_later():
+def test_parameters_are_stored_as_given_and_checked_later():
     bounds = [1, 5]
     model = Known(bounds=bounds)
     assert model.get_params()["bounds"] is bounds
@@ -115,8 +115,8 @@ def test_catalogue_is_the_items_of_the_data_unless_given():
     train = Interactions([1, 1, 2], [9, 4, 9], [1, 2, 3])
     np.testing.assert_array_equal(Known._catalogue_of(train, None).ids, [9, 4])
     np.testing.assert_array_equal(Known._catalogue_of(train, [4, 5]).ids, [4, 5])
-    shelf = Catalogue([1])
-    assert Known._catalogue_of(train, shelf) is shelf
+    catalogue = Catalogue([1])
+    assert Known._catalogue_of(train, catalogue) is catalogue
 
 
 def test_catalogue_holds_each_id_once():
@@ -136,11 +136,11 @@ def test_promises_nothing_unless_a_model_says_more():
     assert model.nbytes == model.users_.nbytes + model.items_.nbytes
 
 
-def test_copies_and_pickles_answer_alike_and_carry_no_cache():
+def test_copies_and_pickles_answer_equally_and_carry_no_cache():
     model = random_world(30, 40, 6)
     want = model.recommend(3)
     for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert "_shelves" not in twin.__dict__
+        assert "_catalogue_vectors" not in twin.__dict__
         np.testing.assert_array_equal(twin.recommend(3), want)
 
 

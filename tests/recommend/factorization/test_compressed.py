@@ -23,16 +23,16 @@ def test_a_roomy_sketch_predicts_what_the_model_predicts(private):
 
 
 def test_read_outs_are_right_on_average_over_hashes(private):
-    # The mean of 400 seeds has a standard error of 0.05 of the vectors' spread; 5 of them.
+    # The mean of 400 seeds has a standard error of 0.05 of the vectors' deviation; 5 of them.
     read = [
         SketchedFactors(cells=256, seed=seed).fit(private)._item_vectors(ITEMS)
         for seed in range(400)
     ]
-    spread = np.std(read, axis=0) / np.sqrt(len(read))
-    assert (np.abs(np.mean(read, axis=0) - private.item_vectors_) < 6 * spread + 1e-6).all()
+    std_error = np.std(read, axis=0) / np.sqrt(len(read))
+    assert (np.abs(np.mean(read, axis=0) - private.item_vectors_) < 6 * std_error + 1e-6).all()
 
 
-def test_size_is_what_was_told_and_the_promise_is_the_models(private):
+def test_size_is_that_of_cells_and_the_statement_is_the_models(private):
     small = SketchedFactors(cells=300, depth=3).fit(private)
     assert small.nbytes == 1200
     assert (small.statement, small.privacy_label) == (private.statement, "proved")

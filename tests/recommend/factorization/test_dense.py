@@ -63,7 +63,7 @@ def test_a_stream_from_nothing_learns():
 
 
 def test_a_look_up_reads_no_more_than_it_must(monkeypatch):
-    # Known users are sorted when first asked for, and not again until there are new ones.
+    # Known users are sorted on first use, and not again until there are new ones.
     train, test = world()
     model = DenseFactorization(epochs=1).fit(train)
     model.predict(5, 7)

@@ -1,4 +1,4 @@
-"""Explanations add up, similar items are nearest by angle, and a guest gets a ridge regression."""
+"""Explanations add up, similar items are nearest by angle, a new user gets a ridge regression."""
 
 import json
 
@@ -40,7 +40,7 @@ def test_the_strongest_components_come_first():
     assert result["score"] == result["prediction"] == 3.75
 
 
-def test_a_score_outside_the_bounds_is_told_beside_the_prediction():
+def test_a_score_outside_the_bounds_is_reported_beside_the_prediction():
     result = Known.of([[2, 0]], [[4, 0]]).explain(0, 0)
     assert (result["score"], result["prediction"]) == (11.0, 5.0)
     assert result["similar"] == []
@@ -91,7 +91,7 @@ def test_an_item_outside_the_catalogue_is_compared_too(world):
     assert (cosines == 0).all()
 
 
-def test_a_guest_solves_the_stated_ridge_regression(world):
+def test_a_new_user_solves_the_stated_ridge_regression(world):
     listed, ratings, ridge = np.array([3, 50, 7, 8]), np.array([5.0, 1, 4, 9]), 0.7
     q = world.items_.astype(np.float64)
     design = np.column_stack([q[listed, :-1], np.ones(4)])
@@ -107,7 +107,7 @@ def test_a_guest_solves_the_stated_ridge_regression(world):
     np.testing.assert_allclose(got, scores[order], atol=1e-5)
 
 
-def test_a_guest_without_ratings_likes_what_is_listed():
+def test_a_new_user_without_ratings_likes_what_is_listed():
     # Items 0 to 3 point one way, 4 to 7 the other; the biases say nothing.
     side = np.repeat([1.0, -1.0], 4)
     model = Known.of(np.zeros((1, 3)), np.column_stack([side, side, np.zeros(8)]))
@@ -118,14 +118,14 @@ def test_a_guest_without_ratings_likes_what_is_listed():
     np.testing.assert_allclose(scores[2:], 3 - 1, atol=1e-6)
 
 
-def test_a_guest_obeys_the_filter_and_takes_one_item(world):
+def test_a_new_user_obeys_the_filter_and_takes_one_item(world):
     mask = np.arange(ITEMS) < 5
     items, _ = world.recommend_fold_in(2, n=10, filter=mask)
     assert set(items.tolist()) == {0, 1, 3, 4}
     assert mask.sum() == 5
 
 
-def test_a_guest_who_tells_nothing_gets_the_order_of_biases(world):
+def test_a_new_user_without_items_gets_the_order_of_biases(world):
     items, scores = world.recommend_fold_in([], n=4)
     order = np.argsort(-world.items_[:, -1])[:4]
     np.testing.assert_array_equal(items, order)
@@ -133,8 +133,8 @@ def test_a_guest_who_tells_nothing_gets_the_order_of_biases(world):
 
 
 @pytest.mark.parametrize("ratings", [[1], [1, 2, 3], [1, np.nan], [np.inf, 2], "ab", [None, 1]])
-def test_ratings_of_a_guest_are_one_finite_number_an_item(world, ratings):
-    with pytest.raises(ValueError, match="ratings must be 2 finite numbers, one an item"):
+def test_ratings_of_a_new_user_are_one_finite_number_per_item(world, ratings):
+    with pytest.raises(ValueError, match="ratings must be 2 finite numbers, one per item"):
         world.recommend_fold_in([1, 2], ratings)
 
 

@@ -1,4 +1,4 @@
-"""What both models do alike: epochs, history, Ctrl-C, threads, bounds, scale, clip and noise."""
+"""Both models: epochs, history, Ctrl-C, threads, bounds, scale, clip and noise."""
 
 import math
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.data import Interactions
 from sfumato.recommend import DenseFactorization, SketchFactorization
-from sfumato.recommend.factorization.sgd import to_the_end
+from sfumato.recommend.factorization.sgd import run_uninterrupted
 
 MODELS = [DenseFactorization, SketchFactorization]
 both = pytest.mark.parametrize("kind", MODELS)
@@ -65,7 +65,7 @@ def test_progress_and_history_tell_every_epoch(kind):
 
 
 @both
-def test_the_rate_falls_as_told(kind):
+def test_the_learning_rate_decays_as_documented(kind):
     model = kind(learning_rate=0.3, decay=2.0, epochs=4)
     rates = [model._rate(model._check(), t / 4) for t in range(4)]
     assert rates == pytest.approx([0.3, 0.3 / 1.5, 0.3 / 2, 0.3 / 2.5])
@@ -84,8 +84,8 @@ def test_control_c_keeps_the_last_whole_epoch_and_is_raised_again(kind):
         model.fit(TRAIN, progress=stop)
     assert len(model.history_) == 2
     # Two epochs of fifty have the rates of two epochs with a 25th of the decay.
-    whole = kind(epochs=2, decay=model.decay / 25).fit(TRAIN)
-    assert (result(model) == result(whole)).all()
+    full = kind(epochs=2, decay=model.decay / 25).fit(TRAIN)
+    assert (result(model) == result(full)).all()
 
 
 def test_control_c_in_an_epoch_waits_for_its_end():
@@ -97,10 +97,10 @@ def test_control_c_in_an_epoch_waits_for_its_end():
         ended.append(True)
 
     with pytest.raises(KeyboardInterrupt):
-        to_the_end(work)
+        run_uninterrupted(work)
     assert ended == [True]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    other = threading.Thread(target=to_the_end, args=(lambda: ended.append(False),))
+    other = threading.Thread(target=run_uninterrupted, args=(lambda: ended.append(False),))
     other.start()
     other.join()
     assert ended == [True, False]
@@ -119,9 +119,9 @@ def test_control_c_in_an_epoch_that_fails_is_not_lost_and_keeps_nothing_of_it(ki
 
     stopped = Stopped(**model.get_params())
     stopped.__dict__.update(model.__dict__)
-    with pytest.raises(KeyboardInterrupt) as told_both:
+    with pytest.raises(KeyboardInterrupt) as interrupted:
         stopped.fit(TRAIN)
-    assert "diverged" in str(told_both.value.__context__)
+    assert "diverged" in str(interrupted.value.__context__)
     assert kind.to_bytes(model) == before
     assert (result(stopped) == result(model)).all()
 
@@ -132,14 +132,14 @@ def test_control_c_in_an_epoch_that_fails_is_not_lost_and_keeps_nothing_of_it(ki
 @pytest.mark.parametrize("noise", [None, 1e-6])
 def test_a_batch_that_diverges_leaves_the_model_as_it_was(kind, factors, rows, noise):
     # One row touches few numbers, all rows touch all; sevens lie across the blocks of 16, and an
-    # error that no float32 holds reaches what lies behind them.
+    # error beyond float32 reaches what lies behind them.
     model = kind(epochs=2, factors=factors, noise=noise).fit(TRAIN)
     model.set_params(learning_rate=1e3)
     before, shown = model.to_bytes(), [table.copy() for table in model._tables()]
     wild = Interactions(TRAIN.users[:rows], TRAIN.items[:rows], np.full(rows, 1e39))
-    told_why = r"diverged .* smaller learning_rate or regularization, or bounds= for a stream"
+    sentence = r"diverged .* smaller learning_rate or regularization, or bounds= for a stream"
     for _ in range(2):
-        with pytest.raises(ValueError, match=told_why):
+        with pytest.raises(ValueError, match=sentence):
             model.partial_fit(wild)
     assert model.to_bytes() == before
     for table, retained in zip(model._tables(), shown, strict=True):
@@ -151,19 +151,19 @@ def test_a_batch_that_diverges_leaves_the_model_as_it_was(kind, factors, rows, n
 def test_a_batch_reads_and_keeps_what_it_touches_and_not_the_table(kind):
     model = kind(epochs=1).fit(TRAIN)
     one = model._columns(TRAIN.filter([3]))
-    assert all(places is not None for _, places in model._touched(*one))
+    assert all(positions is not None for _, positions in model._regions(*one))
     before = [table.copy() for table in model._tables()]
     user, item = int(TRAIN.users[3]), int(TRAIN.items[3])
     model.partial_fit(Interactions([user], [item], [5.0]))
-    for (table, places), old in zip(model._touched(*one), before, strict=True):
+    for (table, positions), old in zip(model._regions(*one), before, strict=True):
         changed = table != old.reshape(table.shape)
         assert changed.any()
-        changed[places] = False
+        changed[positions] = False
         assert not changed.any()
 
 
 @both
-def test_a_stream_needs_bounds_and_is_told_so(kind):
+def test_a_stream_without_bounds_is_refused_with_a_reason(kind):
     model = kind(**({"cells": 999} if kind is SketchFactorization else {}))
     with pytest.raises(ValueError, match=r"partial_fit needs bounds=, since .* scale of ratings"):
         model.partial_fit(TRAIN)
@@ -223,7 +223,7 @@ def test_one_user_or_one_item_is_refused_by_fit_and_taken_from_a_stream(kind):
 
 
 @both
-def test_any_scale_of_ratings_learns_alike(kind):
+def test_any_scale_of_ratings_learns_equally(kind):
     stretched = [Interactions(d.users, d.items, d.ratings * 25 - 30) for d in (TRAIN, TEST)]
     stars, percent = kind(epochs=5).fit(TRAIN), kind(epochs=5).fit(stretched[0])
     expected = result(stars) * 25 - 30
@@ -249,12 +249,12 @@ def test_clip_is_the_loss_above_which_a_rating_changes_nothing(kind, width):
 @both
 def test_noise_has_the_variance_of_langevin_dynamics(kind):
     # Rates so small that nothing is learned: an epoch adds noise of variance 2 rate temperature to
-    # every number; 9,600 numbers and more give its spread within 1 %, five deviations are 4 %.
+    # every number; 9,600 numbers and more give its deviation within 1 %, five deviations are 4 %.
     options = {"learning_rate": 1e-9, "decay": 0.0, "epochs": 3}
     retained = {
         t: kind(noise=t, **options).fit(TRAIN)._user_vectors(np.arange(300)) for t in (None, 1e9)
     }
-    # A dense model and one deep sketch read numbers of the same spread.
+    # A dense model and one deep sketch read numbers of the same standard deviation.
     moved = retained[1e9][:, :-1] - retained[None][:, :-1]
     assert moved.std() == pytest.approx(math.sqrt(3 * 2 * 1e-9 * 1e9), rel=0.04)
 

@@ -45,11 +45,13 @@ def test_millions_of_new_users_allocate_nothing():
         files.append(len(model.to_bytes()))
         sizes.add(model.nbytes)
     assert sizes == {4 << 14}
-    assert max(files) - min(files) <= 64  # digits of how many ratings were seen, and padding
+    assert (
+        max(files) - min(files) <= 64
+    )  # digits of the number of ratings learned from, and padding
     assert peaks[-1] - peaks[1] < 64 * 1024
 
 
-def test_streams_need_cells_and_are_told_so():
+def test_streams_without_cells_are_refused_with_a_reason():
     train, _ = world(rows=100)
     model = SketchFactorization()
     with pytest.raises(ValueError, match=r"SketchFactorization: .* needs cells= and bounds="):
@@ -117,19 +119,19 @@ def test_a_resized_model_goes_on_learning(layout):
     assert np.isfinite(model.predict(train.users[:9], train.items[:9])).all()
 
 
-def test_read_outs_start_with_one_spread_whatever_the_depth():
-    # 2,000 x 31 numbers: the relative deviation of the spread is 0.003; ten of it are allowed.
+def test_read_outs_start_with_one_deviation_whatever_the_depth():
+    # 2,000 x 31 numbers: the relative error of the deviation is 0.003; ten of it are allowed.
     from sfumato.recommend.factorization.sgd import START
     from sfumato.recommend.factorization.sketched import FactorCells
 
     for depth in (1, 2, 4, 8):
         cells = FactorCells(32, depth, 5000)
         cells.add_noise(START, np.random.default_rng(depth))
-        spread = cells.vectors(hash_column(np.arange(2000), 0))[:, :-1].std()
-        assert spread == pytest.approx(START, rel=0.03)
+        deviation = cells.vectors(hash_column(np.arange(2000), 0))[:, :-1].std()
+        assert deviation == pytest.approx(START, rel=0.03)
 
 
-def test_a_user_never_seen_reads_noise_near_zero_and_nothing_tells_who_is_known():
+def test_an_unknown_user_reads_noise_near_zero_and_no_list_of_users_is_stored():
     train, _ = world()
     model = SketchFactorization(factors=16, space_gain=0.5).fit(train)
     observed, unseen = (
@@ -140,7 +142,7 @@ def test_a_user_never_seen_reads_noise_near_zero_and_nothing_tells_who_is_known(
     assert unseen.std() < 0.8 * observed.std()
 
 
-def test_texts_and_integers_are_ids_alike():
+def test_texts_and_integers_are_both_ids():
     users, items = ["ann", "ann", "bob", "bob"], ["tea", "rum", "tea", "milk"]
     model = SketchFactorization(factors=16, cells=4096).fit(
         Interactions(users, items, [5, 1, 4, 2])

@@ -20,17 +20,17 @@ from sfumato.recommend.metrics.ranking import (
 )
 
 METRICS = [precision, recall, map_at_k, average_precision, ndcg, mrr, hit_rate]
-# Three users: hits at places 1 and 3 of 3, at place 2, and none.
+# Three users: hits at positions 1 and 3 of 3, at position 2, and none.
 LISTS = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
 RIGHT = ([0, 0, 0, 1, 2], [1, 3, 99, 5, 1])
 
 
-def world(users=300, items=40, places=7, seed=3):
+def world(users=300, items=40, length=7, seed=3):
     """Lists of the best by score, the truth as pairs, and both as dense tables."""
     rng = np.random.default_rng(seed)
     scores = rng.permuted(np.tile(np.arange(items, dtype=float), (users, 1)), axis=1)
     truth = rng.random((users, items)) < rng.choice([0.0, 0.02, 0.2], (users, 1))
-    best = np.argsort(-scores, axis=1)[:, :places]
+    best = np.argsort(-scores, axis=1)[:, :length]
     return best, np.nonzero(truth), truth, scores
 
 
@@ -90,10 +90,10 @@ def test_thesis_mean_of_precisions_is_not_the_usual_average_precision():
 def test_average_precision_and_ndcg_are_those_of_scikit_learn():
     best, _, truth, scores = world()
     some = truth.any(1)
-    whole = np.argsort(-scores, axis=1)
+    full = np.argsort(-scores, axis=1)
     pairs = np.nonzero(truth)
     theirs = [average_precision_score(t, s) for t, s in zip(truth[some], scores[some], strict=True)]
-    assert average_precision(whole, pairs) == pytest.approx(np.mean(theirs))
+    assert average_precision(full, pairs) == pytest.approx(np.mean(theirs))
     assert ndcg(best, pairs) == pytest.approx(
         ndcg_score(truth[some], scores[some], k=best.shape[1])
     )
@@ -144,7 +144,7 @@ def test_interactions_and_texts_are_matched_by_user():
         [*users[rows], "nobody", "c"], [*names[items], names[4], names[1]], np.ones(rows.size + 2)
     )
     result = ranked(names[LISTS], observed, users=users)
-    assert result == ranked(LISTS, RIGHT)  # nobody has no list, and a pair told twice counts once
+    assert result == ranked(LISTS, RIGHT)  # nobody has no list, and a duplicate pair counts once
 
 
 def test_large_ids_are_not_confused():
@@ -155,8 +155,8 @@ def test_large_ids_are_not_confused():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (([1, 2], ([0], [1])), "users x places"),
-        ((np.zeros((0, 3), int), ([], [])), "users x places"),
+        (([1, 2], ([0], [1])), "users x items"),
+        ((np.zeros((0, 3), int), ([], [])), "users x items"),
         (([[1, 1]], ([0], [1])), "repeat an item in a list, as row 0"),
         (([[1, 2]], ([1], [1])), "from 0 to 0"),
         (([[1, 2]], ([0, 0], [1])), "one row for each"),
@@ -208,8 +208,8 @@ def test_diversity_is_the_mean_distance_of_pairs():
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     far = []
     for row, mask in zip(lists, result, strict=True):
-        alike = unit[row[mask]] @ unit[row[mask]].T
+        similarity = unit[row[mask]] @ unit[row[mask]].T
         if mask.sum() > 1:
-            far.append(np.mean(1 - alike[np.triu_indices(mask.sum(), 1)]))
+            far.append(np.mean(1 - similarity[np.triu_indices(mask.sum(), 1)]))
     assert diversity(lists, np.arange(30), vectors, scores=result) == pytest.approx(np.mean(far))
     assert math.isnan(diversity(lists[:1], np.arange(30), vectors, scores=result[:1]))

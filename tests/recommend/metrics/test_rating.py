@@ -1,4 +1,4 @@
-"""Errors of ratings, correlations and chances equal scikit-learn's and SciPy's, ties and all."""
+"""Errors of ratings, correlations and AUC equal scikit-learn's and SciPy's, ties and all."""
 
 import math
 
@@ -13,7 +13,7 @@ from sfumato.recommend.metrics.rating import auc, evaluate, mae, rmse, spearman
 
 RNG = np.random.default_rng(7)
 TRUTH = RNG.integers(1, 6, 500).astype(float)
-TOLD = np.round(TRUTH + RNG.normal(size=500), 1)  # rounded, so that many are equal
+PREDICTED = np.round(TRUTH + RNG.normal(size=500), 1)  # rounded, so that many are equal
 USERS = RNG.integers(0, 40, 500) * 10**15
 
 
@@ -34,23 +34,23 @@ class Fixed:
 
 
 def test_errors_are_those_of_scikit_learn():
-    assert rmse(TRUTH, TOLD) == pytest.approx(math.sqrt(mean_squared_error(TRUTH, TOLD)))
-    assert mae(TRUTH, TOLD) == pytest.approx(mean_absolute_error(TRUTH, TOLD))
+    assert rmse(TRUTH, PREDICTED) == pytest.approx(math.sqrt(mean_squared_error(TRUTH, PREDICTED)))
+    assert mae(TRUTH, PREDICTED) == pytest.approx(mean_absolute_error(TRUTH, PREDICTED))
     assert rmse([1], [3]) == mae([1], [3]) == 2
 
 
 def test_spearman_is_that_of_scipy_with_ties():
-    assert spearman(TRUTH, TOLD) == pytest.approx(spearmanr(TRUTH, TOLD).statistic)
-    own = [spearmanr(TRUTH[u == USERS], TOLD[u == USERS]).statistic for u in np.unique(USERS)]
-    assert spearman(TRUTH, TOLD, users=USERS) == pytest.approx(np.mean(own))
+    assert spearman(TRUTH, PREDICTED) == pytest.approx(spearmanr(TRUTH, PREDICTED).statistic)
+    own = [spearmanr(TRUTH[u == USERS], PREDICTED[u == USERS]).statistic for u in np.unique(USERS)]
+    assert spearman(TRUTH, PREDICTED, users=USERS) == pytest.approx(np.mean(own))
 
 
 def test_auc_is_that_of_scikit_learn_with_ties():
     right = TRUTH >= 4
-    assert auc(right, TOLD) == pytest.approx(roc_auc_score(right, TOLD))
+    assert auc(right, PREDICTED) == pytest.approx(roc_auc_score(right, PREDICTED))
     rows = [u == USERS for u in np.unique(USERS)]
-    own = [roc_auc_score(right[row], TOLD[row]) for row in rows if 0 < right[row].mean() < 1]
-    assert auc(right, TOLD, users=USERS) == pytest.approx(np.mean(own))
+    own = [roc_auc_score(right[row], PREDICTED[row]) for row in rows if 0 < right[row].mean() < 1]
+    assert auc(right, PREDICTED, users=USERS) == pytest.approx(np.mean(own))
 
 
 def test_users_of_whom_nothing_can_be_said_are_left_out():

@@ -1,4 +1,4 @@
-"""Raw profiles tell exactly what brute force over sets and ratings does."""
+"""Raw profiles return exactly what brute force over sets and ratings does."""
 
 import numpy as np
 import pytest
@@ -10,21 +10,24 @@ USERS, ITEMS = 80, 30
 
 
 def world(seed=3, rows=700):
-    """Few items, so that many users are equally alike, and many rows come twice."""
+    """Few items, so that many users are equally similar, and many rows come twice."""
     rng = np.random.default_rng(seed)
     users, items = rng.integers(USERS, size=rows) + 500, rng.integers(ITEMS, size=rows)
     return Interactions(users, items, rng.integers(1, 6, rows).astype(float))
 
 
-SEEN = world()
-RAW = RawProfiles(SEEN)
+RATINGS = world()
+RAW = RawProfiles(RATINGS)
 
 
-def sets(seen=SEEN):
+def sets(interactions=RATINGS):
     """Each user's items with the last rating of each, users in order of first appearance."""
-    result = {user: {} for user in seen.users.tolist()}
+    result = {user: {} for user in interactions.users.tolist()}
     for user, item, rating in zip(
-        seen.users.tolist(), seen.items.tolist(), seen.ratings.tolist(), strict=True
+        interactions.users.tolist(),
+        interactions.items.tolist(),
+        interactions.ratings.tolist(),
+        strict=True,
     ):
         result[user][item] = rating
     return list(result.values())
@@ -35,7 +38,7 @@ def correlation(one, other, common):
     return np.corrcoef(x, y)[0, 1] if np.ptp(x) and np.ptp(y) else None
 
 
-def alike(one, other, metric, least=1):
+def similarity(one, other, metric, least=1):
     """The similarity of two profiles, None for who cannot be neighbours."""
     common = sorted(one.keys() & other.keys())
     if len(common) < max(least, 2 if metric == "pearson" else 1):
@@ -47,12 +50,12 @@ def alike(one, other, metric, least=1):
     return len(common) / len(one.keys() | other.keys()) if metric == "jaccard" else len(common)
 
 
-def brute(metric, least=1, told=None):
-    told = sets() if told is None else told
-    out = np.full((len(told), len(told)), -np.inf)
-    for u, one in enumerate(told):
-        for v, other in enumerate(told):
-            value = None if u == v else alike(one, other, metric, least)
+def brute(metric, least=1, profiles=None):
+    profiles = sets() if profiles is None else profiles
+    out = np.full((len(profiles), len(profiles)), -np.inf)
+    for u, one in enumerate(profiles):
+        for v, other in enumerate(profiles):
+            value = None if u == v else similarity(one, other, metric, least)
             out[u, v] = -np.inf if value is None else value
     return out
 
@@ -62,7 +65,7 @@ def brute(metric, least=1, told=None):
 @pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 def test_nearest_rows_are_those_of_brute_force_ties_in_order(metric, n, least):
     every = brute(metric, least)
-    found, near = RawProfiles(SEEN, least_common=least).nearest_rows(
+    found, near = RawProfiles(RATINGS, least_common=least).nearest_rows(
         np.arange(USERS), n, metric=metric
     )
     order = np.argsort(-every, axis=1, kind="stable")[:, :n]
@@ -76,7 +79,7 @@ def test_nearest_rows_are_those_of_brute_force_ties_in_order(metric, n, least):
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 def test_pearson_is_the_correlation_over_common_items(shift):
     # Far from 0, sums of plain squares would have lost the differences.
-    observed = Interactions(SEEN.users, SEEN.items, SEEN.ratings + shift)
+    observed = Interactions(RATINGS.users, RATINGS.items, RATINGS.ratings + shift)
     every = brute("pearson", 4)
     rows = np.arange(USERS)
     found, near = RawProfiles(observed, least_common=4).nearest_rows(rows, 79, metric="pearson")
@@ -97,7 +100,7 @@ def test_pearson_needs_two_common_items_that_both_rated_differently():
     assert near[0, 0] == pytest.approx(np.corrcoef([5, 1, 2], [1, 5, 4])[0, 1])
 
 
-def test_who_rates_all_common_items_alike_has_no_correlation_whatever_rounding_leaves():
+def test_who_rates_all_common_items_equally_has_no_correlation_whatever_rounding_leaves():
     rng = np.random.default_rng(5)
     sizes = rng.integers(3, 9, 200)  # items that each has in common with user 0, and one more
     users = np.r_[np.zeros(9, int), np.repeat(np.arange(1, 201), sizes + 1)]
@@ -128,16 +131,16 @@ def test_users_with_nothing_in_common_are_no_neighbours():
 @pytest.mark.parametrize("metric", ["cosine", "pearson"])
 def test_threads_tell_the_same(metric):
     one = RAW.nearest_rows(np.arange(USERS)[::-1], 9, metric=metric)
-    many = RawProfiles(SEEN, threads=3).nearest_rows(np.arange(USERS)[::-1], 9, metric=metric)
+    many = RawProfiles(RATINGS, threads=3).nearest_rows(np.arange(USERS)[::-1], 9, metric=metric)
     np.testing.assert_array_equal(one[0], many[0])
     np.testing.assert_array_equal(one[1], many[1])
-    assert RawProfiles(SEEN, threads=3).nearest_rows([], 4)[0].shape == (0, 4)
+    assert RawProfiles(RATINGS, threads=3).nearest_rows([], 4)[0].shape == (0, 4)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
-def test_a_guest_is_compared_like_a_user(metric):
-    guest = dict.fromkeys([3, 4, 5, 11, 999, 1000])  # the last two are nobody's, and count
-    want = [alike(guest, other, metric) for other in sets()]
+def test_a_new_user_is_compared_like_a_user(metric):
+    new_user = dict.fromkeys([3, 4, 5, 11, 999, 1000])  # the last two are nobody's, and count
+    want = [similarity(new_user, other, metric) for other in sets()]
     want = np.array([-np.inf if each is None else each for each in want])
     found, near = RAW.nearest_to([3, 999, 4, 5, 11, 1000, 4], 20, metric=metric)
     order = np.argsort(-want, kind="stable")[:20]
@@ -167,12 +170,12 @@ def test_it_says_that_it_holds_histories():
     assert not hasattr(RAW, "statement")
 
 
-def test_what_cannot_be_asked_is_refused_in_a_sentence():
+def test_invalid_queries_are_refused_in_a_sentence():
     for ask, kind, words in (
         (lambda: RawProfiles([1, 2]), TypeError, "interactions must be Interactions, not list"),
-        (lambda: RawProfiles(SEEN.filter([])), ValueError, "at least one row"),
-        (lambda: RawProfiles(SEEN, least_common=0), ValueError, "least_common must be"),
-        (lambda: RawProfiles(SEEN, threads=0), ValueError, "threads must be"),
+        (lambda: RawProfiles(RATINGS.filter([])), ValueError, "at least one row"),
+        (lambda: RawProfiles(RATINGS, least_common=0), ValueError, "least_common must be"),
+        (lambda: RawProfiles(RATINGS, threads=0), ValueError, "threads must be"),
         (lambda: RAW.nearest_rows([0], 0), ValueError, "n must be"),
         (lambda: RAW.nearest_rows([0], metric="dice"), ValueError, "metric must be one of"),
         (lambda: RAW.nearest_rows([3, 80]), ValueError, "position 1 is not"),

@@ -10,7 +10,7 @@ from sfumato.recommend import NotFittedError, RawProfiles, UserNeighbours
 from support.hard_rows import released_to_all
 
 GROUPS, EACH, USERS = 3, 20, 90
-SHELF = np.arange(GROUPS * EACH) + 10
+CATALOGUE = np.arange(GROUPS * EACH) + 10
 
 
 def world(seed=2):
@@ -18,7 +18,7 @@ def world(seed=2):
     rng = np.random.default_rng(seed)
     items = [rng.permutation(EACH)[:12] + EACH * (user % GROUPS) for user in range(USERS)]
     return Interactions(
-        np.repeat(np.arange(USERS), 12), SHELF[np.concatenate(items)], [1] * 12 * USERS
+        np.repeat(np.arange(USERS), 12), CATALOGUE[np.concatenate(items)], [1] * 12 * USERS
     )
 
 
@@ -38,7 +38,7 @@ RELEASE = released()
 
 
 def result(epsilon=40.0, **options):
-    return UserNeighbours(neighbours=20, **options).fit(released(epsilon), catalogue=SHELF)
+    return UserNeighbours(neighbours=20, **options).fit(released(epsilon), catalogue=CATALOGUE)
 
 
 def of_own_group(items, users):
@@ -46,20 +46,20 @@ def of_own_group(items, users):
 
 
 def test_lists_from_a_release_are_of_the_users_group():
-    # By chance a third would be; at the seeds 0 to 9 of the noise at least 0.977 were.
+    # At random a third would be; at the seeds 0 to 9 of the noise at least 0.977 were.
     users = np.arange(USERS)
     model = result()
     assert of_own_group(model.recommend(users, 8, exclude=TRAIN)[0], users) > 0.9
     assert of_own_group(model.similar_users(users, 8)[0] % GROUPS * EACH + 10, users) > 0.9
-    guest = model.recommend_fold_in(SHELF[:10], n=8)[0]
-    assert of_own_group(guest[None], np.zeros(1, int)) > 0.8
-    assert not set(guest) & set(SHELF[:10])
+    new_user = model.recommend_fold_in(CATALOGUE[:10], n=8)[0]
+    assert of_own_group(new_user[None], np.zeros(1, int)) > 0.8
+    assert not set(new_user) & set(CATALOGUE[:10])
 
 
 def test_one_profile_of_too_many_items_does_not_spoil_the_lists_of_others():
-    # Its filter is full: the share of bits it leaves empty is noise, which nothing may be divided
+    # Its filter is full: the fraction of empty bits is noise, which nothing may be divided
     # by. At the seeds 0 to 9 at least 0.978 were of the group; divided by it, from 0.774 on.
-    many = np.concatenate([SHELF, np.arange(5000, 8000)])
+    many = np.concatenate([CATALOGUE, np.arange(5000, 8000)])
     before = Interactions(
         np.concatenate([TRAIN.users, np.full(many.size, USERS)]),
         np.concatenate([TRAIN.items, many]),
@@ -69,20 +69,20 @@ def test_one_profile_of_too_many_items_does_not_spoil_the_lists_of_others():
     for seed in range(3):
         blip = Blip(bits=1000, hashes=10, epsilon=40.0, typical_size=12)
         release = released_to_all(blip, before, source=InsecureSeededSource(seed))
-        model = UserNeighbours(neighbours=20).fit(release, catalogue=SHELF)
+        model = UserNeighbours(neighbours=20).fit(release, catalogue=CATALOGUE)
         assert np.abs(model.crowd_.mean).max() < 1
         assert of_own_group(model.recommend(users, 8, exclude=TRAIN)[0], users) > 0.9
 
 
-def test_the_statement_is_that_of_the_release_and_nothing_raw_is_kept():
-    model = UserNeighbours().fit(RELEASE, catalogue=SHELF)
+def test_the_statement_is_that_of_the_release_and_nothing_raw_is_stored():
+    model = UserNeighbours().fit(RELEASE, catalogue=CATALOGUE)
     assert model.statement is RELEASE.statement
     assert model.privacy_label == "none"  # its noise is seeded
     assert model.nbytes == RELEASE.nbytes
     proved = released_to_all(Blip(bits=64, hashes=2, epsilon=1.0), TRAIN)
-    assert UserNeighbours().fit(proved, catalogue=SHELF).privacy_label == "proved"
+    assert UserNeighbours().fit(proved, catalogue=CATALOGUE).privacy_label == "proved"
     # The same answers from the bytes of the release, with no Interactions in sight.
-    again = UserNeighbours().fit(type(RELEASE).from_bytes(RELEASE.to_bytes()), catalogue=SHELF)
+    again = UserNeighbours().fit(type(RELEASE).from_bytes(RELEASE.to_bytes()), catalogue=CATALOGUE)
     for one, other in zip(model.recommend([1, 2]), again.recommend([1, 2]), strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -90,9 +90,9 @@ def test_the_statement_is_that_of_the_release_and_nothing_raw_is_kept():
 def test_a_release_that_tells_nothing_scores_all_items_0():
     model = result(epsilon=0)
     items, scores = model.recommend([4], 5)
-    assert items.tolist() == [SHELF[:5].tolist()]
+    assert items.tolist() == [CATALOGUE[:5].tolist()]
     assert scores.tolist() == [[0.0] * 5]
-    assert model.recommend_fold_in(SHELF[:2], n=3)[1].tolist() == [0.0] * 3
+    assert model.recommend_fold_in(CATALOGUE[:2], n=3)[1].tolist() == [0.0] * 3
     assert not model.similar_users(4)[0].size
 
 
@@ -158,7 +158,7 @@ def test_profiles_and_catalogues_that_do_not_fit_are_refused():
 
 
 def test_questions_that_do_not_fit_are_refused():
-    model = UserNeighbours().fit(TRAIN, catalogue=SHELF)
+    model = UserNeighbours().fit(TRAIN, catalogue=CATALOGUE)
     pearson = UserNeighbours(metric="pearson").fit(TRAIN)
     for ask, kind, sentence in (
         (lambda: model.recommend("ann"), TypeError, "users are text, but the model knows integers"),

@@ -1,4 +1,4 @@
-"""User neighbours: the four steps by hand, alike on raw profiles and on whatever tells as much."""
+"""User neighbours: the four steps by hand, on raw profiles and on any source of memberships."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from sfumato.recommend.neighbours import user_neighbours as neighbours
 from sfumato.recommend.neighbours.neighbourhood import weighed
 
 GROUPS, EACH, USERS = 4, 12, 400
-SHELF = np.arange(GROUPS * EACH) + 1000
+CATALOGUE = np.arange(GROUPS * EACH) + 1000
 
 
 def world(seed=1):
@@ -25,37 +25,39 @@ def world(seed=1):
     of = np.where(other, rng.integers(0, GROUPS, who.size), who % GROUPS)
     popular = 1 / np.arange(1, EACH + 1)
     what = of * EACH + rng.choice(EACH, who.size, p=popular / popular.sum())
-    keys = np.unique(who * SHELF.size + what)
-    who, what = np.divmod(rng.permutation(keys), SHELF.size)
+    keys = np.unique(who * CATALOGUE.size + what)
+    who, what = np.divmod(rng.permutation(keys), CATALOGUE.size)
     ratings = np.where(what // EACH == who % GROUPS, 4.0, 2.0) + rng.integers(0, 2, who.size)
-    return Interactions(who, SHELF[what], ratings).split(0.8, 0.2, random_state=seed)
+    return Interactions(who, CATALOGUE[what], ratings).split(0.8, 0.2, random_state=seed)
 
 
 TRAIN, TEST = world()
-GUEST = SHELF[[8, 20, 20, 33, 20]]  # few have two of them, and to say 20 thrice changes nothing
+NEW_USER = CATALOGUE[
+    [8, 20, 20, 33, 20]
+]  # few have two of them, and naming 20 thrice changes nothing
 
 
-class Told:
-    """Profiles that are a matrix of memberships: all that a release must be able to tell."""
+class GivenProfiles:
+    """Profiles that are a matrix of memberships: all that a release must provide."""
 
     def __init__(self, users, matrix, features=None):
         self.users_, self.matrix = users, matrix
         self.features = matrix if features is None else features  # what is compared
 
     def nearest_rows(self, rows, n=10, *, metric="cosine"):
-        alike = self.features[rows] @ self.features.T
+        similarity = self.features[rows] @ self.features.T
         if metric == "cosine":
             sizes = (self.features**2).sum(axis=1)
-            alike = alike / np.sqrt(sizes[rows][:, None] * sizes)
+            similarity = similarity / np.sqrt(sizes[rows][:, None] * sizes)
         elif metric == "jaccard":
             sizes = self.features.sum(axis=1)
-            alike = alike / (sizes[rows][:, None] + sizes - alike)
-        alike[np.arange(len(rows)), rows] = -np.inf
-        order = np.argsort(-alike, axis=1, kind="stable")[:, :n]
-        return order, np.take_along_axis(alike, order, axis=1)
+            similarity = similarity / (sizes[rows][:, None] + sizes - similarity)
+        similarity[np.arange(len(rows)), rows] = -np.inf
+        order = np.argsort(-similarity, axis=1, kind="stable")[:, :n]
+        return order, np.take_along_axis(similarity, order, axis=1)
 
     def memberships(self, items, rows=None):
-        columns = np.asarray(items) - SHELF[0]
+        columns = np.asarray(items) - CATALOGUE[0]
         return self.matrix[:, columns] if rows is None else self.matrix[rows][:, columns]
 
     def estimate_size(self):
@@ -63,18 +65,18 @@ class Told:
 
 
 RAW = RawProfiles(TRAIN)
-EXACT = Told(RAW.users_, RAW.memberships(SHELF))
+EXACT = GivenProfiles(RAW.users_, RAW.memberships(CATALOGUE))
 
 
 def steps(user, k, weighting="similarity", threshold=0.0):
     """Steps 1 to 3 for one user, in plain NumPy: the mean of the neighbours' memberships."""
-    have = RAW.memberships(SHELF)
+    have = RAW.memberships(CATALOGUE)
     row = int(np.flatnonzero(RAW.users_ == user)[0])
-    alike = (have @ have[row]) / np.sqrt(have.sum(axis=1) * have[row].sum())
-    alike[row] = -np.inf
-    near = np.argsort(-alike, kind="stable")[:k]
-    near = near[(alike[near] > 0) & (alike[near] >= threshold)]
-    weights = alike[near] if weighting == "similarity" else np.ones(near.size)
+    similarity = (have @ have[row]) / np.sqrt(have.sum(axis=1) * have[row].sum())
+    similarity[row] = -np.inf
+    near = np.argsort(-similarity, kind="stable")[:k]
+    near = near[(similarity[near] > 0) & (similarity[near] >= threshold)]
+    weights = similarity[near] if weighting == "similarity" else np.ones(near.size)
     return have.mean(axis=0) if not near.size else weights @ have[near] / weights.sum()
 
 
@@ -82,31 +84,31 @@ def steps(user, k, weighting="similarity", threshold=0.0):
 @pytest.mark.parametrize(("k", "threshold"), [(10, None), (None, 0.3), (3, 0.4), (5, 0.99)])
 def test_the_four_steps_are_what_they_say(k, threshold, weighting):
     model = UserNeighbours(neighbours=k, threshold=threshold, weighting=weighting, shrink=False)
-    model.fit(TRAIN, catalogue=SHELF)
+    model.fit(TRAIN, catalogue=CATALOGUE)
     users = np.arange(0, USERS, 7)
-    items, scores = model.recommend(users, n=SHELF.size)
+    items, scores = model.recommend(users, n=CATALOGUE.size)
     for user, row, result in zip(users, items, scores, strict=True):
         want = steps(user, k, weighting, threshold or 0.0)
         np.testing.assert_allclose(want[row - 1000], result, atol=1e-12)
         np.testing.assert_allclose(np.sort(want)[::-1], result, atol=1e-12)
-        np.testing.assert_allclose(model.predict(int(user), SHELF), want, atol=1e-12)
+        np.testing.assert_allclose(model.predict(int(user), CATALOGUE), want, atol=1e-12)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "jaccard", "inner"])
 @pytest.mark.parametrize("shrink", [True, False])
 @pytest.mark.parametrize("block", [None, 500])
-def test_whatever_tells_memberships_goes_through_the_same_steps(metric, shrink, block, monkeypatch):
-    raw = UserNeighbours(neighbours=8, metric=metric, shrink=shrink).fit(RAW, catalogue=SHELF)
+def test_any_source_of_memberships_goes_through_the_same_steps(metric, shrink, block, monkeypatch):
+    raw = UserNeighbours(neighbours=8, metric=metric, shrink=shrink).fit(RAW, catalogue=CATALOGUE)
     if block:  # so small that one user fills it
         monkeypatch.setattr(popularity_shrinkage, "BLOCK", block)
         monkeypatch.setattr(neighbours, "BLOCK", block)
     result = UserNeighbours(neighbours=8, metric=metric, shrink=shrink)
-    result.fit(EXACT, catalogue=SHELF)
+    result.fit(EXACT, catalogue=CATALOGUE)
     users = np.r_[RAW.users_, -5]
     for one, other in (
         (raw.recommend(users, 20, exclude=TRAIN), result.recommend(users, 20, exclude=TRAIN)),
         (raw.similar_users(users, 6), result.similar_users(users, 6)),
-        (raw.recommend_fold_in(GUEST), result.recommend_fold_in(GUEST)),
+        (raw.recommend_fold_in(NEW_USER), result.recommend_fold_in(NEW_USER)),
     ):
         np.testing.assert_allclose(one[1], other[1], atol=1e-12)
     np.testing.assert_allclose(
@@ -119,28 +121,28 @@ def quality(model):
     return evaluate(model, TEST, n=10, exclude=TRAIN)["ndcg"]
 
 
-POPULAR = UserNeighbours(threshold=1e9).fit(TRAIN, catalogue=SHELF)  # nobody is so much alike
+POPULAR = UserNeighbours(threshold=1e9).fit(TRAIN, catalogue=CATALOGUE)  # nobody is that similar
 
 
 def noisy(features, seed=0):
     """Memberships with noise of deviation 2, and other features to compare by."""
     noise = np.random.default_rng(seed).normal(0, 2, EXACT.matrix.shape)
-    return Told(RAW.users_, EXACT.matrix + noise, features)
+    return GivenProfiles(RAW.users_, EXACT.matrix + noise, features)
 
 
 def test_neighbours_beat_popularity():
     assert quality(UserNeighbours(neighbours=20).fit(RAW)) > quality(POPULAR) + 0.2
 
 
-def test_noise_does_not_swamp_what_all_profiles_tell():
+def test_noise_does_not_swamp_the_population_mean():
     # With 5 neighbours each mean has noise of deviation 0.9. Plain and shrunk ndcg differ by 0.074
     # at seed 0, and by at least 0.027 at each of the seeds 0 to 11.
     shrunk, plain = (
-        UserNeighbours(neighbours=5, shrink=shrink).fit(noisy(EXACT.matrix), catalogue=SHELF)
+        UserNeighbours(neighbours=5, shrink=shrink).fit(noisy(EXACT.matrix), catalogue=CATALOGUE)
         for shrink in (True, False)
     )
     assert quality(shrunk) > quality(plain) + 0.02
-    assert shrunk.crowd_.excess == pytest.approx(1, abs=0.1)
+    assert shrunk.crowd_.overdispersion == pytest.approx(1, abs=0.1)
 
 
 def test_neighbours_who_vary_more_than_others_are_trusted_less():
@@ -148,29 +150,29 @@ def test_neighbours_who_vary_more_than_others_are_trusted_less():
     # they vary by 9 / 5 of the mean. 200 rows of 48 items: within 0.09, 5 errors, p < 1e-6.
     half = USERS // 2
     noise = np.random.default_rng(4).normal(
-        0, np.repeat([1, 3], half)[:, None], (USERS, SHELF.size)
+        0, np.repeat([1, 3], half)[:, None], (USERS, CATALOGUE.size)
     )
-    result = Told(np.arange(USERS), 0.5 + noise)
+    result = GivenProfiles(np.arange(USERS), 0.5 + noise)
     near = np.random.default_rng(5).permuted(np.tile(np.arange(half, USERS), (128, 1)), axis=1)
     weights = np.full((128, 10), 0.1)
-    crowd = popularity_shrinkage.PopularityPrior.of(result, SHELF)
-    fitted = crowd.fitted(result, SHELF, near[:, :10], weights)
-    assert fitted.excess == pytest.approx(9 / 5, abs=0.12)
-    sure = replace(crowd, share=0.5, excess=fitted.excess)
-    spread = crowd.mean * (1 - crowd.mean) / 2
-    trust = spread / (spread + fitted.excess * crowd.variance / 10)
-    blended = sure.blended(np.ones((1, SHELF.size)), weights[:1])
-    np.testing.assert_allclose(blended[0], crowd.mean + trust * (1 - crowd.mean))
+    prior = popularity_shrinkage.PopularityPrior.of(result, CATALOGUE)
+    fitted = prior.fitted(result, CATALOGUE, near[:, :10], weights)
+    assert fitted.overdispersion == pytest.approx(9 / 5, abs=0.12)
+    sure = replace(prior, between=0.5, overdispersion=fitted.overdispersion)
+    between_variance = prior.mean * (1 - prior.mean) / 2
+    trust = between_variance / (between_variance + fitted.overdispersion * prior.variance / 10)
+    blended = sure.blended(np.ones((1, CATALOGUE.size)), weights[:1])
+    np.testing.assert_allclose(blended[0], prior.mean + trust * (1 - prior.mean))
 
 
 def test_neighbours_drawn_at_random_are_worth_nothing():
-    # At the seeds 0 to 11 the share was at most 0.018 and scores differed by at most 0.028; means
+    # At the seeds 0 to 11 `between` was at most 0.018 and scores differed by at most 0.028; means
     # of the neighbours themselves differ by 0.4 and more.
     random = np.abs(np.random.default_rng(7).normal(size=(len(RAW), 5)))
-    result = Told(RAW.users_, EXACT.matrix, random)
-    model = UserNeighbours(neighbours=5).fit(result, catalogue=SHELF)
-    assert model.crowd_.share < 0.05 < 0.3 < UserNeighbours(neighbours=20).fit(RAW).crowd_.share
-    popular, scores = POPULAR.predict(0, SHELF), model.predict(0, SHELF)
+    result = GivenProfiles(RAW.users_, EXACT.matrix, random)
+    model = UserNeighbours(neighbours=5).fit(result, catalogue=CATALOGUE)
+    assert model.crowd_.between < 0.05 < 0.3 < UserNeighbours(neighbours=20).fit(RAW).crowd_.between
+    popular, scores = POPULAR.predict(0, CATALOGUE), model.predict(0, CATALOGUE)
     assert np.abs(scores - popular).max() < 0.1
 
 
@@ -204,34 +206,34 @@ def test_similar_users_are_the_nearest_rows_by_id():
     assert model.similar_users(5, 4)[0].tolist() == ids[0].tolist()
 
 
-def test_what_is_excluded_filtered_or_below_the_minimum_is_not_told():
-    model = UserNeighbours(neighbours=20).fit(TRAIN, catalogue=SHELF)
-    users, only = np.array([3, 8, 3]), SHELF % 2 == 0
+def test_what_is_excluded_filtered_or_below_the_minimum_is_not_recommended():
+    model = UserNeighbours(neighbours=20).fit(TRAIN, catalogue=CATALOGUE)
+    users, only = np.array([3, 8, 3]), CATALOGUE % 2 == 0
     items, scores = model.recommend(users, 60, exclude=TRAIN, filter=only)
     assert items.shape == scores.shape == (3, 60)
     for user, row, result in zip(users, items, scores, strict=True):
-        left = np.setdiff1d(SHELF[only], TRAIN.items[TRAIN.users == user])
-        assert sorted(row[result > -np.inf].tolist()) == left.tolist()
+        remaining = np.setdiff1d(CATALOGUE[only], TRAIN.items[TRAIN.users == user])
+        assert sorted(row[result > -np.inf].tolist()) == remaining.tolist()
         assert (row[result == -np.inf] == -1).all()
         one = model.recommend(int(user), 60, exclude=TRAIN, filter=only)
-        assert one[0].tolist() == row[: left.size].tolist()
+        assert one[0].tolist() == row[: remaining.size].tolist()
     cut = model.recommend(users, 60, exclude=TRAIN, filter=only, minimum=0.2)[1]
     np.testing.assert_array_equal(cut, np.where(scores >= 0.2, scores, -np.inf))
-    guest, result = model.recommend_fold_in(SHELF[:4], n=60, filter=only, minimum=0.1)
-    assert not set(SHELF[:4]) & set(guest)
+    new_user, result = model.recommend_fold_in(CATALOGUE[:4], n=60, filter=only, minimum=0.1)
+    assert not set(CATALOGUE[:4]) & set(new_user)
     assert (result >= 0.1).all()
 
 
 def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
     model = UserNeighbours(neighbours=15, predicts="ratings", shrink=False).fit(TRAIN)
     means = DampedMeans().fit(TRAIN)
-    left = TRAIN.ratings - means.predict(TRAIN.users, TRAIN.items)
+    residuals = TRAIN.ratings - means.predict(TRAIN.users, TRAIN.items)
     rows, near = RAW.nearest_rows(np.flatnonzero(RAW.users_ == 9), 15)
     weights = dict(zip(RAW.users_[rows[0]].tolist(), near[0] / near[0].sum(), strict=True))
     for item in (1000, 1003, 1030):
         there = [
             (weights[user], part)
-            for user, part, thing in zip(TRAIN.users, left, TRAIN.items, strict=True)
+            for user, part, thing in zip(TRAIN.users, residuals, TRAIN.items, strict=True)
             if thing == item and user in weights
         ]
         over = sum(w * part for w, part in there)

@@ -1,4 +1,4 @@
-"""PrivateFactorization: what is charged, stated, told and kept, and that nothing else is."""
+"""PrivateFactorization: what is charged, stated, predicted and stored, and that nothing else is."""
 
 import numpy as np
 import pytest
@@ -45,9 +45,9 @@ class Drowned:
         self.draws, self.cells, self.norms = np.random.default_rng(7), [], []
         sigma = Budget.sigma
 
-        def noting(budget, norm_squared, share):
+        def noting(budget, norm_squared, fraction):
             self.norms.append(norm_squared)
-            return sigma(budget, norm_squared, share)
+            return sigma(budget, norm_squared, fraction)
 
         monkeypatch.setattr(Budget, "sigma", noting)
         monkeypatch.setattr(noisy_statistics, "add_gaussian", self._add)
@@ -132,10 +132,10 @@ HASHED = (
 
 
 @pytest.mark.parametrize("options", KINDS)
-def test_no_rows_and_rows_of_strangers_alone_are_fitted_like_others(options):
+def test_no_rows_and_rows_of_unknown_users_alone_are_fitted_like_others(options):
     one = fitted(WORLD.filter([0]), **options)
-    strangers = Interactions(["a", "b"], ["x", "y"], [1e300, -1e300])
-    for train in (nothing(), Interactions([], [], []), strangers):
+    outsiders = Interactions(["a", "b"], ["x", "y"], [1e300, -1e300])
+    for train in (nothing(), Interactions([], [], []), outsiders):
         result = silent(lambda train=train: fitted(train, **options))
         same_outside(result, one)
         assert result.to_bytes()
@@ -151,11 +151,11 @@ def test_ratings_beyond_the_bounds_are_clipped_and_counted_for_the_curator_alone
 
 
 def test_rows_outside_of_the_public_lists_change_nothing():
-    strange = Interactions([5, 10**6], [10**6, 5], [1.0, 5.0])
+    unknown = Interactions([5, 10**6], [10**6, 5], [1.0, 5.0])
     more = Interactions(
-        np.concatenate([WORLD.users, strange.users]),
-        np.concatenate([WORLD.items, strange.items]),
-        np.concatenate([WORLD.ratings, strange.ratings]),
+        np.concatenate([WORLD.users, unknown.users]),
+        np.concatenate([WORLD.items, unknown.items]),
+        np.concatenate([WORLD.ratings, unknown.ratings]),
     )
     assert fitted(more).to_bytes() == fitted().to_bytes()
 
@@ -244,12 +244,12 @@ def test_a_data_set_of_users_takes_no_model_of_events(ledger):
         ({}, {**LISTS, "users": []}, "users"),
     ],
 )
-def test_what_must_be_public_or_go_together_is_asked_for(options, lists, words):
+def test_missing_public_lists_and_conflicting_parameters_are_refused(options, lists, words):
     with pytest.raises(ValueError, match=words):
         model(**options).fit(WORLD, **lists)
 
 
-def test_strangers_and_unknown_items_read_biases_and_the_mean():
+def test_unknown_users_and_items_read_biases_and_the_mean():
     learned = fitted()
     biases = learned._item_vectors(learned.catalogue_.ids)[:, -1]
     got = learned.predict(np.full(THINGS, 10**7), learned.catalogue_.ids)
@@ -266,7 +266,7 @@ def test_every_account_of_the_list_has_noise_whether_it_rated_or_not():
 
 
 def test_much_budget_finds_the_factors_of_a_world():
-    # With a seeded source there is no chance in it.
+    # With a seeded source it is deterministic.
     train, test = WORLD.split(0.8, 0.2, random_state=0)
     errors = {}
     for factors in (1, 4):
@@ -299,8 +299,8 @@ def test_rows_that_users_share_need_no_list_and_name_nobody():
     train, test = WORLD.split(0.8, 0.2, random_state=0)
     learned = fitted(train, rows=2000, epsilon=50)
     assert len(learned._accounts.ids) == 0
-    stranger = rmse(test.ratings, learned.predict(test.users + 10**6, test.items))
-    assert rmse(test.ratings, learned.predict(test.users, test.items)) < stranger - 0.01
+    unknown_user = rmse(test.ratings, learned.predict(test.users + 10**6, test.items))
+    assert rmse(test.ratings, learned.predict(test.users, test.items)) < unknown_user - 0.01
     twin = load(learned.to_bytes())
     np.testing.assert_array_equal(twin.predict(7, test.items), learned.predict(7, test.items))
 

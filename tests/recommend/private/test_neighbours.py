@@ -1,4 +1,4 @@
-"""Private neighbours: sensitivity by brute force, noise of the stated law, charged first."""
+"""Private neighbours: sensitivity by brute force, noise as stated, charged before it is drawn."""
 
 import itertools
 from fractions import Fraction
@@ -42,42 +42,45 @@ def neighbours(unit):
     """Pairs of data sets that differ in one unit: all of user 7's histories, with some of 8's."""
     for size in range(ITEMS + 1):
         for own in itertools.combinations(range(ITEMS), size):
-            rest = [(8, 1), (8, 3), (8, 0)]
+            others = [(8, 1), (8, 3), (8, 0)]
             mine = [(7, item) for item in own]
             if unit == "user":
-                yield mine + rest, rest  # first, so that numbers in order of appearance would shift
+                yield (
+                    mine + others,
+                    others,
+                )  # first, so that numbers in order of appearance would shift
             else:
-                yield from ((mine + rest, [(7, item), *mine, *rest]) for item in range(ITEMS))
+                yield from ((mine + others, [(7, item), *mine, *others]) for item in range(ITEMS))
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
 @pytest.mark.parametrize("unit", ["user", "event"])
 @pytest.mark.parametrize("per_user", [2, 3, 4])
 def test_no_unit_changes_more_than_is_said(unit, per_user, shape):
-    touched = CountSensitivity.by(unit, "add/remove", per_user)
+    sensitivity = CountSensitivity.by(unit, "add/remove", per_user)
     changes = [
         cells(one, per_user, shape) - cells(other, per_user, shape)
         for one, other in neighbours(unit)
     ]
     most = max(int(np.abs(change).sum()) for change in changes)
-    assert most <= touched.l1(shape)
-    assert max(int((change**2).sum()) for change in changes) <= touched.l2_squared(shape)
+    assert most <= sensitivity.l1(shape)
+    assert max(int((change**2).sum()) for change in changes) <= sensitivity.l2_squared(shape)
     if not shape.sketched and (unit == "user" or per_user < ITEMS):
-        assert most == touched.l1(shape)  # and no less would do
+        assert most == sensitivity.l1(shape)  # and no less would do
     both = CountSensitivity.by(unit, "replace", per_user)
-    assert both.l1(shape) == 2 * touched.l1(shape)
-    assert both.l2_squared(shape) == 4 * touched.l2_squared(shape)
+    assert both.l1(shape) == 2 * sensitivity.l1(shape)
+    assert both.l2_squared(shape) == 4 * sensitivity.l2_squared(shape)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
-def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_unit(shape):
+def test_ids_as_integers_and_as_texts_count_equally_and_one_more_text_moves_one_unit(shape):
     users, items = zip(*EVENTS, strict=True)
     texts = [list(map(str, users)), list(map(str, items))]
     want = cells(EVENTS, 2, shape)
-    shelf = Catalogue(np.arange(ITEMS))
+    catalogue = Catalogue(np.arange(ITEMS))
 
     def result(users, items):
-        return counted(Interactions(users, items, np.ones(len(users))), shelf, 2, shape)
+        return counted(Interactions(users, items, np.ones(len(users))), catalogue, 2, shape)
 
     for both in (texts, [users, texts[1]], [texts[0], items]):
         assert (result(*both) == want).all()
@@ -88,17 +91,22 @@ def test_ids_as_integers_and_as_texts_count_alike_and_one_more_text_moves_one_un
 
 @pytest.mark.parametrize("shape", SHAPES, ids=["table", "sketch"])
 def test_no_odd_row_raises_warns_or_moves_more_than_one_event_may(shape):
-    shelf, touched = Catalogue(np.arange(ITEMS)), CountSensitivity.by("event", "add/remove", 3)
+    catalogue, sensitivity = (
+        Catalogue(np.arange(ITEMS)),
+        CountSensitivity.by("event", "add/remove", 3),
+    )
     plain = Interactions(*zip(*EVENTS, strict=True), np.ones(len(EVENTS)))
-    want, moved = counted(plain, shelf, 3, shape), {}
+    want, moved = counted(plain, catalogue, 3, shape), {}
     for name, row in ODD.items():
-        more = silent(lambda row=row: counted(with_row(plain, row), shelf, 3, shape))
+        more = silent(lambda row=row: counted(with_row(plain, row), catalogue, 3, shape))
         moved[name] = np.abs(more - want).sum()
-        assert moved[name] <= touched.l1(shape), name
-        assert ((more - want) ** 2).sum() <= touched.l2_squared(shape), name
+        assert moved[name] <= sensitivity.l1(shape), name
+        assert ((more - want) ** 2).sum() <= sensitivity.l2_squared(shape), name
     assert moved["unlisted user"] == moved["text user"] == shape.weight
     assert moved["no user"] == moved["NaN rating"] == moved["text item"] == 0
-    assert moved["floats"] == moved["written"] == moved["plain"] == moved["above"] == 0  # had it
+    assert (
+        moved["floats"] == moved["written"] == moved["plain"] == moved["above"] == 0
+    )  # already counted
 
 
 def test_nothing_and_odd_rows_are_released_like_others():
@@ -121,7 +129,7 @@ def test_the_label_is_none_before_a_fit_and_where_noise_is_seeded():
     assert model.fit(before(*EVENTS), catalogue=range(ITEMS)).privacy_label == "proved"
 
 
-def test_counts_are_those_of_the_kept_items():
+def test_counts_are_those_of_the_sampled_items():
     events = [(7, 0), (7, 1), (7, 1), (8, 1), (8, 0), (8, 2), (9, 99)]
     result = cells(events, 4, SHAPES[0])
     assert result[:ITEMS].tolist() == [6, 6, 3, 0]
@@ -132,9 +140,9 @@ def test_counts_are_those_of_the_kept_items():
 
 def test_a_long_list_of_pairs_is_sketched_in_parts(monkeypatch):
     shape = Shape(ITEMS, 1, 64, 2, 5, True)
-    whole = cells(EVENTS, 4, shape)
+    full = cells(EVENTS, 4, shape)
     monkeypatch.setattr("sfumato.recommend.private.neighbours.BLOCK", 1)
-    assert (cells(EVENTS, 4, shape) == whole).all()
+    assert (cells(EVENTS, 4, shape) == full).all()
 
 
 @pytest.mark.parametrize("unit", ["user", "event"])
@@ -146,10 +154,10 @@ def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
         before(*EVENTS), catalogue=range(ITEMS), source=InsecureSeededSource(3)
     ).release_
     shape = Shape(ITEMS, release.weight, release.width, release.depth, 0, width is not None)
-    touched = CountSensitivity.by(unit, "add/remove", 3)
+    sensitivity = CountSensitivity.by(unit, "add/remove", 3)
     draw = discrete_laplace if release.noise == "Laplace" else discrete_gaussian
     exact = (
-        Fraction(touched.l1(shape)) / Fraction(0.7)
+        Fraction(sensitivity.l1(shape)) / Fraction(0.7)
         if release.noise == "Laplace"
         else Fraction(release.scale)
     )
@@ -161,7 +169,7 @@ def test_the_noise_is_the_stated_law_on_every_cell(unit, width, delta):
         epsilon_of(loss, result.delta) <= 0.7 * (1 + 1e-9) if result.delta else loss.epsilon <= 0.7
     )
     if release.noise == "Gaussian":
-        assert loss.rho >= touched.l2_squared(shape) / (2 * release.scale**2)
+        assert loss.rho >= sensitivity.l2_squared(shape) / (2 * release.scale**2)
     assert (result.proof, result.unit, result.source) == ("proved", unit, INSECURE)
     assert result.contributions == (3 if unit == "user" else 1)
 
@@ -179,10 +187,10 @@ def test_gaussian_noise_is_taken_where_it_is_smaller():
 class Watching(InsecureSeededSource):
     def __init__(self, path, observed):
         super().__init__(1)
-        self.path, self.seen = path, observed
+        self.path, self.observed = path, observed
 
     def fill(self, out):
-        self.seen.append(Ledger(self.path).spent("shop").epsilon)
+        self.observed.append(Ledger(self.path).spent("shop").epsilon)
         super().fill(out)
 
 

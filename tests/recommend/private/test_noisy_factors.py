@@ -26,9 +26,9 @@ ROWS, OTHERS = 600, 400
 def test_unit_power_vectors_are_uncorrelated_by_counts():
     counts = RNG.uniform(1, 50, OTHERS)
     got = unit_power(RNG.normal(2, 1, (OTHERS, 4)) @ RNG.normal(0, 1, (4, 4)), counts)
-    share = counts / counts.sum()
-    np.testing.assert_allclose((got * share[:, None]).T @ got, np.eye(4), atol=1e-8)
-    np.testing.assert_allclose(share @ got, 0, atol=1e-8)
+    fraction = counts / counts.sum()
+    np.testing.assert_allclose((got * fraction[:, None]).T @ got, np.eye(4), atol=1e-8)
+    np.testing.assert_allclose(fraction @ got, 0, atol=1e-8)
 
 
 def test_no_column_is_made_up_of_a_few_rows():
@@ -43,7 +43,7 @@ def test_no_column_is_made_up_of_a_few_rows():
 
 
 def steps(noises, wanted):
-    """Sums of 30 events a row against the wanted vectors, told once for each noise."""
+    """Sums of 30 events a row against the wanted vectors, once for each noise."""
     known = Measurements(np.full(ROWS, 30.0))
     truth = RNG.normal(0, np.sqrt(30 * 0.2), (ROWS, 2))
     for noise in noises:
@@ -57,8 +57,8 @@ def test_two_noisy_steps_tell_more_than_the_better_one():
     for noises in ([40.0], [40.0, 60.0]):
         truth, known = steps(noises, wanted)
         observed = known.towards(wanted, np.ones(OTHERS), 0.2)
-        share = observed.slope / 30  # how much of the sums it lets through
-        errors.append((((observed.sums - share * truth) / share) ** 2).mean())
+        fraction = observed.slope / 30  # how much of the sums it lets through
+        errors.append((((observed.sums - fraction * truth) / fraction) ** 2).mean())
         exact = observed.slope**2 / observed.variance
         np.testing.assert_allclose(exact, 900 / (30 * 0.2 + 1 / sum(1 / n for n in noises)))
     assert errors[1] == pytest.approx(1 / (1 / 40 + 1 / 60), rel=0.15)
@@ -136,4 +136,4 @@ def test_components_that_never_show_are_given_up():
 def test_the_whole_budget_is_spent_and_no_more():
     sums = NoisySums(flat_world(), Budget.of(1, 1e-6), source=InsecureSeededSource(2))
     Alternation(sums, 8).run()
-    assert sums.left == Fraction(0)
+    assert sums.remaining == Fraction(0)

@@ -1,4 +1,4 @@
-"""Biases and counts from noisy sums: nearer to the truth than what was told, whatever the noise."""
+"""Biases and counts from noisy sums are nearer to the truth than the sums, whatever the noise."""
 
 import numpy as np
 import pytest
@@ -45,9 +45,9 @@ def biased(noise, slope=0.0):
 def test_biases_are_nearly_as_good_as_with_the_true_prior(noise):
     truth, observed = biased(noise)
     best = observed.sums * 0.09 * observed.slope / (0.09 * observed.slope**2 + observed.variance)
-    got, spread = shrunk_biases(observed, COUNTS)
+    got, variance = shrunk_biases(observed, COUNTS)
     assert squared(got, truth) < 1.02 * squared(best[:, 0], truth)
-    assert spread == pytest.approx(0.09, rel=0.25)
+    assert variance == pytest.approx(0.09, rel=0.25)
 
 
 def test_biases_follow_the_line_of_the_counts():

@@ -14,7 +14,7 @@ HALF = Fraction(1, 2)
 BUDGET = Budget.of(2, 1e-6)
 
 
-class Seen:
+class Recorder:
     """What took noise: the cells before it, and the squared norm that the noise was made for."""
 
     def __init__(self, monkeypatch):
@@ -22,9 +22,9 @@ class Seen:
         monkeypatch.setattr(noisy_statistics, "add_gaussian", self._add)
         sigma = Budget.sigma
 
-        def noting(budget, norm_squared, share):
+        def noting(budget, norm_squared, fraction):
             self.norms.append(norm_squared)
-            return sigma(budget, norm_squared, share)
+            return sigma(budget, norm_squared, fraction)
 
         monkeypatch.setattr(Budget, "sigma", noting)
 
@@ -74,33 +74,33 @@ def measured(data, side, seed, width, most=1, length=1.7):
 @pytest.mark.parametrize("extreme", [False, True])
 @pytest.mark.parametrize("width", [0, 1, 7])
 def test_one_event_moves_a_step_by_at_most_the_stated_norm(monkeypatch, side, extreme, width):
-    observed, nearest = Seen(monkeypatch), 0.0
+    observed, nearest = Recorder(monkeypatch), 0.0
     for seed in range(4):
         data = events(seed, extreme)
         measured(data, side, seed, width)
-        whole, norm = observed.last()
+        full, norm = observed.last()
         for row in range(40):
             measured(without(data, [row]), side, seed, width)
             part, same = observed.last()
             assert same == norm
-            assert distance(whole, part) <= norm
-            nearest = max(nearest, distance(whole, part) / norm)
+            assert distance(full, part) <= norm
+            nearest = max(nearest, distance(full, part) / norm)
     if extreme and width > 1:
         assert nearest > 0.9  # or the noise would be larger than it need be
 
 
 def test_one_event_moves_the_total_by_at_most_the_stated_norm(monkeypatch):
-    observed, data = Seen(monkeypatch), events(0, True)
+    observed, data = Recorder(monkeypatch), events(0, True)
     NoisySums(data, BUDGET).total(HALF)
-    whole, norm = observed.last()
+    full, norm = observed.last()
     for row in range(40):
         NoisySums(without(data, [row]), BUDGET).total(HALF)
-        assert distance(whole, observed.last()[0]) <= norm
+        assert distance(full, observed.last()[0]) <= norm
 
 
 def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkeypatch):
     # Every user rated all items once, at a bound; the users' own numbers stay as they are.
-    observed = Seen(monkeypatch)
+    observed = Recorder(monkeypatch)
     users, items = np.divmod(np.arange(USERS * ITEMS), ITEMS)
     ratings = np.where(users % 2, 4096, -4096).astype(np.int64)
     sizes = {"users": USERS, "items": ITEMS}
@@ -113,12 +113,12 @@ def test_a_user_of_different_items_moves_items_by_at_most_the_stated_norm(monkey
                 norms.append(observed.last())
                 NoisySums(each, BUDGET, ITEMS).total(HALF)
                 norms.append(observed.last())
-            for (whole, norm), (part, _) in (norms[::2], norms[1::2]):
-                assert distance(whole, part) <= norm
+            for (full, norm), (part, _) in (norms[::2], norms[1::2]):
+                assert distance(full, part) <= norm
 
 
 def test_the_noise_is_that_of_the_norm_and_the_share(monkeypatch):
-    observed = Seen(monkeypatch)
+    observed = Recorder(monkeypatch)
     measured(events(0, False), "users", 0, 2)
     norm = observed.norms[-1]
     assert observed.sigmas[-1] == BUDGET.sigma(norm, HALF)
@@ -126,7 +126,7 @@ def test_the_noise_is_that_of_the_norm_and_the_share(monkeypatch):
 
 
 def test_a_step_tells_sums_in_units_of_ratings(monkeypatch):
-    Seen(monkeypatch)  # and so without noise
+    Recorder(monkeypatch)  # and so without noise
     data = events(1, False)
     vectors = np.full((ITEMS, 1), 0.5)
     zeros = np.zeros((USERS, 1)), np.zeros((ITEMS, 1))
@@ -140,10 +140,10 @@ def test_a_step_tells_sums_in_units_of_ratings(monkeypatch):
     assert result.energy == pytest.approx((np.clip(ratings, -0.75, 0.75) ** 2).sum(), abs=0.02)
 
 
-def test_shares_beyond_the_whole_are_refused():
+def test_fractions_beyond_the_budget_are_refused():
     sums = NoisySums(events(0, False), BUDGET)
     sums.total(Fraction(3, 4))
-    with pytest.raises(ValueError, match="exceed the whole"):
+    with pytest.raises(ValueError, match="sum to more than 1"):
         sums.total(Fraction(1, 3))
 
 

@@ -9,7 +9,7 @@ import pytest
 from sfumato.privacy.accounting.accountant import Accountant
 from sfumato.recommend.private.inputs import FIRST, STEPS, Budget, Rule
 
-SHARES = [FIRST, *[(1 - FIRST) / STEPS] * STEPS]
+FRACTIONS = [FIRST, *[(1 - FIRST) / STEPS] * STEPS]
 NORMS = [2 * 4**12, *[43_000_000_000_000 + 977 * step for step in range(STEPS)]]
 
 
@@ -25,8 +25,8 @@ def test_all_steps_compose_to_the_charge_in_another_accountant(epsilon):
     dp_accounting = pytest.importorskip("dp_accounting")
     budget = Budget.of(epsilon, 1e-6)
     accountant = dp_accounting.pld.PLDAccountant()
-    for norm, share in zip(NORMS, SHARES, strict=True):
-        ratio = budget.sigma(norm, share) / math.sqrt(norm)
+    for norm, fraction in zip(NORMS, FRACTIONS, strict=True):
+        ratio = budget.sigma(norm, fraction) / math.sqrt(norm)
         accountant.compose(dp_accounting.GaussianDpEvent(ratio))
     got = accountant.get_epsilon(1e-6)
     assert 0.98 * epsilon < got <= epsilon * (1 + 1e-3)  # that accountant rounds up
@@ -38,7 +38,7 @@ def discrete(sigma):
     return mass / mass.sum()
 
 
-def spread(mass, times):
+def dilated(mass, times):
     """The mass of an integer times a noise."""
     out = np.zeros(times * (mass.size - 1) + 1)
     out[::times] = mass
@@ -46,13 +46,13 @@ def spread(mass, times):
 
 
 @pytest.mark.parametrize("epsilon", [1, 4])
-def test_the_exact_law_of_discrete_steps_keeps_epsilon_and_delta(epsilon):
+def test_the_exact_distribution_of_discrete_steps_keeps_epsilon_and_delta(epsilon):
     # Two steps, one moving two numbers by 30 and 40, one moving one by 50: both of norm 50. The
     # likelihood ratio is a function of 30 a + 40 b + 50 c, whose mass is an exact convolution.
     delta = 1e-6
     sigma = Budget.of(epsilon, delta).sigma(2500, Fraction(1, 2))
     one = discrete(sigma)
-    mass = np.convolve(np.convolve(spread(one, 3), spread(one, 4)), spread(one, 5))
+    mass = np.convolve(np.convolve(dilated(one, 3), dilated(one, 4)), dilated(one, 5))
     moved = 10.0 * (np.arange(mass.size) - mass.size // 2)
     loss = (moved + 2500) / sigma**2
     got = (mass * np.maximum(0, -np.expm1(epsilon - loss))).sum()

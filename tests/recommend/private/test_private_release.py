@@ -102,15 +102,15 @@ def test_a_file_tells_the_kind_of_a_public_list_and_of_no_data(options):
 
 
 def test_room_in_a_ledger_is_needed_for_what_is_stored_alone(paid, monkeypatch):
-    # 40 items fit, 100 rows do not; how many users there are must not be told by an error.
-    monkeypatch.setattr(release, "KEPT", 4 * 33 * 50)
+    # 40 items fit, 100 rows do not; an error must not reveal how many users there are.
+    monkeypatch.setattr(release, "MAX_STORED_BYTES", 4 * 33 * 50)
     model(**USER_LEVEL).fit(WORLD, **{**paid, "dataset": "users", "users": None})
     model(covers="joint").fit(WORLD, **{**paid, "release_id": "july"})
     with pytest.raises(ValueError, match="more than a ledger keeps"):
         model().fit(WORLD, **{**paid, "release_id": "august"})
 
 
-def test_users_asked_for_as_integers_or_texts_share_the_rows_they_were_learned_in():
+def test_users_queried_as_integers_or_texts_share_the_rows_they_were_learned_in():
     learned = model(rows=500, epsilon=50).fit(WORLD, catalogue=range(40))
     want = learned.predict(WORLD.users, WORLD.items)
     np.testing.assert_array_equal(learned.predict(WORLD.users.astype(str), WORLD.items), want)

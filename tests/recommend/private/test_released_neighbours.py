@@ -10,7 +10,7 @@ from sfumato.recommend.metrics.rating import evaluate
 from sfumato.recommend.private.neighbours import PrivateNeighbours
 
 GROUPS, EACH = 6, 15
-SHELF = np.arange(GROUPS * EACH) + 1000
+CATALOGUE = np.arange(GROUPS * EACH) + 1000
 
 
 def world(users=3000, seed=1):
@@ -23,7 +23,7 @@ def world(users=3000, seed=1):
     of = np.where(other, rng.integers(0, GROUPS, who.size), group[who])
     items = of * EACH + rng.choice(EACH, who.size, p=popular / popular.sum())
     pairs = np.unique(np.stack([who, items], axis=1), axis=0)
-    events = Interactions(pairs[:, 0], SHELF[pairs[:, 1]], np.ones(len(pairs)))
+    events = Interactions(pairs[:, 0], CATALOGUE[pairs[:, 1]], np.ones(len(pairs)))
     return events.split(0.8, 0.2, random_state=seed)
 
 
@@ -32,19 +32,19 @@ TRAIN, TEST = world()
 
 def fitted(epsilon, seed=1, **options):
     model = PrivateNeighbours(**{"epsilon": epsilon, "per_user": 6, **options})
-    return model.fit(TRAIN, catalogue=SHELF, source=InsecureSeededSource(seed))
+    return model.fit(TRAIN, catalogue=CATALOGUE, source=InsecureSeededSource(seed))
 
 
 def by_popularity():
     """The recall of the ten most popular items that a user has not got."""
-    counts = np.bincount(TRAIN.items - 1000, minlength=SHELF.size).astype(float)
+    counts = np.bincount(TRAIN.items - 1000, minlength=CATALOGUE.size).astype(float)
     users = np.unique(TEST.users)
     scores = np.tile(counts, (users.size, 1))
     rows = np.searchsorted(users, TRAIN.users)
     here = users[np.minimum(rows, users.size - 1)] == TRAIN.users
     scores[rows[here], TRAIN.items[here] - 1000] = -np.inf
     best = np.argsort(-scores, axis=1, kind="stable")[:, :10]
-    return recall(SHELF[best], TEST, users=users)
+    return recall(CATALOGUE[best], TEST, users=users)
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ def test_neighbours_beat_popularity_at_a_moderate_epsilon(options):
 def test_at_a_tiny_epsilon_noisy_popularity_decides():
     release = fitted(0.001).release_
     assert not release._near.weights.any()
-    counts = release.counts(SHELF)
+    counts = release.counts(CATALOGUE)
     believed = counts > 2 * release.deviation / release.weight
-    best, scores = release.recommend_fold_in(SHELF[:3], n=SHELF.size)
-    sure = [item for item in SHELF[np.argsort(-counts, kind="stable")] if believed[item - 1000]]
-    sure = [item for item in sure if item not in SHELF[:3]]
+    best, scores = release.recommend_fold_in(CATALOGUE[:3], n=CATALOGUE.size)
+    sure = [item for item in CATALOGUE[np.argsort(-counts, kind="stable")] if believed[item - 1000]]
+    sure = [item for item in sure if item not in CATALOGUE[:3]]
     assert best[: len(sure)].tolist() == sure
     assert np.isfinite(scores).all()
-    assert not release.similar_items(int(SHELF[0]))[0].size
+    assert not release.similar_items(int(CATALOGUE[0]))[0].size
 
 
 def test_similar_items_are_of_the_same_group():
     release = fitted(8.0).release_
-    first = SHELF[::EACH]
+    first = CATALOGUE[::EACH]
     near, weights = release.similar_items(first, n=3)
     assert near.shape == weights.shape == (GROUPS, 3)
     assert ((near - 1000) // EACH == np.arange(GROUPS)[:, None]).all()
@@ -85,15 +85,15 @@ def test_similar_items_are_of_the_same_group():
 
 
 def test_counts_are_unbiased_in_table_and_sketch():
-    # At epsilon 1e6 the noise is 0 but for a chance below exp(-1000); a sketch still collides.
+    # At epsilon 1e6 the noise is 0 but for a probability below exp(-1000); a sketch still collides.
     table, sketch = fitted(1e6).release_, fitted(1e6, width=2**16, depth=4).release_
-    one, other = SHELF[[0, 0, 15, 3]], SHELF[[1, 2, 16, 80]]
+    one, other = CATALOGUE[[0, 0, 15, 3]], CATALOGUE[[1, 2, 16, 80]]
     exact = table.pair_counts(one, other)
     assert exact[0] > 100
     assert (exact == table.pair_counts(other, one)).all()
     assert sketch.pair_counts(one, other) == pytest.approx(exact, abs=20)
-    assert (table.counts(SHELF) == sketch.counts(SHELF)).all()
-    assert table.counts(SHELF).sum() <= len(TRAIN)
+    assert (table.counts(CATALOGUE) == sketch.counts(CATALOGUE)).all()
+    assert table.counts(CATALOGUE).sum() <= len(TRAIN)
     with pytest.raises(ValueError, match="another item"):
         table.pair_counts([1000], [1000])
     with pytest.raises(ValueError, match="position 1 is not in the catalogue"):
@@ -108,14 +108,14 @@ def test_lists_leave_out_what_a_user_has_and_what_is_filtered():
     assert (scores[:, :-1] >= scores[:, 1:]).all()
     for user, row, result in zip(users, items, scores, strict=True):
         own = set(TRAIN.items[TRAIN.users == user].tolist())
-        left = row[result > -np.inf]
-        assert not own & set(left.tolist())
-        assert left.size == min(85, SHELF.size - len(own))
+        remaining = row[result > -np.inf]
+        assert not own & set(remaining.tolist())
+        assert remaining.size == min(85, CATALOGUE.size - len(own))
         alone = model.recommend(int(user), n=85, user_items=TRAIN)
-        assert alone[0].tolist() == left.tolist()
-    only = (SHELF - 1000) // EACH == 2
+        assert alone[0].tolist() == remaining.tolist()
+    only = (CATALOGUE - 1000) // EACH == 2
     few, values = model.recommend(users, n=40, user_items=TRAIN, filter=only)
-    assert set(few[values > -np.inf].tolist()) <= set(SHELF[only].tolist())
+    assert set(few[values > -np.inf].tolist()) <= set(CATALOGUE[only].tolist())
     with pytest.raises(ValueError, match="filter must be a mask"):
         model.recommend(users, user_items=TRAIN, filter=[True])
     with pytest.raises(ValueError, match="different ids"):
@@ -124,21 +124,21 @@ def test_lists_leave_out_what_a_user_has_and_what_is_filtered():
         model.recommend(users, n=0, user_items=TRAIN)
 
 
-def test_a_guest_is_answered_as_a_user_and_a_stranger_by_popularity():
+def test_a_new_user_is_answered_as_a_user_and_an_unknown_one_by_popularity():
     model = fitted(4.0)
     user = int(TEST.users[0])
     own = TRAIN.items[TRAIN.users == user]
-    guest = model.recommend_fold_in([*own, 999_999])
-    assert guest[0].tolist() == model.recommend(user, user_items=TRAIN)[0].tolist()
-    stranger, scores = model.recommend(-5, user_items=TRAIN)
-    assert stranger.tolist() == model.recommend_fold_in([])[0].tolist()
-    popular = SHELF[np.argsort(-model.release_.counts(SHELF), kind="stable")][:10]
-    assert stranger.tolist() == popular.tolist()
+    new_user = model.recommend_fold_in([*own, 999_999])
+    assert new_user[0].tolist() == model.recommend(user, user_items=TRAIN)[0].tolist()
+    unknown_user, scores = model.recommend(-5, user_items=TRAIN)
+    assert unknown_user.tolist() == model.recommend_fold_in([])[0].tolist()
+    popular = CATALOGUE[np.argsort(-model.release_.counts(CATALOGUE), kind="stable")][:10]
+    assert unknown_user.tolist() == popular.tolist()
     assert (scores > 0).all()
 
 
 def test_an_empty_data_set_is_released_like_any_other():
     empty = Interactions(np.array([], int), np.array([], int), [])
-    model = PrivateNeighbours(epsilon=1, per_user=3).fit(empty, catalogue=SHELF)
+    model = PrivateNeighbours(epsilon=1, per_user=3).fit(empty, catalogue=CATALOGUE)
     assert model.recommend_fold_in([1000], n=3)[0].size == 3
     assert model.nbytes == model.release_.nbytes > 0

@@ -114,7 +114,7 @@ def test_vectors_longer_than_those_of_the_fit_keep_true_estimates():
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e9])
-def test_products_are_told_though_the_first_vector_came_alone(size):
+def test_inner_products_are_ranked_though_the_first_vector_came_alone(size):
     # The lift has nothing to learn a radius from but that vector's own length.
     vectors = (VECTORS * size).astype(np.float32)
     index = BinaryIndex(256, "tight_frame", metric="inner")
@@ -235,7 +235,7 @@ def test_parameters_are_checked_when_it_is_built():
         BinaryIndex(encoder=tight_frame(64).fit(VECTORS[:, :3])).add([1], VECTORS[:1])
 
 
-def test_what_was_not_kept_cannot_be_asked_for():
+def test_what_was_not_stored_cannot_be_queried():
     index = BinaryIndex(64).add(np.arange(300), VECTORS)
     for call in (lambda: index.search(VECTORS, rerank="exact"), lambda: index.vectors([1])):
         with pytest.raises(ValueError, match="keep_vectors=True"):

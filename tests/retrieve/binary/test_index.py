@@ -81,7 +81,7 @@ class World:
         return moved + (self.queries @ self.vectors.mean(axis=0))[:, None]
 
     def cosines(self, queries, points):
-        """The products that the distances of codes tell."""
+        """The products that the distances of codes estimate."""
         encoder = self.index.encoder_
         made = encoder.encode(points)
         words = encoder.query_words(unit(queries))
@@ -143,10 +143,10 @@ def test_a_scan_alone_scores_what_it_says(metric, name, scan, removed, filtered)
         return
     # Weights are rounded to 4 bits of magnitude: each is off by at most 1/30 of the largest, which
     # those of learned atoms are far below.
-    places = np.argsort(world.ids)[np.searchsorted(np.sort(world.ids), ids)]
-    spread = np.ptp(every[:, world.alive], axis=1)[:, None]
-    off = np.abs(scores - np.take_along_axis(every, places, axis=1))
-    assert (off < (0.2 if name == "learned" else 0.06) * spread).all()
+    positions = np.argsort(world.ids)[np.searchsorted(np.sort(world.ids), ids)]
+    scale = np.ptp(every[:, world.alive], axis=1)[:, None]
+    off = np.abs(scores - np.take_along_axis(every, positions, axis=1))
+    assert (off < (0.2 if name == "learned" else 0.06) * scale).all()
     assert (off > 0).any()
     assert (np.diff(scores, axis=1) <= 0).all()
 
@@ -164,7 +164,7 @@ def test_an_answer_depends_on_no_other_query(metric, name):
             np.testing.assert_array_equal(alone[1], ids[at])
 
 
-def test_many_queries_are_asked_in_batches_with_the_same_answers(monkeypatch):
+def test_many_queries_run_in_batches_with_equal_answers(monkeypatch):
     index = World("cosine", "factor", True, False).index
     queries = np.random.default_rng(5).normal(size=(50, DIMENSION))
     scores, ids = index.search(queries, 7, shortlist=60)

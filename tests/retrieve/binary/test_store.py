@@ -47,10 +47,10 @@ def test_many_small_appends_equal_one():
 
 def test_room_doubles_so_that_appends_do_not_copy_each_time():
     panels = Panels(1)
-    moved, held = 0, None
+    moved, stored = 0, None
     for code in random_codes(4, 64 * 60, 1).reshape(60, 64, 1):
         address = panels.append(code).blocks.ctypes.data
-        moved, held = moved + (address != held), address
+        moved, stored = moved + (address != stored), address
     assert moved <= 8
     assert panels.nbytes >= panels.blocks.nbytes
 
@@ -61,7 +61,7 @@ def test_a_reader_of_before_finds_the_same_after_appends():
     count, blocks = panels.count, panels.blocks
     before = hamming_nearest(blocks, count, None, queries, 1100)
     for start in range(1000, 5000, 37):
-        # Nearer than all others: one that is seen too early takes the first place.
+        # Nearer than all others: one that is visible too early would come first.
         panels.append(np.repeat(queries[:1], 37, axis=0))
         assert panels.count == start + 37
     after = hamming_nearest(blocks, count, None, queries, 1100)

@@ -13,8 +13,8 @@ def falling(rows=4000, dimension=16, rate=0.75, seed=0):
     """Gaussian vectors whose deviations fall, along axes that are not those of coordinates."""
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(dimension, dimension)))
-    spread = rate ** np.arange(dimension)
-    return (rng.normal(size=(rows, dimension)) * spread @ turn).astype(np.float32)
+    scales = rate ** np.arange(dimension)
+    return (rng.normal(size=(rows, dimension)) * scales @ turn).astype(np.float32)
 
 
 def error(rows, atoms, flips=60):
@@ -38,7 +38,7 @@ def test_the_error_on_rows_not_fitted_to_falls_in_every_round_of_learning():
 
 
 def test_learning_ends_before_a_round_that_would_not_help():
-    rows = falling(1000)  # so few that atoms are soon fitted to chance
+    rows = falling(1000)  # so few that atoms are soon overfitted
     atoms, errors = refined(rows, levels(rows, 40), flips=60, rounds=100)
     assert len(errors) < 50
     assert (np.diff(errors) < 0).all()

@@ -56,7 +56,7 @@ def test_the_unbiased_factor_makes_the_product_of_a_vector_with_itself_exact(mak
 @every_encoder
 def test_the_unbiased_factor_is_unbiased_over_frames(maker):
     # 16 means of 600 frames, each 5 standard errors from the truth with p < 1e-6: together 2e-5.
-    # Queries lean towards the vectors, so that a factor that shrinks by 3 % would be seen.
+    # Queries lean towards the vectors, so that a factor that shrinks by 3 % would be noticed.
     x = rows(4, seed=1)
     q = x + 0.3 * rows(4, seed=2)
     found = np.array(
@@ -174,7 +174,7 @@ def test_codes_that_are_not_the_encoders_are_refused(maker):
 
 
 @every_encoder
-def test_every_limit_of_a_parameter_is_kept(maker):
+def test_every_limit_of_a_parameter_is_enforced(maker):
     encoder = MAKERS[maker]()
     for name, limit in encoder.LIMITS.items():
         for bad in limit.bad():
@@ -194,7 +194,7 @@ def test_sizes_that_cannot_be_are_refused_with_a_remedy():
 
 
 @every_encoder
-def test_state_comes_back_through_json_and_copies_encode_alike(maker):
+def test_state_comes_back_through_json_and_copies_encode_equally(maker):
     x = rows()
     encoder = MAKERS[maker](center=True, short=True, seed=5, **FACTORS).fit(x)
     parameters, arrays = encoder.state()

@@ -1,4 +1,4 @@
-"""The factor of a code is the best by its own measure, and tells near neighbours apart."""
+"""The factor of a code is the best by its own measure, and separates near neighbours."""
 
 import numpy as np
 import pytest

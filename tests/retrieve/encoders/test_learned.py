@@ -18,8 +18,8 @@ def falling(rows=4000, dimension=32, rate=0.88, seed=0):
     """Gaussian vectors around a centre, with deviations that fall by `rate` from axis to axis."""
     rng = np.random.default_rng(seed)
     turn, _ = np.linalg.qr(rng.normal(size=(dimension, dimension)))
-    spread = rate ** np.arange(dimension)
-    return (0.3 + rng.normal(size=(rows, dimension)) * spread @ turn).astype(np.float32)
+    scales = rate ** np.arange(dimension)
+    return (0.3 + rng.normal(size=(rows, dimension)) * scales @ turn).astype(np.float32)
 
 
 def error(encoder, rows):
@@ -38,7 +38,7 @@ def test_it_halves_the_error_of_a_random_frame_where_variances_fall():
     assert ours < 0.5 * error(frame, fresh)
 
 
-def test_where_all_directions_vary_alike_it_is_the_best_scalar_quantizer():
+def test_where_all_directions_vary_equally_it_is_the_best_scalar_quantizer():
     # 2 bits an axis; of 4,000 * 32 squared errors the mean has a relative deviation below 1 %.
     x = falling(8000, rate=1.0)
     ours = error(learned(64, along=0).fit(x[:4000]), x[4000:])
@@ -91,14 +91,14 @@ def test_the_unit_of_the_numbers_changes_no_bit(scale):
 def test_the_centre_zero_and_far_vectors_have_codes_like_others():
     x = falling(2000)
     encoder = learned(96).fit(x)
-    odd = np.array([encoder.centre_, 0 * encoder.centre_, 1e30 * x[0]])
+    extremes = np.array([encoder.centre_, 0 * encoder.centre_, 1e30 * x[0]])
     with np.errstate(over="raise", invalid="raise"):
-        rebuilt = encoder.reconstruct(encoder.encode(odd))
-    assert np.isfinite(rebuilt).all()
-    assert np.linalg.norm(rebuilt[0] - odd[0]) < 3 * np.sqrt(error(encoder, x))
-    apart = np.linalg.norm(rebuilt[1]) / np.linalg.norm(encoder.centre_)
+        reconstructed = encoder.reconstruct(encoder.encode(extremes))
+    assert np.isfinite(reconstructed).all()
+    assert np.linalg.norm(reconstructed[0] - extremes[0]) < 3 * np.sqrt(error(encoder, x))
+    apart = np.linalg.norm(reconstructed[1]) / np.linalg.norm(encoder.centre_)
     assert apart < 0.7  # it lies farther out than any row, in a direction that hardly varies
-    assert unit(rebuilt)[2] @ unit(x)[0] > 0.8
+    assert unit(reconstructed)[2] @ unit(x)[0] > 0.8
 
 
 def test_the_same_seed_learns_the_same_and_a_sample_is_drawn_by_it(monkeypatch):
@@ -117,12 +117,12 @@ def test_the_same_seed_learns_the_same_and_a_sample_is_drawn_by_it(monkeypatch):
 def test_few_rows_are_enough_to_begin(count):
     x = falling(1000, dimension=8)
     encoder = learned(64).fit(x[:count])
-    spread = np.square(x - x.mean(axis=0)).sum(axis=1).mean()
-    assert error(encoder, x) < (0.5 if count < 20 else 0.01) * spread
+    variance = np.square(x - x.mean(axis=0)).sum(axis=1).mean()
+    assert error(encoder, x) < (0.5 if count < 20 else 0.01) * variance
 
 
 @pytest.mark.parametrize("rows", [np.ones((1, 4)), np.full((50, 4), 3.0), np.zeros((3, 2))])
-def test_rows_that_are_all_alike_are_refused_and_change_nothing(rows):
+def test_rows_that_are_all_equal_are_refused_and_change_nothing(rows):
     with pytest.raises(ValueError, match=r"learned: fit needs rows that differ"):
         learned(16).fit(rows)
     encoder = learned(16).fit(falling(100, dimension=4))

@@ -1,4 +1,4 @@
-"""AND and OR multiply chances as independent hashes do; lecture figures are worked out anew."""
+"""AND and OR multiply probabilities as independent hashes do; lecture figures are recomputed."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def test_or_then_and_mirrors_and_then_or():
         assert turned == pytest.approx(1 - candidate_probability(1 - s, bands=3, rows=7))
 
 
-def test_small_chances_keep_their_digits():
+def test_small_probabilities_keep_their_digits():
     assert candidate_probability(1e-5, bands=1, rows=4) == pytest.approx(1e-20, rel=1e-12)
 
 

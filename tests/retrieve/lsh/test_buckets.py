@@ -55,7 +55,7 @@ def test_compacted_buckets_are_those_of_the_rows_left(bound):
     before = whole.copy()
     whole.compact(alive)
     assert same(found(whole, keys), brute(keys[alive], keys))
-    assert same(found(before, keys), brute(keys, keys))  # a reader keeps what it had
+    assert same(found(before, keys), brute(keys, keys))  # a reader keeps its snapshot
     assert same(found(whole.add(keys), keys), brute(np.concatenate([keys[alive], keys]), keys))
     assert whole.compact(np.zeros(whole.count, bool)).count == 0
 
@@ -91,17 +91,17 @@ def test_codes_of_any_type_of_whole_numbers_have_the_same_keys():
 
 
 def test_what_would_lead_a_kernel_astray_is_refused_and_changes_nothing():
-    shelf = Buckets(2).add([[7, 1], [8, 1]])
+    buckets = Buckets(2).add([[7, 1], [8, 1]])
     for call, words in [
         (lambda: Buckets(0), "tables must be"),
-        (lambda: shelf.add([[1, 2, 3]]), "2 columns"),
-        (lambda: shelf.add([[1], [2]]), "2 columns"),
-        (lambda: shelf.add([1, 2]), "matrix of integers"),
-        (lambda: shelf.add([[1.5, 2.5]]), "matrix of integers"),
-        (lambda: shelf.rows_of([[1, 2, 3]]), "2 columns"),
-        (lambda: shelf.pairs([[1, 2, 3]]), "2 columns"),
-        (lambda: shelf.marks(np.zeros((1, 3, 1), np.uint64)), "probes"),
-        (lambda: shelf.compact(np.ones(3, bool)), "2 entries"),
+        (lambda: buckets.add([[1, 2, 3]]), "2 columns"),
+        (lambda: buckets.add([[1], [2]]), "2 columns"),
+        (lambda: buckets.add([1, 2]), "matrix of integers"),
+        (lambda: buckets.add([[1.5, 2.5]]), "matrix of integers"),
+        (lambda: buckets.rows_of([[1, 2, 3]]), "2 columns"),
+        (lambda: buckets.pairs([[1, 2, 3]]), "2 columns"),
+        (lambda: buckets.marks(np.zeros((1, 3, 1), np.uint64)), "probes"),
+        (lambda: buckets.compact(np.ones(3, bool)), "2 entries"),
         (lambda: band_keys([[1, 2]], 3), "bands must be"),
         (lambda: band_keys([[1, 2]], 0), "bands must be"),
         (lambda: band_keys([1, 2], 1), "matrix"),
@@ -111,18 +111,18 @@ def test_what_would_lead_a_kernel_astray_is_refused_and_changes_nothing():
     ]:
         with pytest.raises(ValueError, match=words):
             call()
-    assert shelf.rows_of([[7, 1]])[1].tolist() == [0, 1]
-    assert shelf.add([]).count == 2
-    assert shelf.rows_of([])[0].tolist() == [0]
+    assert buckets.rows_of([[7, 1]])[1].tolist() == [0, 1]
+    assert buckets.add([]).count == 2
+    assert buckets.rows_of([])[0].tolist() == [0]
 
 
-def test_sets_that_are_alike_share_a_band_of_their_signatures():
+def test_similar_sets_share_a_band_of_their_signatures():
     # Jaccard similarity 0.8: one pair is missed with probability (1 - 0.8**4)**16 = 2.1e-4, so that
     # more than 6 of 500 are with probability below 1e-9; similarity 0: any at all below 1e-6.
     sets = [np.arange(100 * i, 100 * i + 90) for i in range(500)]
-    alike = [np.arange(100 * i + 10, 100 * i + 100) for i in range(500)]
+    similar = [np.arange(100 * i + 10, 100 * i + 100) for i in range(500)]
     sketch = MinHash(64, seed=1)
-    left, right = (band_keys(sketch.signatures(each), 16) for each in (sets, alike))
+    left, right = (band_keys(sketch.signatures(each), 16) for each in (sets, similar))
     starts, rows = Buckets(16).add(left).rows_of(right)
     own = [i in rows[starts[i] : starts[i + 1]] for i in range(500)]
     assert 500 - sum(own) <= 6

@@ -48,8 +48,8 @@ def test_probability_is_how_often_cosines_are_found(similarity):
     family = Hyperplanes((6 * INDEXES, 4), 8, seed=1)
     x, y = at_cosine(similarity, 1, 8, np.random.default_rng(1))
     expected = index.probability(similarity)
-    spread = np.sqrt(expected * (1 - expected) / INDEXES)
-    assert abs(share_found(family, index, x, y) - expected) < 5 * spread
+    std_error = np.sqrt(expected * (1 - expected) / INDEXES)
+    assert abs(share_found(family, index, x, y) - expected) < 5 * std_error
 
 
 @pytest.mark.parametrize("distance", [0.5, 1.5, 6.0])
@@ -59,8 +59,8 @@ def test_probability_is_how_often_distances_are_found(distance):
     family = RandomLines((4 * INDEXES, 3), 8, seed=1, width=2.0)
     x, y = at_cosine(0.0, 1, 8, np.random.default_rng(2))
     expected = index.probability(distance)
-    spread = np.sqrt(expected * (1 - expected) / INDEXES)
-    assert abs(share_found(family, index, x, x + distance * y) - expected) < 5 * spread
+    std_error = np.sqrt(expected * (1 - expected) / INDEXES)
+    assert abs(share_found(family, index, x, x + distance * y) - expected) < 5 * std_error
 
 
 def test_threshold_chooses_tables_that_keep_it():
@@ -197,7 +197,7 @@ def test_many_rows_and_queries_are_hashed_a_few_at_a_time(options, monkeypatch):
     assert all(map(np.array_equal, *answers))
     assert sizes[0] == 300
     assert max(sizes[1:]) == 200 // 24
-    queries = store.Asked(index._now.learned, Q.astype(np.float32), 3, None)
+    queries = store.BandQueries(index._now.learned, Q.astype(np.float32), 3, None)
     assert max(len(part) for _, part in queries._keys()) == 200 // (6 * 3 + 24)
 
 

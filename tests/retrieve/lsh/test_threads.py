@@ -1,4 +1,4 @@
-"""Threads search an LshIndex while one changes it, and get what it held before or after."""
+"""Threads search an LshIndex while one changes it, and get its rows before or after."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

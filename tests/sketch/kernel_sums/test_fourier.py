@@ -49,7 +49,7 @@ def test_exact_sums_are_those_of_the_kernel(kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_estimates_are_unbiased_over_seeds(kernel, strata):
     # The mean over 100 seeds is off by 6 standard errors in one of 20 queries with p < 1e-6 (by
-    # Student's law); any other of the kernels would be off by 14 of them in some query.
+    # Student's distribution); any other of the kernels would be off by 14 of them in some query.
     made = [sketch(256, kernel=kernel, strata=strata, seed=s).update(POINTS) for s in range(100)]
     estimated = np.array([each.estimate(QUERIES) for each in made])
     off = estimated.mean(axis=0) - kernel_sums(kernel, POINTS, QUERIES)
@@ -73,13 +73,13 @@ def test_one_point_is_a_kernel_of_its_own():
 
 @pytest.mark.parametrize("parts", [[300], [1, 299], [100, 100, 100]])
 def test_any_split_merges_bit_for_bit(parts):
-    whole = sketch().update(POINTS)
+    full = sketch().update(POINTS)
     ends = np.cumsum([0, *parts])
     made = [sketch().update(POINTS[a:b]) for a, b in pairwise(ends)]
     for other in reversed(made[1:]):
         made[0].merge(other)
-    assert made[0] == whole
-    assert sketch().update(POINTS[::-1]) == whole
+    assert made[0] == full
+    assert sketch().update(POINTS[::-1]) == full
 
 
 def test_more_points_than_a_block_are_summed_exactly():
@@ -148,7 +148,7 @@ def test_all_kinds_of_tables_are_alike():
 
 
 def test_frequencies_are_rounded_to_whole_parts_of_a_turn():
-    # Over the whole side, 2**20 steps, a phase is off by at most half of 2**-12 turns.
+    # Over a side, 2**20 steps, a phase is off by at most half of 2**-12 turns.
     box = Box((0.0,), (1.0,))
     panels = turns("gaussian", 0.1, box, 16, "independent", 5)
     from sfumato.sketch.kernel_sums.radial_kernels import frequencies
@@ -156,8 +156,8 @@ def test_frequencies_are_rounded_to_whole_parts_of_a_turn():
     radians = frequencies("gaussian", 16, 1, 5, False)[:, 0] * 10
     parts = panels[0, 0].astype(np.int64)
     parts = np.where(parts < 2**31, parts, parts - 2**32)
-    whole = parts * (2**20 - 1) / 2**32
-    assert np.abs(whole - radians / (2 * np.pi)).max() <= 2**-13
+    full = parts * (2**20 - 1) / 2**32
+    assert np.abs(full - radians / (2 * np.pi)).max() <= 2**-13
     assert len({tuple(row) for row in panels[0].T}) == 16
 
 

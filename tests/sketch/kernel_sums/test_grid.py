@@ -1,4 +1,4 @@
-"""The grid's own promises: close to the kernel sums, whole shares, refusals."""
+"""The grid: close to the kernel sums, integer masses, refusals."""
 
 import numpy as np
 import pytest
@@ -48,9 +48,9 @@ def test_removal_undoes_and_any_split_gives_the_same_cells():
     parts = [KernelGrid(2.0, ([0] * 3, [20] * 3)).update(part) for part in np.split(points, 3)]
     assert parts[2].merge(parts[0]).merge(parts[1]) == sketch
     sketch.update(points[:1000], np.full(1000, -1))
-    rest = KernelGrid(2.0, ([0] * 3, [20] * 3)).update(points[1000:])
-    assert (sketch._table == rest._table).all()
-    assert sketch.total == rest.total == 2000
+    remaining = KernelGrid(2.0, ([0] * 3, [20] * 3)).update(points[1000:])
+    assert (sketch._table == remaining._table).all()
+    assert sketch.total == remaining.total == 2000
 
 
 def test_estimates_follow_every_update_and_merge():

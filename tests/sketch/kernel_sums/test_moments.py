@@ -1,4 +1,4 @@
-"""Moments: exact sums by brute force, bounded rows, and a release whose noise fits its promise."""
+"""Moments: exact sums by brute force, bounded rows, and a release whose noise is as stated."""
 
 from fractions import Fraction
 
@@ -42,7 +42,7 @@ def test_matrix_is_that_of_brute_force_up_to_rounding(degree, features):
 
 
 def test_every_product_of_two_polynomials_is_expanded_right():
-    # On 6 points in general position, by values: T_a T_b summed is what the sums of T_c tell.
+    # On 6 points in general position, by values: T_a T_b summed follows from the sums of T_c.
     points = RNG.uniform(-1, 1, (6, 3))
     made = Polynomials(3, 2)
     every = Polynomials(3, 4).values(points)
@@ -55,15 +55,15 @@ def test_every_product_of_two_polynomials_is_expanded_right():
 @pytest.mark.parametrize("degree", [1, 2])
 def test_any_split_any_order_and_removal_give_the_same_cells(degree):
     weights = RNG.integers(1, 9, 300)
-    whole = Moments(BOUNDS, degree).update(ROWS, weights)
+    full = Moments(BOUNDS, degree).update(ROWS, weights)
     order = RNG.permutation(300)
     parts = [Moments(BOUNDS, degree).update(ROWS[i], weights[i]) for i in np.split(order, [7, 100])]
-    assert parts[0].merge(parts[1]).merge(parts[2]) == whole
-    again = whole.copy().update(ROWS[:50], 3 * np.ones(50, int))
+    assert parts[0].merge(parts[1]).merge(parts[2]) == full
+    again = full.copy().update(ROWS[:50], 3 * np.ones(50, int))
     again.update(ROWS[:50], -3 * np.ones(50, int))
     for name in ("_inputs", "_targets"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
-    assert again.total == whole.total
+        np.testing.assert_array_equal(getattr(again, name), getattr(full, name))
+    assert again.total == full.total
 
 
 def test_heavy_weights_are_exact_in_python_integers():
@@ -82,7 +82,7 @@ def test_no_row_moves_a_sum_by_more_than_the_unit(degree):
         assert max(np.abs(one._inputs).max(), np.abs(one._targets).max()) <= 255**2
 
 
-TERMS = [
+OPTIONS = [
     ({}, 1),
     ({"weight": 3}, 3),
     ({"relation": "replace"}, 2),
@@ -90,10 +90,10 @@ TERMS = [
 ]
 
 
-@pytest.mark.parametrize(("terms", "times"), TERMS)
-def test_cube_noise_costs_epsilon_and_no_less(terms, times):
+@pytest.mark.parametrize(("options", "times"), OPTIONS)
+def test_cube_noise_costs_epsilon_and_no_less(options, times):
     # A change of c in the largest cell costs c / scale: of both parts together exactly epsilon.
-    released = Moments(BOUNDS, bits=9).update(ROWS).release(0.5, **terms)
+    released = Moments(BOUNDS, bits=9).update(ROWS).release(0.5, **options)
     change = Fraction(511**2 * times)
     cost = change / Fraction(released.scale) + change / Fraction(released.target_scale)
     assert released.noise == "Cube"
@@ -138,7 +138,7 @@ def test_release_of_too_many_sums_is_refused_before_they_are_listed():
 
 
 def test_the_removal_of_a_row_that_was_never_added_is_released_as_any_other_event():
-    # Whether it was there is private: a refusal would tell. It moves no sum by more than its unit.
+    # Whether it was there is private: a refusal would reveal it. It changes no sum beyond its unit.
     observed = Moments(BOUNDS).update(ROWS[:1])
     removed = observed.copy().update(ROWS[1:2], [-1])
     assert removed.total == 0

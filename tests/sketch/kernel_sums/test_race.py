@@ -1,4 +1,4 @@
-"""RACE: whole-number cells, alike for any order and split, that tell kernel sums without bias."""
+"""RACE: integer cells, equal for any order and partition, with unbiased kernel sums."""
 
 import math
 
@@ -21,17 +21,17 @@ def race(rows=40, width=64, kernel=PLANE, **more):
 
 
 def test_any_order_and_split_of_the_points_gives_the_same_bytes():
-    whole = race().update(DATA)
-    assert race().update(DATA[RNG.permutation(700)]).to_bytes() == whole.to_bytes()
+    full = race().update(DATA)
+    assert race().update(DATA[RNG.permutation(700)]).to_bytes() == full.to_bytes()
     pieces = race()
     for part in np.array_split(DATA[::-1], 9):
         pieces.update(part)
-    assert pieces.to_bytes() == whole.to_bytes()
+    assert pieces.to_bytes() == full.to_bytes()
     merged = race()
     for part in (DATA[500:], DATA[:1], DATA[:0], DATA[1:500]):
         merged.merge(race().update(part))
-    assert merged.to_bytes() == whole.to_bytes()
-    assert race().update(pd.DataFrame(DATA)).to_bytes() == whole.to_bytes()
+    assert merged.to_bytes() == full.to_bytes()
+    assert race().update(pd.DataFrame(DATA)).to_bytes() == full.to_bytes()
 
 
 @pytest.mark.parametrize("dimension", [1, 3, 55, 300])
@@ -43,11 +43,11 @@ def test_no_projection_is_ever_rounded(dimension, p):
     matrix = family.linear(Draw(12, 5, "independent"))
     columns = family.read("", RNG.uniform(-2, 5, (40, dimension))).parts[0]
     exponents = np.array([_last_digit(row) for row in matrix])
-    whole = np.ldexp(matrix, exponents[:, None])
-    exact = _integers(whole) @ _integers(columns)
+    full = np.ldexp(matrix, exponents[:, None])
+    exact = _integers(full) @ _integers(columns)
     want = exact >> exponents[:, None].astype(object)
     ends = family.read("", np.full((1, dimension), 5.0)).parts[0]
-    assert max(np.abs(_integers(whole)) @ _integers(ends[:, 0])) <= 2**53
+    assert max(np.abs(_integers(full)) @ _integers(ends[:, 0])) <= 2**53
     for order in (np.arange(dimension + 1), RNG.permutation(dimension + 1)):
         total = np.zeros((12, 40))
         for column in order:
@@ -128,8 +128,8 @@ def test_estimates_are_unbiased_whatever_the_width(p, width):
     cells = sketch._hashes.gather(
         family.read("", queries), sketch._table, np.ones(20_000), np.arange(20_000)
     )
-    spread = cells.std(axis=0) * sketch._coefficients(1)[0].max() / math.sqrt(20_000)
-    assert (np.abs(sketch.estimate(queries) - truth) < 6 * spread).all()
+    std_error = cells.std(axis=0) * sketch._coefficients(1)[0].max() / math.sqrt(20_000)
+    assert (np.abs(sketch.estimate(queries) - truth) < 6 * std_error).all()
     assert (sketch._hashes.direct.mean() > 0.5) == (width == 1024)
 
 
@@ -240,6 +240,6 @@ def test_exact_sums_of_any_family_come_in_blocks():
     points, queries = np.tile(DATA, (5, 1))[:3000], DATA
     for kernel in (Angular(1, 3), ProductKernel(PLANE, Angular(1, 3))):
         weights = RNG.integers(-2, 3, 3000)
-        whole = kernel.kernel(points, queries)
-        np.testing.assert_allclose(kernel.sums(points, queries, weights), weights @ whole)
-        np.testing.assert_allclose(race(kernel=kernel).exact(points, queries), whole.sum(axis=0))
+        full = kernel.kernel(points, queries)
+        np.testing.assert_allclose(kernel.sums(points, queries, weights), weights @ full)
+        np.testing.assert_allclose(race(kernel=kernel).exact(points, queries), full.sum(axis=0))

@@ -1,4 +1,4 @@
-"""Radial kernels: values, slices whose mean over directions is the kernel, and spectral laws."""
+"""Radial kernels: values, slices whose mean over directions is the kernel, and frequencies."""
 
 import numpy as np
 import pytest
@@ -29,9 +29,9 @@ def test_profiles_are_the_kernels(kind):
 @pytest.mark.parametrize("dimension", [2, 3, 4, 7, 55, 60, 61, 300, 3000])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_mean_slice_over_directions_is_the_kernel(kind, dimension):
-    # theta_1**2 has the law Beta(1/2, (d - 1)/2), here at 20,000 even quantiles.
-    places = (np.arange(20_000) + 0.5) / 20_000
-    across = np.sqrt(betaincinv(0.5, (dimension - 1) / 2, places))
+    # theta_1**2 has the distribution Beta(1/2, (d - 1)/2), here at 20,000 even quantiles.
+    quantiles = (np.arange(20_000) + 0.5) / 20_000
+    across = np.sqrt(betaincinv(0.5, (dimension - 1) / 2, quantiles))
     means = [slice_profile(kind, dimension, ratio * across).mean() for ratio in RATIOS]
     np.testing.assert_allclose(means, true(kind, RATIOS), atol=2e-5)
 

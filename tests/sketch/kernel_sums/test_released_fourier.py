@@ -1,4 +1,4 @@
-"""Releases of Fourier features: noise for the exact reach of one point, and errors as stated."""
+"""Releases of Fourier features: noise for the exact sensitivity, and errors as stated."""
 
 from fractions import Fraction
 
@@ -57,7 +57,7 @@ def test_no_point_moves_the_cells_farther_than_the_noise_is_for(relation):
         assert far[0] <= l1
         assert far[1] <= square
         largest = max(largest, far[0])
-    assert largest > (0.5 if exchanged else 0.85) * l1  # the reach is not idle
+    assert largest > (0.5 if exchanged else 0.85) * l1  # the sensitivity is nearly attained
 
 
 def test_the_statement_is_that_of_the_loss():
@@ -82,7 +82,8 @@ def test_exact_noise_is_added_once_to_every_cell(delta, draw):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_noise_error_is_the_deviation_of_every_answer(delta):
     # 200 draws: the root of a mean square is 30 % off with p < 1e-6 for one of 40 queries: noise of
-    # 128 cells is nearly normal, so that 200 squares sum to a chi-square law. The size is one cell.
+    # 128 cells is nearly normal, so 200 squares have a chi-square distribution. The size is one
+    # cell.
     made = sketch().update(POINTS)
     released = [made.release(1.0, delta, source=seeded(seed)) for seed in range(200)]
     off = np.array([each.estimate(QUERIES) for each in released]) - made.estimate(QUERIES)
@@ -105,8 +106,8 @@ def test_gaussian_noise_of_an_answer_does_not_grow_with_the_rows():
 def test_the_size_costs_answers_little():
     for delta, most in ((0.0, 1.11), (1e-6, 1.04)):
         released = sketch(256).release(1.0, delta)
-        share = released.count_weight / 2**15
-        used = 1 + share / (256 * PAIR / 2**15) if not delta else np.sqrt(1 + share**2 / 256)
+        count = released.count_weight / 2**15
+        used = 1 + count / (256 * PAIR / 2**15) if not delta else np.sqrt(1 + count**2 / 256)
         assert used < most
 
 
@@ -167,7 +168,7 @@ def test_an_audit_measures_no_more_than_is_claimed(delta):
         claimed=claimed,
     )
     assert found.passed
-    assert found.epsilon > 1  # it can tell the two apart
+    assert found.epsilon > 1  # it distinguishes the two
 
 
 def test_a_forged_bandwidth_is_refused():

@@ -8,7 +8,7 @@ import pytest
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import KernelGrid
 from sfumato.sketch.kernel_sums.grid_field import node_weights
-from sfumato.sketch.kernel_sums.grid_levels import SHARES, Filter, Levels, shared_levels
+from sfumato.sketch.kernel_sums.grid_levels import LEVEL_WEIGHTS, Filter, Levels, tuned_levels
 
 SMALL = Levels((13, 10), Filter(4, 2), (Filter(2, 2), Filter(2, 2, 2)), (7, 3, 2, 1, 5))
 
@@ -16,7 +16,7 @@ SMALL = Levels((13, 10), Filter(4, 2), (Filter(2, 2), Filter(2, 2, 2)), (7, 3, 2
 def dense(levels):
     """The map from nodes to cells as a matrix, column by column."""
     nodes = np.eye(math.prod(levels.shape)).reshape(-1, *levels.shape)
-    return np.array([levels.spread(node) for node in nodes]).T
+    return np.array([levels.cell_values(node) for node in nodes]).T
 
 
 @pytest.mark.parametrize("filter", [Filter(4, 2), Filter(2, 3), Filter(4, 2, 4), Filter(3, 2, 2)])
@@ -35,26 +35,26 @@ def test_filters_share_wholly_and_turn_back(filter):
                 np.testing.assert_allclose(band[: want.size], want)
 
 
-@pytest.mark.parametrize("law", ["Laplace", "Gaussian"])
+@pytest.mark.parametrize("kind", ["Laplace", "Gaussian"])
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_a_point_changes_all_cells_by_what_the_proof_says(axes, law):
+def test_a_point_changes_all_cells_by_what_the_proof_says(axes, kind):
     # The noise is scaled to these norms: L1 is met by every point, L2 by none exceeded.
     rng = np.random.default_rng(axes)
     sketch = KernelGrid(2.0, ([0] * axes, [30] * axes))
     nodes = sketch._nodes
-    levels = shared_levels(nodes.shape, law, "p-stable")
-    reach, longest, last = levels.reach(nodes.unit, nodes.longest, 1), 0, None
-    for place in rng.uniform(0, 30, (60 // axes**2, axes)):
-        change = levels.spread(sketch.copy().update([place])._table)
+    levels = tuned_levels(nodes.shape, kind, "p-stable")
+    sensitivity, longest, last = levels.sensitivity(nodes.unit, nodes.longest, 1), 0, None
+    for point in rng.uniform(0, 30, (60 // axes**2, axes)):
+        change = levels.cell_values(sketch.copy().update([point])._table)
         assert (change >= 0).all()
-        assert change.sum() == reach.l1
+        assert change.sum() == sensitivity.l1
         squares = sum(int(cell) ** 2 for cell in change)
-        assert squares <= reach.l2_squared
-        longest = max(longest, squares / reach.l2_squared)
+        assert squares <= sensitivity.l2_squared
+        longest = max(longest, squares / sensitivity.l2_squared)
         if last is not None:
-            both = (change - last).tolist()
-            assert sum(map(abs, both)) <= reach.replaced_l1
-            assert sum(cell**2 for cell in both) <= reach.replaced_l2_squared
+            replaced = (change - last).tolist()
+            assert sum(map(abs, replaced)) <= sensitivity.replaced_l1
+            assert sum(cell**2 for cell in replaced) <= sensitivity.replaced_l2_squared
         last = change
     assert longest > 0.3  # or the bound would be for nothing
 
@@ -62,8 +62,10 @@ def test_a_point_changes_all_cells_by_what_the_proof_says(axes, law):
 def test_scale_of_the_noise_is_that_reach_over_epsilon():
     sketch = KernelGrid(2.0, ([0, 0], [30, 30])).update([[1, 2]])
     nodes = sketch._nodes
-    reach = shared_levels(nodes.shape, "Laplace", "p-stable").reach(nodes.unit, nodes.longest, 1)
-    for relation, l1 in (("add/remove", reach.l1), ("replace", reach.replaced_l1)):
+    sensitivity = tuned_levels(nodes.shape, "Laplace", "p-stable").sensitivity(
+        nodes.unit, nodes.longest, 1
+    )
+    for relation, l1 in (("add/remove", sensitivity.l1), ("replace", sensitivity.replaced_l1)):
         released = sketch.release(0.5, weight=3, relation=relation)
         assert released.scale == pytest.approx(3 * l1 / 0.5)
         assert released.statement.epsilon == 0.5
@@ -76,20 +78,20 @@ def test_estimate_of_nodes_is_least_squares_over_all_levels():
     want = np.linalg.lstsq(matrix, cells, rcond=None)[0].reshape(SMALL.shape)
     np.testing.assert_allclose(SMALL.best(cells), want, atol=1e-3)
     nodes = rng.integers(0, 99, SMALL.shape)
-    np.testing.assert_allclose(SMALL.best(SMALL.spread(nodes)), nodes, atol=1e-6)
+    np.testing.assert_allclose(SMALL.best(SMALL.cell_values(nodes)), nodes, atol=1e-6)
     weights = rng.normal(size=SMALL.shape)
     inverse = np.linalg.inv(matrix.T @ matrix)
     exact = weights.ravel() @ inverse @ weights.ravel()
-    assert SMALL.spread_of(weights) == pytest.approx(exact, rel=1e-4)
+    assert SMALL.variance_of(weights) == pytest.approx(exact, rel=1e-4)
 
 
-@pytest.mark.parametrize("law", ["laplace", "gaussian"])
-def test_noise_is_unbiased_and_as_large_as_stated(law):
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_noise_is_unbiased_and_as_large_as_stated(kind):
     # Means of 200: off by 4.5 standard errors, or a variance off by 40 %, have p < 1e-5.
     sketch = KernelGrid(2.0, (0, 60)).update(np.linspace(0, 60, 5000)[:, None])
     middle = [[30.0]]
     result = [
-        sketch.release(1.0, 1e-6, noise=law, source=InsecureSeededSource(seed))
+        sketch.release(1.0, 1e-6, noise=kind, source=InsecureSeededSource(seed))
         for seed in range(200)
     ]
     off = np.array([release.estimate(middle)[0] for release in result]) - sketch.estimate(middle)
@@ -105,12 +107,12 @@ def test_levels_have_less_noise_than_the_nodes_alone(axes, spaces):
     shape, apart = (spaces,) * axes, np.full(axes, 1 / 3)
     weights = node_weights(shape, apart, "p-stable", 1.0)
     alone = np.linalg.norm(weights)
-    for law, kinds in SHARES.items():
+    for kind, kinds in LEVEL_WEIGHTS.items():
         assert set(kinds) == {"p-stable", "gaussian", "exponential"}
-        levels = shared_levels(shape, law, "p-stable")
-        reach = levels.reach(1, 1, 1)
-        norm = reach.l1 if law == "Laplace" else math.sqrt(reach.l2_squared)
-        assert norm * math.sqrt(levels.spread_of(weights)) < (0.95, 0.7, 0.45)[axes - 1] * alone
+        levels = tuned_levels(shape, kind, "p-stable")
+        sensitivity = levels.sensitivity(1, 1, 1)
+        norm = sensitivity.l1 if kind == "Laplace" else math.sqrt(sensitivity.l2_squared)
+        assert norm * math.sqrt(levels.variance_of(weights)) < (0.95, 0.7, 0.45)[axes - 1] * alone
 
 
 def test_release_serves_other_kernels_and_bandwidths():

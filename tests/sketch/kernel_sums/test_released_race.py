@@ -17,7 +17,7 @@ from sfumato.sketch.lsh import Angular, Euclidean, WeightedSum
 
 DATA = np.random.default_rng(2).normal(size=(500, 2))
 PLANE = Euclidean(1.0, (-3, 3), dimension=2)
-FINE = Euclidean(0.05, (-3, 3), dimension=2)  # so many buckets that points are counted apart
+FINE = Euclidean(0.05, (-3, 3), dimension=2)  # fine enough that points are counted apart
 QUERIES = np.array([[0.0, 0.0], [1.0, -1.0], [3.0, 3.0]])
 
 
@@ -29,14 +29,14 @@ def test_laplace_noise_of_the_exact_scale_is_added_once_whatever_the_number_of_p
     for times in (1, 3):
         sketch = Race(100, 256, FINE).update(np.repeat(DATA, times, axis=0))
         released = sketch.release(0.1, source=seeded())
-        touched = 100 + released.counts
-        scale, source = Fraction(touched) / Fraction(0.1), seeded()
+        changed = 100 + released.counts
+        scale, source = Fraction(changed) / Fraction(0.1), seeded()
         noise = discrete_laplace(scale, (100, 256), source=source)
         np.testing.assert_array_equal(released._table, sketch._table + noise)
         more = discrete_laplace(scale, released.counts, source=source)
         np.testing.assert_array_equal(released._counts, 500 * times + more)
         assert released.scale == float(scale)
-        assert Loss.from_dict(released.statement.loss) == LaplaceNoise(scale, 1, touched)
+        assert Loss.from_dict(released.statement.loss) == LaplaceNoise(scale, 1, changed)
 
 
 def arrays(sketch, counts):
@@ -77,16 +77,16 @@ def test_a_unit_that_moves_points_is_covered_whatever_their_weights(weight, poin
     sketch = Race(90, 1024, FINE)
     released = sketch.release(0.5, weight=weight, moved=points)
     assert released.counts == 2
-    loss, reach = Loss.from_dict(released.statement.loss), released.scale * 0.5
+    loss, l1 = Loss.from_dict(released.statement.loss), released.scale * 0.5
     mixed = sketch.release(0.5, 1e-6, weight=weight, moved=points, noise="gaussian")
     square = 2 * mixed.scale**2 * Loss.from_dict(mixed.statement.loss).rho
     for taken, given in itertools.product(range(weight + 1), repeat=2):
         before = Race(90, 1024, FINE).update([[-3, -3]] * points, [taken] * points)
         after = Race(90, 1024, FINE).update([[3, 3]] * points, [given] * points)
         change = np.abs(arrays(after, released.counts) - arrays(before, released.counts))
-        assert change.sum() <= reach * (1 + 1e-12)
+        assert change.sum() <= l1 * (1 + 1e-12)
         assert (change**2).sum() <= square * (1 + 1e-12)
-        if points == 1:  # then the loss tells how many cells change, and by how much
+        if points == 1:  # then the loss says how many cells change, and by how much
             assert isinstance(loss, LaplaceNoise)
             assert change.max() <= loss.change
             assert (change > 0).sum() <= loss.cells
@@ -112,14 +112,14 @@ def test_sums_and_sizes_are_unbiased_and_as_noisy_as_stated():
         assert (np.abs(estimated.mean(0) - sketch.estimate(QUERIES)) < 5 * stated / 200**0.5).all()
         np.testing.assert_allclose(estimated.std(axis=0), stated, rtol=0.25)
         sizes = np.array([one.size() for one in made])
-        spread = made[0]._size_error
-        assert abs(sizes.mean() - 500) < 5 * spread / 200**0.5
-        assert sizes.std() == pytest.approx(spread, rel=0.25)
+        std_error = made[0]._size_error
+        assert abs(sizes.mean() - 500) < 5 * std_error / 200**0.5
+        assert sizes.std() == pytest.approx(std_error, rel=0.25)
 
 
 @pytest.mark.parametrize(("rows", "width", "kernel"), [(3, 8, PLANE), (20, 64, FINE), (3, 2, FINE)])
 def test_stated_noise_is_that_of_all_cells_an_estimate_reads(rows, width, kernel):
-    # An estimate is linear in the cells: its factors are told by cells that are 0 but for one.
+    # An estimate is linear in the cells: cells that are 0 but for one give its coefficients.
     released = Race(rows, width, kernel).release(1.0)
     assert released.counts == (1 if rows == 20 else 0)
 
@@ -169,8 +169,8 @@ def test_answers_come_from_noisy_cells_and_public_numbers():
 @pytest.mark.parametrize("combine", ["mean", "median"])
 @pytest.mark.parametrize("width", [256, 8])
 def test_error_bounds_hold_with_their_confidence(delta, combine, width):
-    # At 0.8 each of 120 estimates misses with p <= 0.2, pairs of them alike: more than 60 have
-    # p < 1e-6. The bounds are loose, so that hardly any is seen; a twentieth is passed often.
+    # At 0.8 each of 120 estimates misses with p <= 0.2, pairs of them together: more than 60 have
+    # p < 1e-6. The bounds are loose, so hardly any occurs; a twentieth is exceeded often.
     spread = np.sqrt(PLANE.kernel(DATA, QUERIES)).sum(axis=0)[0]
     truth = PLANE.sums(DATA, QUERIES)[0]
     misses = small = 0
@@ -190,7 +190,7 @@ def test_error_bounds_hold_with_their_confidence(delta, combine, width):
 @pytest.mark.parametrize(("delta", "noise"), [(0, "Laplace"), (1e-3, "Gaussian")])
 def test_theorem_3_4_holds_and_its_gaussian_counterpart(delta, noise):
     # miss = exp(-9 / 8): 9 groups of 4 rows, as the theorem takes them. It allows 32 misses of
-    # 100; more than 57 have p < 1e-6. Ours, with the binomial law, is never above it.
+    # 100; more than 57 have p < 1e-6. Ours, by the binomial distribution, is never above it.
     spread = np.sqrt(PLANE.kernel(DATA, QUERIES)).sum(axis=0)[0]
     truth, miss = PLANE.sums(DATA, QUERIES)[0], math.exp(-9 / 8)
     misses = 0

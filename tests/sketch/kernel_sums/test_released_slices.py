@@ -1,4 +1,4 @@
-"""Released slices: the noise that is stated, at the cost that is proved, and nothing private."""
+"""Released slices: the stated noise at the stated cost, and nothing private."""
 
 import itertools
 
@@ -57,7 +57,7 @@ def test_laplace_noise_has_the_scale_of_the_proved_norm(relation, norm):
     )
 
 
-def test_gaussian_noise_keeps_the_delta_that_was_asked_and_is_smaller():
+def test_gaussian_noise_meets_the_requested_delta_and_is_smaller():
     made = sketch(rows=256).update(POINTS)
     release = result(made, 1, 0.1, 1e-6)
     assert release.noise == "Gaussian"
@@ -83,7 +83,7 @@ def test_noise_error_is_the_deviation_of_estimates(kernel, delta):
     assert abs(off.mean()) < 6 * stated / np.sqrt(150)
 
 
-def test_the_number_of_points_is_told_without_bias_and_better_than_by_either_way_alone():
+def test_the_number_of_points_is_unbiased_and_better_than_either_estimate_alone():
     made = sketch().update(POINTS)
     releases = [result(made, seed) for seed in range(200)]
     sizes = np.array([each.size() for each in releases])

@@ -52,7 +52,7 @@ def test_estimates_are_unbiased_over_seeds(dimension):
 
 
 def test_spread_directions_beat_independent_ones_by_far():
-    # About 0.3 % against 4 % at these seeds; the smaller would be the larger were they not spread.
+    # About 0.3 % against 4 % at these seeds; the order would reverse without stratification.
     true = kernel_sums("p-stable", POINTS, QUERIES, 1.5)
     errors = {
         strata: np.mean(
@@ -75,15 +75,15 @@ def test_what_sharing_smooths_away_is_given_back():
 
 
 def test_every_line_holds_every_point_once_and_any_order_merges_bit_for_bit():
-    whole = sketch().update(POINTS)
-    assert (whole._table.sum(axis=1) == UNIT * 2000).all()
-    assert (whole._table >= 0).all()
+    full = sketch().update(POINTS)
+    assert (full._table.sum(axis=1) == UNIT * 2000).all()
+    assert (full._table >= 0).all()
     shuffled = POINTS[::-1]
     parts = sketch().update(shuffled[:700]).merge(sketch().update(shuffled[700:]))
-    assert parts == whole
-    assert parts.to_bytes() == whole.to_bytes()
+    assert parts == full
+    assert parts.to_bytes() == full.to_bytes()
     assert parts.update(POINTS[:5]).update(POINTS[:5], [-1] * 5)._table.tolist() == (
-        whole._table.tolist()
+        full._table.tolist()
     )
 
 
@@ -92,7 +92,7 @@ def test_weights_count_and_remove():
     once.update(POINTS[:4]).update(POINTS[[0, 0, 2]])
     assert np.array_equal(once._table, thrice._table)
     assert once.total == thrice.total == 7
-    # More may go than came: a refusal would tell of the rows that are there.
+    # More may be removed than was added: a refusal would reveal the rows that are there.
     left = thrice.update(POINTS[:4], [-3, -1, -2, -2])
     assert left.total == -1
     assert np.array_equal(left._table, sketch(8).update(POINTS[3:4], [-1])._table)

@@ -1,4 +1,4 @@
-"""Stratified rows: every row of exactly its law, all together even, the same on every machine."""
+"""Stratified rows: exact marginal distributions, jointly even, the same on every machine."""
 
 import numpy as np
 import pytest
@@ -19,15 +19,15 @@ SEEDS = 400
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 10, 100, 3000])
 def test_lengths_are_quantiles_of_the_chi_law(dimension):
-    chances = np.concatenate([np.linspace(0.0005, 0.9995, 2000), [1e-6, 1 - 1e-6]])
-    result = chi_quantile(dimension, chances)
-    np.testing.assert_allclose(result, chi.ppf(chances, dimension), atol=2e-4)
+    probabilities = np.concatenate([np.linspace(0.0005, 0.9995, 2000), [1e-6, 1 - 1e-6]])
+    result = chi_quantile(dimension, probabilities)
+    np.testing.assert_allclose(result, chi.ppf(probabilities, dimension), atol=2e-4)
     assert (np.diff(chi_quantile(dimension, np.linspace(0, 1, 5000))) >= 0).all()
 
 
 def test_normal_quantiles_and_turns_are_those_of_the_library():
-    chances = np.linspace(0.0005, 0.9995, 2000)
-    np.testing.assert_allclose(normal_quantile(chances), ndtri(chances), atol=1e-6)
+    probabilities = np.linspace(0.0005, 0.9995, 2000)
+    np.testing.assert_allclose(normal_quantile(probabilities), ndtri(probabilities), atol=1e-6)
     turns = np.linspace(0, 1, 1001)
     true = np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)
     np.testing.assert_allclose(turned(turns), true, atol=1e-14)
@@ -61,7 +61,7 @@ def test_every_direction_is_uniform_on_the_sphere(dimension):
 @pytest.mark.parametrize("dimension", [2, 3, 4, 5, 6, 20, 55])
 def test_stratified_rows_err_less_than_independent_ones(dimension):
     # Sums of 400 collisions at 20 queries, over 10 seeds. The ratio of the root mean square errors
-    # is 0.3 to 0.6 at these seeds; rows that were not spread would leave it at 1 within 0.15.
+    # is 0.3 to 0.6 at these seeds; unstratified rows would leave it at 1 within 0.15.
     random = np.random.default_rng(dimension)
     points = random.normal(size=(400, dimension)) / np.sqrt(dimension)
     queries, points = points[:20], points[20:]

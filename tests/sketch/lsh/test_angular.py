@@ -1,4 +1,4 @@
-"""Angular hashes collide by the angle, exactly alike on every machine, and refuse what has none."""
+"""Angular hashes collide by the angle, equal on every machine, and refuse invalid vectors."""
 
 import math
 
@@ -19,7 +19,7 @@ def test_kernel_is_one_minus_the_angle_over_pi_to_the_power_of_bits():
     angles = np.array([0.0, 0.3, 1.0, math.pi / 2, 3.0, math.pi])
     for bits in (1, 2, 7):
         result = Angular(bits, dimension=2).kernel([[5.0, 0.0]], 3 * np.array(turned(angles)))
-        # Vectors are rounded to 2**-24 of their length, and angles near 0 told to its root.
+        # Vectors are rounded to 2**-24 of their length, and angles near 0 to its square root.
         assert np.allclose(result[0], (1 - angles / math.pi) ** bits, atol=1e-6)
 
 
@@ -38,7 +38,7 @@ def test_codes_collide_by_the_kernel_in_many_dimensions():
 
 
 def test_stratified_rows_have_the_same_kernel():
-    # Rows that are spread evenly stray no more than independent ones: by 5.5 times with p < 1e-6.
+    # Stratified rows err no more than independent ones: by 5.5 standard errors with p < 1e-6.
     some, others = turned([0.0] * 3), turned([0.5, 1.5, 2.5])
     family = Angular(2, dimension=2)
     result = frequencies(family, some, others, rows=256, seeds=range(160), strata="stratified")
@@ -62,7 +62,7 @@ def test_length_changes_no_code_and_neither_do_order_and_company():
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 100, 4097])
 def test_products_are_exact_in_any_order(dimension):
-    # A code is right only if the sum of products is: held against Python's integers.
+    # A code is right only if the sum of products is: compared with Python's integers.
     rng = np.random.default_rng(dimension)
     family, draw = Angular(1, dimension=dimension), Draw(8, 1)
     steps = family.read("test", rng.normal(size=(3, dimension))).parts[0]

@@ -55,13 +55,13 @@ def test_power_is_the_power():
     "family", [ProductKernel(NEAR, NEAR), PowerKernel(FLAT, 2), Angular(3, dimension=2)]
 )
 def test_products_of_stratified_rows_stray_no_more_than_independent_ones(family):
-    # Were row r of all draws at the same place of one pattern, products would stray however many.
+    # With row r of all draws at the same position of one pattern, products would not converge.
     # The variance of 512 rows over 100 seeds is itself known to 14 % for each of three pairs: that
     # of their mean would exceed 1.5 times the independent one with p < 1e-6.
     some, others, size = SOME[:3], OTHERS[:3], {"rows": 512, "strata": "stratified"}
-    shares = [frequencies(family, some, others, seeds=[seed], **size) for seed in range(100)]
+    fractions = [frequencies(family, some, others, seeds=[seed], **size) for seed in range(100)]
     exact = np.diagonal(family.kernel(some, others))
-    assert np.var(shares, axis=0).mean() < 1.5 * (exact * (1 - exact) / 512).mean()
+    assert np.var(fractions, axis=0).mean() < 1.5 * (exact * (1 - exact) / 512).mean()
 
 
 def test_combinations_are_numbered_where_they_can_be():
@@ -81,12 +81,12 @@ def test_combinations_are_numbered_where_they_can_be():
     assert_collides_by_kernel(PowerKernel(LOST, 2), SOME, SOME, rows=64)
 
 
-def test_sum_has_the_weighted_kernel_and_shares_rows_out_by_weight():
+def test_sum_has_the_weighted_kernel_and_splits_rows_by_weight():
     family = WeightedSum([(3.0, NEAR), (-1.0, FLAT)])
     a, b, both = kernels(NEAR, FLAT, family)
     assert np.allclose(both, 3 * a - b)
-    shares = family.shares(Draw(100, 1))
-    assert [(s.weight, s.rows) for s in shares] == [(3.0, slice(0, 75)), (-1.0, slice(75, 100))]
+    blocks = family.shares(Draw(100, 1))
+    assert [(s.weight, s.rows) for s in blocks] == [(3.0, slice(0, 75)), (-1.0, slice(75, 100))]
 
 
 def collisions(family, draw):
@@ -103,24 +103,24 @@ def collisions(family, draw):
         WeightedSum([(1.0, MixtureKernel(NEAR, FLAT)), (2.0, PowerKernel(NEAR, 2))]),
     ],
 )
-def test_rows_of_each_share_collide_by_its_term(family):
-    # The weighted sum of shares' means is unbiased; its variance is at most sum w**2 / (4 rows).
+def test_rows_of_each_term_collide_by_its_kernel(family):
+    # The weighted sum of the terms' means is unbiased; its variance is at most sum w**2 / (4 rows).
     draw = Draw(9000, 3, "independent")
-    equal, shares = collisions(family, draw), family.shares(draw)
-    assert [s.rows.start for s in shares[1:]] == [s.rows.stop for s in shares[:-1]]
-    assert shares[0].rows.start == 0
-    assert shares[-1].rows.stop == 9000
-    result = sum(s.weight * equal[:, s.rows].mean(axis=1) for s in shares)
-    spread = sum(s.weight**2 / 4 / (s.rows.stop - s.rows.start) for s in shares) ** 0.5
-    assert np.abs(result - np.diagonal(family.kernel(SOME, OTHERS))).max() < 5.5 * spread  # 1e-6
+    equal, blocks = collisions(family, draw), family.shares(draw)
+    assert [s.rows.start for s in blocks[1:]] == [s.rows.stop for s in blocks[:-1]]
+    assert blocks[0].rows.start == 0
+    assert blocks[-1].rows.stop == 9000
+    result = sum(s.weight * equal[:, s.rows].mean(axis=1) for s in blocks)
+    std_error = sum(s.weight**2 / 4 / (s.rows.stop - s.rows.start) for s in blocks) ** 0.5
+    assert np.abs(result - np.diagonal(family.kernel(SOME, OTHERS))).max() < 5.5 * std_error  # 1e-6
 
 
 def test_either_is_a_plus_b_less_both():
     a, b, either = kernels(NEAR, FLAT, MixtureKernel(NEAR, FLAT))
     assert np.allclose(either, 1 - (1 - a) * (1 - b))
-    shares = MixtureKernel(NEAR, FLAT).shares(Draw(30, 0))
-    assert [s.weight for s in shares] == [1.0, 1.0, -1.0]
-    assert [s.rows.stop - s.rows.start for s in shares] == [10, 10, 10]
+    blocks = MixtureKernel(NEAR, FLAT).shares(Draw(30, 0))
+    assert [s.weight for s in blocks] == [1.0, 1.0, -1.0]
+    assert [s.rows.stop - s.rows.start for s in blocks] == [10, 10, 10]
 
 
 def test_terms_of_one_family_draw_each_hash_anew():
@@ -132,9 +132,9 @@ def test_terms_of_one_family_draw_each_hash_anew():
 def test_parts_of_rows_are_those_of_the_whole():
     family, draw = MixtureKernel(NEAR, FLAT), Draw(31, 2)
     points = family.read("test", SOME)
-    whole = family.codes(points, draw, slice(0, 31))
+    full = family.codes(points, draw, slice(0, 31))
     for first, last in [(0, 5), (8, 24), (30, 31), (4, 4)]:
-        assert np.array_equal(family.codes(points, draw, slice(first, last)), whole[:, first:last])
+        assert np.array_equal(family.codes(points, draw, slice(first, last)), full[:, first:last])
     assert family.buckets(draw).shape == (31,)
 
 

@@ -1,4 +1,4 @@
-"""Hashes of sets collide as often as the sets are alike, from every container, empty ones too."""
+"""Hashes of sets collide with the Jaccard similarity, from every container, empty ones too."""
 
 import math
 
@@ -15,18 +15,18 @@ from support.collision_rates import assert_collides_by_kernel
 SIZES = [(1, 1, 0), (1, 2, 1), (2, 2, 1), (5, 10, 3), (100, 100, 50), (1000, 100, 90), (900, 1, 1)]
 SOME = [list(range(a)) for a, _, _ in SIZES]
 OTHERS = [[*range(common), *range(10**6, 10**6 + b - common)] for _, b, common in SIZES]
-ALIKE = np.array([common / (a + b - common) for a, b, common in SIZES])
+SIMILARITY = np.array([common / (a + b - common) for a, b, common in SIZES])
 
 
 def brute_force(some, others):
-    def alike(a, b):
+    def similarity(a, b):
         return len(a & b) / len(a | b) if a | b else 1.0
 
-    return np.array([[alike(set(a), set(b)) for b in others] for a in some])
+    return np.array([[similarity(set(a), set(b)) for b in others] for a in some])
 
 
 def test_kernel_is_members_in_common_over_all_members():
-    assert np.allclose(np.diagonal(Jaccard().kernel(SOME, OTHERS)), ALIKE)
+    assert np.allclose(np.diagonal(Jaccard().kernel(SOME, OTHERS)), SIMILARITY)
     rng = np.random.default_rng(3)
     some = [rng.integers(0, 12, rng.integers(0, 9)).tolist() for _ in range(30)]
     others = [rng.integers(0, 12, rng.integers(0, 9)).tolist() for _ in range(20)]
@@ -48,11 +48,11 @@ def test_rows_collide_independently():
     here, there = family.read("test", SOME[2:5]), family.read("test", OTHERS[2:5])
     draws = [Draw(rows, seed) for seed in range(400)]
     every = slice(0, rows)
-    shares = [
+    fractions = [
         (family.codes(here, d, every) == family.codes(there, d, every)).mean(1) for d in draws
     ]
-    exact = ALIKE[2:5] * (1 - ALIKE[2:5]) / rows
-    assert np.abs(np.var(shares, axis=0) / exact - 1).max() < 0.4
+    exact = SIMILARITY[2:5] * (1 - SIMILARITY[2:5]) / rows
+    assert np.abs(np.var(fractions, axis=0) / exact - 1).max() < 0.4
 
 
 def test_codes_are_spread_evenly_over_all_cells():
@@ -114,10 +114,10 @@ def test_text_members_and_parts_of_rows():
     assert np.array_equal(family.codes(read, draw, slice(48, 50)), codes[:, 48:])
 
 
-@pytest.mark.parametrize("wrong", [np.array([1, 2]), ([0, 3], [1, 2]), ([0, 2, 1, 2], [1, 2])])
-def test_what_is_no_column_of_sets_is_refused(wrong):
+@pytest.mark.parametrize("malformed", [np.array([1, 2]), ([0, 3], [1, 2]), ([0, 2, 1, 2], [1, 2])])
+def test_what_is_no_column_of_sets_is_refused(malformed):
     with pytest.raises((ValueError, TypeError), match=r"owner|tokens"):
-        Jaccard().read("owner", wrong)
+        Jaccard().read("owner", malformed)
 
 
 def test_bad_parameters_are_refused_and_files_keep_the_family():

@@ -43,7 +43,7 @@ def test_separating_hashes_tell_classes_apart_that_plain_ones_do_not():
     assert learned > 2
 
 
-def test_private_classes_are_told_better_by_learned_hashes():
+def test_learned_hashes_separate_private_classes_better():
     # Class by the larger of two noisy kernel means. 4 standard deviations apart, the best rule is
     # right in 97.7 %; plain hashes see little of that.
     public, labels = world(2000, seed=3)
@@ -72,7 +72,7 @@ def test_separating_finds_fishers_direction():
     fisher = np.linalg.solve(inside, means[1] - means[0])
     cosine = abs(np.dot(direction, fisher)) / np.linalg.norm(direction) / np.linalg.norm(fisher)
     assert cosine > 0.999
-    # In units of the spread within a class, the classes are 4 apart.
+    # In standard deviations within a class, the classes are 4 apart.
     assert abs(np.dot(direction, means[1] - means[0])) == pytest.approx(4, rel=0.02)
 
 
@@ -94,8 +94,8 @@ def test_whitened_distances_do_not_depend_on_units():
         third.kernel(public[:9] * far, public[:9] * far),
         atol=1e-5,
     )
-    spread = np.cov(public @ np.array(one.transform).T, rowvar=False)
-    assert np.allclose(spread, np.eye(3), atol=0.01)
+    covariance = np.cov(public @ np.array(one.transform).T, rowvar=False)
+    assert np.allclose(covariance, np.eye(3), atol=0.01)
 
 
 def test_columns_that_repeat_or_never_change_do_no_harm():

@@ -40,18 +40,18 @@ FAMILIES = {
 each_family = pytest.mark.parametrize(("family", "data"), FAMILIES.values(), ids=FAMILIES)
 
 
-def spread_of(family, data, rows, width):
+def std_bound(family, data, rows, width):
     """At most this is the standard deviation of an estimate by independent rows.
 
     A row's cell varies by at most (sum of sqrt(k))**2 (Cauchy and Schwarz), and as if k were
-    k + 1 / W where codes are hashed; shares of rows add up their variances.
+    k + 1 / W where codes are hashed; variances of blocks of rows add up.
     """
     if not isinstance(family, MixtureKernel | WeightedSum):
         roots = np.sqrt(family.kernel(data, data[:5]) + 1 / width).sum(axis=0)
         return roots / math.sqrt(rows) / (1 - 1 / width)
     sizes = sum(abs(weight) for weight, _ in family._terms())
     parts = [
-        abs(weight) * sizes * spread_of(term, data, rows, width) ** 2
+        abs(weight) * sizes * std_bound(term, data, rows, width) ** 2
         for weight, term in family._terms()
     ]
     return np.sqrt(sum(parts)) * 1.05  # rows are integers, not quite in proportion
@@ -63,19 +63,21 @@ def test_estimates_are_kernel_sums(family, data):
     rows, width = 3000, 512
     race = Race(rows, width, family, seed=5, strata="independent").update(data)
     error = race.estimate(data[:5]) - family.sums(data, data[:5])
-    assert (np.abs(error) < 5.5 * spread_of(family, data, rows, width)).all()
+    assert (np.abs(error) < 5.5 * std_bound(family, data, rows, width)).all()
 
 
 @each_family
 def test_sketches_merge_and_forget_bit_for_bit(family, data):
     rows, width = 40, 16
-    whole = Race(rows, width, family, seed=2).update(data)
+    full = Race(rows, width, family, seed=2).update(data)
     parts = [Race(rows, width, family, seed=2).update(part) for part in (data[:90], data[90:])]
-    assert parts[0].merge(parts[1]) == whole
-    assert load(whole.to_bytes()) == whole
+    assert parts[0].merge(parts[1]) == full
+    assert load(full.to_bytes()) == full
     ones = np.ones(100, int)
-    left = whole.copy().update(data[:100], -ones)
-    assert np.array_equal(left._table, Race(rows, width, family, seed=2).update(data[100:])._table)
+    remaining = full.copy().update(data[:100], -ones)
+    assert np.array_equal(
+        remaining._table, Race(rows, width, family, seed=2).update(data[100:])._table
+    )
 
 
 @each_family

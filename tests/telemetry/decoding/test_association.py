@@ -27,7 +27,7 @@ def basic(metric, f=0.4):
 
 
 def drawn(table, clients, seed):
-    """Pairs of values with these shares, and how many have each."""
+    """Pairs of values with these fractions, and how many have each."""
     rng = np.random.default_rng(seed)
     cells = rng.choice(table.size, clients, p=table.ravel())
     names = np.array(FEW)
@@ -70,10 +70,10 @@ def test_standard_errors_are_those_against_the_clients_that_reported():
 
 def test_independent_variables_are_called_related_as_often_as_the_level_says():
     # 150 runs below 0.1: mean 15, standard deviation 3.7: outside 1 to 34 with p < 1e-5.
-    shares = np.outer([0.6, 0.3, 0.1], [0.5, 0.45, 0.05])
+    fractions = np.outer([0.6, 0.3, 0.1], [0.5, 0.45, 0.05])
     below = 0
     for seed in range(150):
-        first, second, _ = drawn(shares, 1000, seed)
+        first, second, _ = drawn(fractions, 1000, seed)
         sides = sent(basic("x"), first, seed), sent(basic("y"), second, 1000 + seed)
         below += associate(*sides, FEW, FEW).independence.p_value < 0.1
     assert 1 <= below <= 34
@@ -90,14 +90,14 @@ def test_related_variables_are_called_so():
 
 
 def exact_likelihood(scheme, payload, cells):
-    """The chance of a report given a set, from the chances of its cells alone."""
+    """The probability of a report given a set, from the probabilities of its cells alone."""
     high, low, k = float(scheme.high), float(scheme.low), scheme.cells
     if scheme.kind == "symbol":
         return high if int(payload.view("<u4")[0]) in cells else low
     marks = np.unpackbits(payload, bitorder="little")[:k]
     if scheme.kind == "bits":
-        chance = np.where(np.isin(np.arange(k), list(cells)), high, low)
-        return float(np.prod(np.where(marks, chance, 1 - chance)))
+        probability = np.where(np.isin(np.arange(k), list(cells)), high, low)
+        return float(np.prod(np.where(marks, probability, 1 - probability)))
     (cell,), width = cells, int(marks.sum())
     return high / comb(k - 1, width - 1) if marks[cell] else (1 - high) / comb(k - 1, width)
 
@@ -142,8 +142,8 @@ def test_the_likely_table_is_that_of_plain_expectation_maximisation():
     )
     table = np.full((4, 4), 1 / 16)
     for _ in range(3000):
-        chance = np.einsum("ra,ab,rb->r", x, table, y)
-        table *= (x / chance[:, None]).T @ y / len(x)
+        probability = np.einsum("ra,ab,rb->r", x, table, y)
+        table *= (x / probability[:, None]).T @ y / len(x)
     np.testing.assert_allclose(
         found.likely, 4000 * table.ravel(), atol=0.05 * found.std_error.min()
     )
@@ -188,17 +188,17 @@ def test_of_too_few_clients_nothing_is_claimed(clients):
         assert np.all(found.p_value == 1)
         assert not found.detected.any()
         assert np.all((found.first.estimate >= 0) & (found.first.std_error == clients))
-        assert found.notes[-1].startswith(f"16 of 16 cells cannot be told from {clients} clients")
+        assert found.notes[-1].startswith(f"16 of 16 cells have no estimate from {clients} clients")
         assert json.loads(found.to_json())["std_error"] == [clients] * 16
 
 
-def test_cells_that_reports_do_not_tell_apart_claim_nothing():
-    # All of one cohort and a scheme of two cells: four candidates can only be told in pairs.
+def test_cells_that_reports_do_not_distinguish_claim_nothing():
+    # All of one cohort and a scheme of two cells: four candidates are only distinguished in pairs.
     sides = [sent(Rappor(2, 1, 1, f=0.25, metric=name), FEW * 200, 1) for name in "xy"]
     found = associate(*sides, ["a", "b", "c", "d"], ["a", "b", "c", "d"])
     assert np.all((found.estimate >= -600) & (found.estimate <= 1200))
     assert np.all(found.std_error <= 600)
-    assert any("cannot be told from 600 clients" in note for note in found.notes)
+    assert any("have no estimate from 600 clients" in note for note in found.notes)
 
 
 def test_what_cannot_be_associated_is_refused():

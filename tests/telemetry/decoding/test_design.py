@@ -1,4 +1,4 @@
-"""A design has exactly the cells of its candidates, and knows what they can tell apart."""
+"""A design has exactly the cells of its candidates, and knows its rank."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,12 @@ import pytest
 from sfumato.telemetry import CandidateMap, Rappor
 from sfumato.telemetry.decoding.design import Design
 
-ASKED = Rappor(bits=16, hashes=2, cohorts=4, f=0.5)
+SCHEME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5)
 
 
 def test_the_matrix_has_a_one_exactly_where_a_candidate_has_a_cell():
     words = ["tea", "milk", "rum", "gin"]
-    members, matrix = ASKED.members(words), Design(ASKED, words).matrix.toarray()
+    members, matrix = SCHEME.members(words), Design(SCHEME, words).matrix.toarray()
     assert matrix.sum() == members.size
     for v in range(4):
         for j in range(4):
@@ -20,7 +20,7 @@ def test_the_matrix_has_a_one_exactly_where_a_candidate_has_a_cell():
 
 def test_the_rank_is_that_of_the_dense_matrix_and_never_above_the_most():
     for count in (5, 40, 70, 90):
-        design = Design(ASKED, [f"w{n}" for n in range(count)])
+        design = Design(SCHEME, [f"w{n}" for n in range(count)])
         dense = design.matrix.toarray()
         assert design.rank() == np.linalg.matrix_rank(dense) <= design.most == 61
         wider = np.column_stack([dense, np.ones(64)])
@@ -30,8 +30,8 @@ def test_the_rank_is_that_of_the_dense_matrix_and_never_above_the_most():
 
 
 def test_repeated_candidates_are_refused_by_number_and_never_named():
-    with pytest.raises(ValueError, match="2 of 4 stand twice") as result:
-        Design(ASKED, ["tea", "secret", "secret", "secret"])
+    with pytest.raises(ValueError, match="2 of 4 are repeated") as result:
+        Design(SCHEME, ["tea", "secret", "secret", "secret"])
     assert "tea" not in str(result.value)
     assert "secret" not in str(result.value)
 
@@ -41,22 +41,22 @@ def test_repeated_candidates_are_refused_by_number_and_never_named():
 )
 def test_an_empty_dictionary_is_refused_with_the_remedy(empty):
     with pytest.raises(ValueError, match="at least one value; give the dictionary"):
-        Design(ASKED, empty)
+        Design(SCHEME, empty)
 
 
 def test_a_map_is_taken_as_it_is_and_twins_are_found():
     members = np.array([[[0, 1]] * 4, [[1, 0]] * 4, [[1, -1]] * 4], np.int32)
-    design = Design(ASKED, CandidateMap(["a", "b", "c"], members))
+    design = Design(SCHEME, CandidateMap(["a", "b", "c"], members))
     assert design.twins.tolist() == [0, 0, 2]
     assert design.matrix.sum(0).tolist() == [[8, 8, 4]]
     with pytest.raises(ValueError, match="a cell that the scheme has not"):
-        Design(ASKED, CandidateMap(["a"], np.full((1, 4, 2), 16, np.int32)))
+        Design(SCHEME, CandidateMap(["a"], np.full((1, 4, 2), 16, np.int32)))
     with pytest.raises(ValueError, match="members must be 1 x 4"):
-        Design(ASKED, CandidateMap(["a"], np.zeros((1, 3, 2), np.int32)))
+        Design(SCHEME, CandidateMap(["a"], np.zeros((1, 3, 2), np.int32)))
 
 
 def test_integers_stand_for_their_decimal_text():
-    assert (Design(ASKED, [7, 12]).members == Design(ASKED, ["7", "12"]).members).all()
+    assert (Design(SCHEME, [7, 12]).members == Design(SCHEME, ["7", "12"]).members).all()
 
 
 def test_candidates_of_one_bin_are_refused_with_the_bin_and_the_remedy():

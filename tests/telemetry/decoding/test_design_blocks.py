@@ -9,13 +9,13 @@ from sfumato.telemetry.decoding.design import Blocks
 
 
 @pytest.mark.parametrize("entries", [1, 2 * 5 * 9, 2**21])
-def test_products_are_those_of_whole_matrices(monkeypatch, entries):
+def test_products_are_those_of_full_matrices(monkeypatch, entries):
     monkeypatch.setattr(design, "ENTRIES", entries)
     rng, m, k, count = np.random.default_rng(1), 7, 5, 9
     plain = (rng.random((m * k, count)) < 0.4).astype(float)
     blocks = Blocks(scipy.sparse.csc_matrix(plain), m)
     assert len(blocks.parts) == {1: 7, 90: 4, 2**21: 1}[entries]
-    own, shares = plain.reshape(m, k, count), rng.random(count)
+    own, fractions = plain.reshape(m, k, count), rng.random(count)
     weights = rng.random((m, k, k))
     weights += weights.transpose(0, 2, 1)
     covariance = rng.random((count, count))
@@ -24,10 +24,10 @@ def test_products_are_those_of_whole_matrices(monkeypatch, entries):
     assert np.allclose(gram, sum(x.T @ w @ x for x, w in zip(own, weights, strict=True)))
     alone = sum(blocks.gram(part, weights[part, 0]) for part in blocks.parts)
     assert np.allclose(alone, plain.T @ (weights[:, 0].reshape(-1, 1) * plain))
-    spread = np.concatenate([blocks.spread(part, covariance) for part in blocks.parts])
-    assert np.allclose(spread, [x @ covariance @ x.T for x in own])
-    pairs = np.concatenate([blocks.pairs(part, shares) for part in blocks.parts])
-    assert np.allclose(pairs, [(x * shares) @ x.T for x in own])
-    assert np.allclose(blocks @ shares, own @ shares)
+    products = np.concatenate([blocks.sandwich(part, covariance) for part in blocks.parts])
+    assert np.allclose(products, [x @ covariance @ x.T for x in own])
+    pairs = np.concatenate([blocks.pairs(part, fractions) for part in blocks.parts])
+    assert np.allclose(pairs, [(x * fractions) @ x.T for x in own])
+    assert np.allclose(blocks @ fractions, own @ fractions)
     assert np.allclose(blocks @ covariance, own @ covariance)
     assert np.allclose(blocks.sums(weights[:, 0]), plain.T @ weights[:, 0].reshape(-1))

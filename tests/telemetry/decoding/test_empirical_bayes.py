@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from sfumato.telemetry import Rappor, decode
-from sfumato.telemetry.decoding.design import CellShares, Design
-from sfumato.telemetry.decoding.empirical_bayes import crowded
+from sfumato.telemetry.decoding.design import CellFractions, Design
+from sfumato.telemetry.decoding.empirical_bayes import message_passing
 from support.simulated_telemetry import draw
 
-ASKED = Rappor(bits=32, hashes=2, cohorts=8, f=0.5)
+SCHEME = Rappor(bits=32, hashes=2, cohorts=8, f=0.5)
 
 
 @pytest.mark.parametrize("count", [150, 400])
 def test_estimates_have_no_bias_and_the_stated_variance(count):
-    # 248 cells tell something. Half of the candidates are absent; 20 collections, each with other
+    # 248 degrees of freedom. Half of the candidates are absent; 20 collections, each with other
     # cells. Candidates of a collection share its noise, so a collection counts as about 100 values:
     # the mean of z has an error of 0.03, that of z**2 of 0.04; five of them have p < 1e-6.
     rng, z = np.random.default_rng(count), []
@@ -22,11 +22,11 @@ def test_estimates_have_no_bias_and_the_stated_variance(count):
     queries = [*range(count // 2), *range(1000 - count // 2, 1000)]
     for run in range(20):
         words = [f"{run} {n}" for n in range(1000)]
-        counts = draw(ASKED, ASKED.members(words), clients, rng)
-        design = Design(ASKED, [words[n] for n in queries])
-        crowd = crowded(CellShares.counted(counts, design), design.matrix)
-        assert crowd.settled
-        z.append((crowd.free - clients[queries] / clients.sum()) / np.sqrt(crowd.variance))
+        counts = draw(SCHEME, SCHEME.members(words), clients, rng)
+        design = Design(SCHEME, [words[n] for n in queries])
+        fit = message_passing(CellFractions.counted(counts, design), design.matrix)
+        assert fit.converged
+        z.append((fit.unbiased - clients[queries] / clients.sum()) / np.sqrt(fit.variance))
     assert abs(np.mean(z)) < 0.15
     assert abs(np.mean(np.square(z)) - 1) < 0.2
     assert 0.93 < np.mean(np.abs(z) < 1.96) < 0.97
@@ -36,25 +36,25 @@ def test_shrinking_keeps_the_sum_and_lowers_the_error():
     words = [f"w{n}" for n in range(600)]
     clients = np.zeros(600, np.int64)
     clients[:300] = 20_000 / np.arange(1, 301)
-    counts = draw(ASKED, ASKED.members(words), clients, np.random.default_rng(1))
-    design = Design(ASKED, words)
-    crowd, truth = (
-        crowded(CellShares.counted(counts, design), design.matrix),
+    counts = draw(SCHEME, SCHEME.members(words), clients, np.random.default_rng(1))
+    design = Design(SCHEME, words)
+    fit, truth = (
+        message_passing(CellFractions.counted(counts, design), design.matrix),
         clients / clients.sum(),
     )
-    assert np.mean((crowd.shares - truth) ** 2) < 0.5 * np.mean((crowd.free - truth) ** 2)
-    assert 0.7 < crowd.shares.sum() < 1.1
+    assert np.mean((fit.fractions - truth) ** 2) < 0.5 * np.mean((fit.unbiased - truth) ** 2)
+    assert 0.7 < fit.fractions.sum() < 1.1
     table = decode(counts, words)
     assert (table.low <= table.estimate).all()
-    assert np.allclose(table.estimate[table.detected] / clients.sum(), crowd.free[table.detected])
+    assert np.allclose(table.estimate[table.detected] / clients.sum(), fit.unbiased[table.detected])
 
 
 def test_many_cells_without_noise_are_solved():
-    queries = Rappor(bits=16, hashes=2, cohorts=8, f=0.0)
+    scheme = Rappor(bits=16, hashes=2, cohorts=8, f=0.0)
     words = [f"w{n}" for n in range(140)]
     clients = np.zeros(140, np.int64)
     clients[:10] = 1000 * np.arange(10, 0, -1)
-    counts = draw(queries, queries.members(words), clients, np.random.default_rng(1))
+    counts = draw(scheme, scheme.members(words), clients, np.random.default_rng(1))
     table = decode(counts, words)
     assert table.detected[:10].all()
     assert table.detected[10:].sum() <= 3

@@ -26,14 +26,14 @@ def statistics(scheme, members, full_reports):
     marks = outputs(scheme)[1]
     counted = np.eye(len(marks)) if full_reports else np.column_stack([np.ones(len(marks)), marks])
     for j in range(scheme.cohorts):
-        chances = laws(scheme, members, j)
-        yield chances @ counted, counted.T * (AMOUNTS @ chances) @ counted
+        probabilities = laws(scheme, members, j)
+        yield probabilities @ counted, counted.T * (AMOUNTS @ probabilities) @ counted
 
 
 def least_squares_errors(scheme, members, full_reports):
     """Errors of the best linear estimate given the covariance of what fixed clients send.
 
-    A client is in cohort j with chance 1 / m, so the covariance of all that is counted is
+    A client is in cohort j with probability 1 / m, so the covariance of all that is counted is
     sum over values of count (E[c c'] - E[c] E[c]'), where cells of two cohorts are never both 1.
     """
     parts = list(statistics(scheme, members, full_reports))
@@ -66,7 +66,7 @@ def test_bound_is_the_error_of_least_squares_with_the_covariance_of_fixed_client
 
 
 @EVERY
-def test_full_reports_tell_more_and_knowing_the_others_more_still(scheme):
+def test_full_reports_are_more_informative_and_knowing_the_others_more_still(scheme):
     members = scheme.members(VALUES)
     counts = cramer_rao(scheme, members, COUNTS, OTHER)
     full = cramer_rao(scheme, members, COUNTS, OTHER, full_reports=True)
@@ -80,10 +80,10 @@ def test_full_reports_tell_more_and_knowing_the_others_more_still(scheme):
 @EVERY
 def test_alone_is_the_bound_of_one_value_against_the_mixture_of_the_others(scheme):
     members = scheme.members(VALUES)
-    rest = np.append(COUNTS[1:], OTHER) / AMOUNTS[1:].sum()
+    others = np.append(COUNTS[1:], OTHER) / AMOUNTS[1:].sum()
     information = np.zeros((2, 2))
     for means, second in statistics(scheme, members, False):
-        two = np.array([means[0], rest @ means[1:]])
+        two = np.array([means[0], others @ means[1:]])
         information += two @ np.linalg.pinv(second, rcond=1e-9) @ two.T / scheme.cohorts
     wanted = np.sqrt(np.linalg.inv(information)[0, 0] - COUNTS[0])
     bound = cramer_rao(scheme, members, COUNTS, OTHER, alone=True)
@@ -109,7 +109,7 @@ def test_bound_of_basic_rappor_is_the_textbook_error():
     np.testing.assert_allclose(bound, np.sqrt(1000 * 2 * 3 / 16), rtol=1e-6)
 
 
-def test_values_that_cannot_be_told_apart_have_no_bound():
+def test_indistinguishable_values_have_no_bound():
     scheme = SCHEMES["bits"]
     members = scheme.members(VALUES)[[0, 0, 1]]
     bound = cramer_rao(scheme, members, [100, 100, 100], 50)
@@ -119,12 +119,12 @@ def test_values_that_cannot_be_told_apart_have_no_bound():
 def test_many_cells_are_looked_at_where_candidates_are(monkeypatch):
     scheme = Rappor(64, 2, 4, f=0.5)
     members = scheme.members(VALUES)
-    whole = cramer_rao(scheme, members, COUNTS, 5000)
+    together = cramer_rao(scheme, members, COUNTS, 5000)
     monkeypatch.setattr("sfumato.telemetry.decoding.fisher_information._DENSE", 8)
-    np.testing.assert_allclose(cramer_rao(scheme, members, COUNTS, 5000), whole, rtol=0.02)
+    np.testing.assert_allclose(cramer_rao(scheme, members, COUNTS, 5000), together, rtol=0.02)
 
 
-def test_wrong_counts_are_refused_and_no_clients_have_no_error():
+def test_invalid_counts_are_refused_and_no_clients_have_no_error():
     scheme = SCHEMES["bits"]
     members = scheme.members(VALUES)
     for counts in ([1, 2, 3], [1, 2, 3, -4], [1, 2, 3, np.nan]):
@@ -146,8 +146,8 @@ def ideal(counts, words):
     at = [order.index(word) for word in words]
     for how in ({}, {"full_reports": True}):
         for alone in (True, False):
-            rest = sum(counts.values()) - known.sum()
-            errors = cramer_rao(scheme, scheme.members(order), known, rest, alone=alone, **how)
+            others = sum(counts.values()) - known.sum()
+            errors = cramer_rao(scheme, scheme.members(order), known, others, alone=alone, **how)
             yield 100 * np.sqrt(2 / np.pi) * (errors / known)[at].mean()
 
 

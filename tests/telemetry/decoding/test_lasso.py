@@ -12,19 +12,19 @@ from sfumato.telemetry.decoding.design import Design
 from sfumato.telemetry.decoding.methods import chosen_by_lasso, lasso
 from support.simulated_telemetry import draw
 
-ASKED = Rappor(bits=32, hashes=2, cohorts=6, f=0.5, p=0.1, q=0.8)
+SCHEME = Rappor(bits=32, hashes=2, cohorts=6, f=0.5, p=0.1, q=0.8)
 WORDS = [f"w{n}" for n in range(60)]
 
 
 def world(seed=2):
     clients = (40_000 / np.arange(1, 61)).astype(np.int64)
     clients[30:] = 0
-    return draw(ASKED, ASKED.members(WORDS), clients, np.random.default_rng(seed)), clients
+    return draw(SCHEME, SCHEME.members(WORDS), clients, np.random.default_rng(seed)), clients
 
 
 @pytest.mark.parametrize("level", [True, False])
 def test_the_weights_are_those_of_scikit_learn(level):
-    design, rng = Design(ASKED, WORDS), np.random.default_rng(4)
+    design, rng = Design(SCHEME, WORDS), np.random.default_rng(4)
     target = design.matrix @ rng.exponential(3, 60) + rng.standard_normal(192) + 5
     for penalty in (0.5, 20.0, 80.0):
         peer = Lasso(penalty / 192, positive=True, fit_intercept=level, tol=1e-12, max_iter=10**6)
@@ -35,17 +35,19 @@ def test_the_weights_are_those_of_scikit_learn(level):
 
 def test_least_squares_on_the_chosen_is_that_of_the_books():
     counts, _ = world()
-    design = Design(ASKED, WORDS)
+    design = Design(SCHEME, WORDS)
     found = lasso(counts, design, other=True)
-    t = (counts.cells - float(ASKED.low) * counts.reports[:, None]) / float(ASKED.high - ASKED.low)
+    t = (counts.cells - float(SCHEME.low) * counts.reports[:, None]) / float(
+        SCHEME.high - SCHEME.low
+    )
     t = (t * counts.reports.sum() / counts.reports[:, None]).reshape(-1)
     columns = design.matrix.toarray()[:, found.chosen]
     peer = LinearRegression().fit(columns, t)
     assert np.allclose(found.estimate[found.chosen], peer.coef_)
     full = np.column_stack([columns, np.ones(192)])
     freedom = 192 - full.shape[1]
-    spread = ((t - peer.predict(columns)) ** 2).sum() / freedom
-    errors = np.sqrt(spread * np.linalg.inv(full.T @ full).diagonal())[:-1]
+    variance = ((t - peer.predict(columns)) ** 2).sum() / freedom
+    errors = np.sqrt(variance * np.linalg.inv(full.T @ full).diagonal())[:-1]
     assert np.allclose(found.error[found.chosen], errors)
     message = stats.t.sf(peer.coef_ / errors, freedom)
     assert np.allclose(found.p_value[found.chosen], message)
@@ -64,7 +66,7 @@ def test_decoding_by_lasso_finds_the_frequent_words_and_says_how():
 
 def test_constant_targets_choose_nothing():
     flat = SimpleNamespace(
-        scheme=ASKED, cells=np.full((6, 32), 100), reports=np.full(6, 400, np.int64)
+        scheme=SCHEME, cells=np.full((6, 32), 100), reports=np.full(6, 400, np.int64)
     )
     table = decode(flat, WORDS, method="lasso")
     assert not table.detected.any()

@@ -1,4 +1,4 @@
-"""Maximum likelihood: the best shares, errors of counts of fixed clients, and honest tests."""
+"""Maximum likelihood: the best fractions, errors of counts of fixed clients, and honest tests."""
 
 from types import SimpleNamespace
 
@@ -27,61 +27,65 @@ def sent(scheme, seed, counts=COUNTS):
 
 
 def log_likelihood(scheme, reports, members):
-    """The log-likelihood of shares, over the chances of all outputs, as a plain function."""
+    """The log-likelihood of fractions, over the probabilities of all outputs, as a function."""
     payload, tables = outputs(scheme)[0], []
     for j in range(scheme.cohorts):
         own = reports.payload[reports.cohorts == j]
         observed = (own[:, None, :] == payload[None]).all(axis=2).sum(axis=0)
         tables.append((laws(scheme, members, j), observed))
-    return lambda shares: sum(observed @ np.log(shares @ table) for table, observed in tables)
+    return lambda fractions: sum(observed @ np.log(fractions @ table) for table, observed in tables)
 
 
 @EVERY
-def test_no_other_shares_are_more_likely(scheme):
+def test_no_other_fractions_are_more_likely(scheme):
     reports, members = sent(scheme, 1), scheme.members(VALUES)
     value = log_likelihood(scheme, reports, members)
     fit = maximize(reports, SimpleNamespace(members=members))
-    ours = np.append(fit.shares, fit.other)
+    ours = np.append(fit.fractions, fit.other)
     assert ours.min() >= 0
     assert ours.sum() == pytest.approx(1)
     best = optimize.minimize(
-        lambda shares: -value(np.maximum(shares, 1e-12)),
+        lambda fractions: -value(np.maximum(fractions, 1e-12)),
         np.full(5, 0.2),
         bounds=[(0, 1)] * 5,
-        constraints={"type": "eq", "fun": lambda shares: shares.sum() - 1},
+        constraints={"type": "eq", "fun": lambda fractions: fractions.sum() - 1},
         method="SLSQP",
         options={"ftol": 1e-12, "maxiter": 500},
     )
     assert value(ours) >= -best.fun - 2e-4
     assert fit.gap <= 2e-4
-    np.testing.assert_allclose(fit.shares * 900, best.x[:-1] * 900, atol=0.1 * fit.std_errors.max())
+    np.testing.assert_allclose(
+        fit.fractions * 900, best.x[:-1] * 900, atol=0.1 * fit.std_errors.max()
+    )
 
 
 @EVERY
 def test_information_is_the_second_difference_of_the_log_likelihood(scheme):
     reports, members = sent(scheme, 2), scheme.members(VALUES)
-    value, shares = log_likelihood(scheme, reports, members), np.array([0.4, 0.2, 0.1, 0.1, 0.2])
+    value, fractions = log_likelihood(scheme, reports, members), np.array([0.4, 0.2, 0.1, 0.1, 0.2])
     likely = likely_of(scheme, members, reports.cohorts, reports.payload)
     step, units = 1e-4, np.eye(5) * 1e-4
     wanted = np.array(
         [
             [
-                value(shares + a + b) - value(shares + a - b) - value(shares - a + b)
-                + value(shares - a - b)
+                value(fractions + a + b) - value(fractions + a - b) - value(fractions - a + b)
+                + value(fractions - a - b)
                 for a in units
             ]
             for b in units
         ]
     ) / (-4 * step**2 * 900)  # fmt: skip
-    np.testing.assert_allclose(information(likely, shares), wanted, rtol=2e-4, atol=2e-4)
+    np.testing.assert_allclose(information(likely, fractions), wanted, rtol=2e-4, atol=2e-4)
 
 
 def deviations(scheme, counts, runs, **how):
-    """(free estimate - count) / error over runs, of candidates a to d, and their p-values."""
+    """(unconstrained - count) / error over runs, of candidates a to d, and their p-values."""
     design = SimpleNamespace(members=scheme.members(VALUES))
     fits = [maximize(sent(scheme, seed, counts), design, **how) for seed in range(runs)]
-    free = np.array([fit.free for fit in fits]) - counts[:4]
-    return free / [fit.free_std_errors for fit in fits], np.array([fit.p_values for fit in fits])
+    unconstrained = np.array([fit.unconstrained for fit in fits]) - counts[:4]
+    return unconstrained / [fit.unconstrained_std_errors for fit in fits], np.array(
+        [fit.p_values for fit in fits]
+    )
 
 
 @pytest.mark.parametrize("name", ["bits", "one hash", "symbol", "hadamard", "subset"])
@@ -108,13 +112,13 @@ def test_absent_candidates_are_found_no_more_often_than_the_level():
     assert (p[:, 0] < 1e-3).all()
 
 
-def test_nonnegative_estimates_are_no_farther_than_free_ones():
+def test_nonnegative_estimates_are_no_farther_than_unconstrained_ones():
     scheme, counts = Rappor(16, 2, 4, f=0.7), np.array([700, 200, 0, 0])
     design = SimpleNamespace(members=scheme.members(VALUES))
     fits = [maximize(sent(scheme, seed, counts), design) for seed in range(40)]
-    apart = [((fit.shares * 900 - counts) ** 2).sum() for fit in fits]
-    free = [((fit.free - counts) ** 2).sum() for fit in fits]
-    assert np.mean(apart) < np.mean(free)
+    apart = [((fit.fractions * 900 - counts) ** 2).sum() for fit in fits]
+    unconstrained = [((fit.unconstrained - counts) ** 2).sum() for fit in fits]
+    assert np.mean(apart) < np.mean(unconstrained)
 
 
 def test_what_is_no_candidate_is_counted_without_bias_among_many_absent_candidates():
@@ -123,7 +127,7 @@ def test_what_is_no_candidate_is_counted_without_bias_among_many_absent_candidat
     design, z = Design(scheme, ["a", *absent]), []
     for seed in range(40):
         fit = maximize(sent(scheme, seed, [400, 0, 0, 0, 500]), design)
-        z.append((fit.free_other - 500) / fit.free_other_std_error)
+        z.append((fit.unconstrained_other - 500) / fit.unconstrained_other_std_error)
     assert abs(np.mean(z)) < 0.6
     assert 0.5 < np.std(z) < 1.6
 
@@ -136,14 +140,14 @@ def test_reports_that_do_not_fit_are_left_out():
     both = Reports(scheme, cohorts, payload, np.zeros((len(cohorts), 16), np.uint8))
     fit, alone = maximize(both, design), maximize(good, design)
     assert fit.reports == len(good)
-    np.testing.assert_array_equal(fit.shares, alone.shares)
+    np.testing.assert_array_equal(fit.fractions, alone.fractions)
 
 
-def test_nothing_reported_tells_nothing():
+def test_no_reports_carry_no_information():
     scheme = Rappor(12, 2, 2, f=0.2)
     fit = maximize(sent(scheme, 1).take([]), Design(scheme, VALUES))
     assert (fit.reports, fit.other, fit.identified) == (0, 0.0, False)
-    assert not fit.shares.any()
+    assert not fit.fractions.any()
     assert (fit.p_values == 1).all()
 
 
@@ -152,8 +156,8 @@ def test_candidates_with_the_same_cells_are_named_as_not_identified():
     members = scheme.members(VALUES)[[0, 0, 1]]
     fit = maximize(sent(scheme, 1), SimpleNamespace(members=members))
     assert not fit.identified
-    assert np.isinf(fit.free_std_errors).tolist() == [True, True, False]
-    assert fit.shares[:2].sum() * 900 == pytest.approx(500, abs=80)
+    assert np.isinf(fit.unconstrained_std_errors).tolist() == [True, True, False]
+    assert fit.fractions[:2].sum() * 900 == pytest.approx(500, abs=80)
 
 
 def test_there_is_no_other_where_all_values_of_a_domain_are_candidates():
@@ -168,16 +172,16 @@ def test_more_candidates_than_can_be_unknown_together_are_refused_with_the_remed
         maximize(sent(SCHEMES["bits"], 1), SimpleNamespace(members=np.zeros((5000, 3, 2), int)))
 
 
-def test_a_sample_of_reports_leads_to_the_same_shares(monkeypatch):
+def test_a_sample_of_reports_leads_to_the_same_fractions(monkeypatch):
     scheme = Rappor(40, 2, 4, f=0.5)
     reports = sent(scheme, 4, [9000, 3000, 1000, 400, 2000])
     design = Design(scheme, VALUES)
-    whole = maximize(reports, design)
+    full = maximize(reports, design)
     monkeypatch.setattr("sfumato.telemetry.decoding.likelihood._STEP_WORK", 0)
     monkeypatch.setattr("sfumato.telemetry.decoding.likelihood._LAST_WORK", 0)
     monkeypatch.setattr("sfumato.telemetry.decoding.likelihood._LEAST_ROWS", 1000)
     part = maximize(reports, design)
-    close = 0.05 * whole.std_errors.min() / len(reports)
-    np.testing.assert_allclose(part.shares, whole.shares, atol=close)
-    np.testing.assert_allclose(part.std_errors, whole.std_errors, rtol=0.2)
-    assert stats.chi2.sf(2 * abs(part.log_likelihood - whole.log_likelihood), 5) > 0.9999
+    close = 0.05 * full.std_errors.min() / len(reports)
+    np.testing.assert_allclose(part.fractions, full.fractions, atol=close)
+    np.testing.assert_allclose(part.std_errors, full.std_errors, rtol=0.2)
+    assert stats.chi2.sf(2 * abs(part.log_likelihood - full.log_likelihood), 5) > 0.9999

@@ -1,4 +1,4 @@
-"""p-values have the law they promise, and corrections are those of the books."""
+"""P-values have the stated distribution, and corrections are those of the literature."""
 
 import numpy as np
 import pytest
@@ -45,5 +45,5 @@ def test_the_tail_of_random_cells_is_that_of_drawn_strings(cells, size):
         assert 0.7 * tail < result < (1.25 if tail > 0.005 else 2.5) * tail
 
 
-def test_no_residuals_tell_nothing():
+def test_zero_residuals_carry_no_information():
     assert random_cells_z(np.zeros((4, 8)), 2, np.array([1.0])).tolist() == [0.0]

@@ -19,14 +19,14 @@ def problems():
 def test_the_conditions_of_the_best_fit_hold(closed):
     for rows, y in problems():
         gram, target = rows.T @ rows, rows.T @ y
-        shares = nonnegative(gram, target, closed=closed)
-        slope = gram @ shares - target
-        assert shares.min() >= 0
-        assert shares.sum() == pytest.approx(1) if closed else shares.sum() <= 1 + 1e-9
-        full = closed or shares.sum() > 1 - 1e-9
-        price = slope[shares > 0].mean() if full and (shares > 0).any() else 0.0
+        fractions = nonnegative(gram, target, closed=closed)
+        slope = gram @ fractions - target
+        assert fractions.min() >= 0
+        assert fractions.sum() == pytest.approx(1) if closed else fractions.sum() <= 1 + 1e-9
+        full = closed or fractions.sum() > 1 - 1e-9
+        price = slope[fractions > 0].mean() if full and (fractions > 0).any() else 0.0
         assert closed or price <= 1e-7
-        assert np.allclose(slope[shares > 0], price, atol=1e-7)
+        assert np.allclose(slope[fractions > 0], price, atol=1e-7)
         assert (slope >= price - 1e-7).all()
 
 

@@ -17,15 +17,15 @@ def hidden(count, seed):
     words: dict[str, None] = {}
     while len(words) < count:
         words["".join(rng.choice(list(LETTERS), rng.integers(2, 6)))] = None
-    share = 1 / np.arange(1, count + 1)
-    return list(words), share / share.sum()
+    frequencies = 1 / np.arange(1, count + 1)
+    return list(words), frequencies / frequencies.sum()
 
 
 def test_heavy_strings_of_a_hidden_dictionary_are_found_and_hardly_any_absent_one():
     # A count of 2.5 % is 10 standard errors in every group, so each of the 8 heaviest is missed
     # with p < 1e-8; false ones have the mean 0.05 of those found.
-    words, share = hidden(200, 1)
-    counts = np.random.default_rng(2).multinomial(150_000, share)
+    words, frequencies = hidden(200, 1)
+    counts = np.random.default_rng(2).multinomial(150_000, frequencies)
     find = PrefixDiscovery(epsilon=3, length=5, alphabet=LETTERS)
     found = find.find(find.encode_many(np.repeat(words, counts), seed=3))
     assert set(words[:8]) <= set(found.value)
@@ -36,21 +36,21 @@ def test_heavy_strings_of_a_hidden_dictionary_are_found_and_hardly_any_absent_on
     assert np.all(np.diff(found.estimate) <= 0)
 
 
-def test_the_level_is_kept_though_prefixes_were_chosen_for_their_noise():
-    # One string of many clients, and 7**4 that a few share at most, so all others are false: a run
+def test_the_level_is_met_though_prefixes_were_chosen_for_their_noise():
+    # One string of many clients, and 7**4 that a few have at most, so all others are false: a run
     # finds one with p about 0.1, so more than 3 in all four have p < 0.01.
     find = PrefixDiscovery(epsilon=1, length=4, alphabet=LETTERS[:7])
-    rng, wrong = np.random.default_rng(4), 0
+    rng, invalid = np.random.default_rng(4), 0
     for seed in range(4):
         texts = ["".join(row) for row in rng.choice(list(LETTERS[:7]), (5000, 4))]
         found = find.find(find.encode_many(texts + ["gabe"] * 5000, seed=seed))
         assert "gabe" in found.value
-        wrong += len(found) - 1
+        invalid += len(found) - 1
         assert json.loads(found.to_json())["reports"] == 10_000
-    assert wrong <= 3
+    assert invalid <= 3
 
 
-def test_a_limit_is_kept_and_said():
+def test_a_limit_is_respected_and_noted():
     find = PrefixDiscovery(epsilon=3, length=4, alphabet="abcdefgh")
     texts = ["abcd", "efgh", "cdef", "ghab", "hgfe"] * 3000
     found = find.find(find.encode_many(texts, seed=1), limit=2)
@@ -74,7 +74,7 @@ def test_what_a_client_does_depends_on_its_secret_alone():
     assert len(find.encode("abab", bytes(secrets[0]))) == 1
 
 
-def test_a_client_sends_one_report_at_the_whole_epsilon():
+def test_a_client_sends_one_report_at_the_full_epsilon():
     find = PrefixDiscovery(epsilon=3, metric="home page")
     assert find.lengths == [3, 4, 5, 6]
     assert max(scheme.epsilon_permanent for scheme in find.schemes) <= find.statement().epsilon <= 3
@@ -93,8 +93,8 @@ def test_prefixes_grow_by_every_letter_and_end_at_padding():
 
 
 def test_strings_that_stand_out_do_not_lift_those_that_share_their_cells():
-    # 64 cohorts of 8 cells: absent strings share 8 cells with each of three heavy ones, more or
-    # less; without these they vary by noise alone: 2000 scores have the deviation 1 +- 0.016.
+    # 64 cohorts of 8 cells: an absent string has about 8 cells in common with each of three
+    # heavy ones; without these they vary by noise alone: 2000 scores have the deviation 1 +- 0.016.
     scheme = LocalHashing(4, cohorts=64, cells=8)
     texts = ["tea", "milk", "rum"] * 10_000
     counts = Counts(scheme).update(ReportEncoder(scheme, seed=1).encode_many(texts))
@@ -107,15 +107,15 @@ def test_strings_that_stand_out_do_not_lift_those_that_share_their_cells():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "why"),
+    ("invalid", "why"),
     [
         ({"length": 1}, "length must be"),
         ({"alphabet": "aa"}, "alphabet must be text of different letters"),
-        ({"alphabet": "a" + PADDING}, "must not hold the marks"),
+        ({"alphabet": "a" + PADDING}, "must not contain the marks"),
         ({"epsilon": 0}, "epsilon must be"),
         ({"whole_share": 1}, "whole_share must be"),
     ],
 )
-def test_wrong_parameters_are_refused_by_name(wrong, why):
+def test_invalid_parameters_are_refused_by_name(invalid, why):
     with pytest.raises(ValueError, match=why):
-        PrefixDiscovery(**{"epsilon": 1.0, **wrong})
+        PrefixDiscovery(**{"epsilon": 1.0, **invalid})

@@ -57,8 +57,8 @@ def by_hand(scheme, reports):
 
 
 def changed(reports, **columns):
-    held = {name: np.array(getattr(reports, name)) for name in ("cohorts", "payload", "ids")}
-    return Reports(reports.scheme, **held | columns)
+    fields = {name: np.array(getattr(reports, name)) for name in ("cohorts", "payload", "ids")}
+    return Reports(reports.scheme, **fields | columns)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
@@ -74,19 +74,19 @@ def test_counts_are_those_of_one_report_after_the_other(scheme):
 @pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
 def test_streams_batches_and_merges_give_the_same_counts(scheme):
     reports = sent(scheme)
-    whole = Counts(scheme).update(reports)
+    full = Counts(scheme).update(reports)
     order = np.random.default_rng(0).permutation(500)
     parts = [reports.take(part) for part in np.array_split(order, [1, 2, 3, 100, 350])]
     streamed = Counts(scheme)
     for part in parts:
         streamed.update(part)
-    assert streamed == whole == Counts(scheme).update(iter(parts))
+    assert streamed == full == Counts(scheme).update(iter(parts))
     merged = Counts(scheme)
     for part in parts:
         merged.merge(Counts(scheme).update(part))
-    assert merged == whole
-    assert merged.copy() == whole
-    assert pickle.loads(pickle.dumps(whole)) == whole
+    assert merged == full
+    assert merged.copy() == full
+    assert pickle.loads(pickle.dumps(full)) == full
 
 
 def test_a_report_sent_again_is_counted_once():
@@ -113,13 +113,13 @@ def test_ids_are_found_among_many_runs_of_any_length():
         ids[:, 3:5] = numbers.astype("<u2")[:, np.newaxis].view(np.uint8)
         counts.update(Reports(scheme, np.zeros(size, int), np.zeros((size, 1), np.uint8), ids))
         known |= set(numbers.tolist())
-    assert len(counts) == len(known) == counts._seen.sorted().size
-    sizes = [run.size for run in counts._seen._runs]
+    assert len(counts) == len(known) == counts._id_hashes.sorted().size
+    sizes = [run.size for run in counts._id_hashes._runs]
     assert all(a > 2 * b for a, b in pairwise(sizes))
     assert counts.nbytes == 8 * len(known) + 16
 
 
-def test_merging_what_holds_the_same_report_is_refused_and_changes_nothing():
+def test_merging_counts_of_the_same_report_is_refused_and_changes_nothing():
     scheme = SCHEMES[0]
     one = Counts(scheme).update(sent(scheme).take(slice(0, 300)))
     two = Counts(scheme).update(sent(scheme).take(slice(250, 500)))
@@ -158,7 +158,7 @@ def test_every_report_that_cannot_be_is_refused_with_its_reason():
 
 
 @pytest.mark.parametrize("scheme", SCHEMES[4:], ids=NAMES[4:])
-def test_a_wrong_number_of_marks_or_a_symbol_out_of_range_is_refused(scheme):
+def test_an_invalid_number_of_marks_or_a_symbol_out_of_range_is_refused(scheme):
     reports = sent(scheme)
     payload = np.array(reports.payload)
     if scheme.kind == "symbol":
@@ -184,16 +184,16 @@ def test_an_update_that_raises_leaves_the_counts_as_they_were():
 
     with pytest.raises(RuntimeError, match="stopped"):
         counts.update(batches())
-    for wrong in ([sent(scheme, seed=2), 3], 3, "reports.ndjson", None):
+    for invalid in ([sent(scheme, seed=2), 3], 3, "reports.ndjson", None):
         with pytest.raises(TypeError, match="must be Reports"):
-            counts.update(wrong)
+            counts.update(invalid)
     with pytest.raises(TypeError, match="scheme"):
         Counts("rappor")
     assert counts == before
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=NAMES)
-def test_files_hold_everything(tmp_path, scheme):
+def test_files_store_everything(tmp_path, scheme):
     counts = Counts(scheme).update(sent(scheme)).update(sent(scheme).take([1]))
     counts.save(tmp_path / "counts")
     again = Counts.load(tmp_path / "counts")
@@ -232,15 +232,15 @@ def test_damaged_files_are_refused_as_such(changes, resize, reseal):
 @pytest.mark.parametrize("ids", [[1, 1, 2], [1, 2], []])
 def test_a_file_without_an_id_for_every_report_is_refused(ids):
     counts = Counts(SCHEMES[0]).update(sent(SCHEMES[0], 3))
-    counts._seen = HashSet([np.array(ids, np.uint64)])
+    counts._id_hashes = HashSet([np.array(ids, np.uint64)])
     with pytest.raises(SketchFormatError, match="an id for every report"):
         Counts.from_bytes(counts.to_bytes())
 
 
-@pytest.mark.parametrize("wrong", [2**62, -1])
-def test_a_file_of_impossible_totals_is_refused(wrong):
+@pytest.mark.parametrize("invalid", [2**62, -1])
+def test_a_file_of_impossible_totals_is_refused(invalid):
     counts = Counts(SCHEMES[0], keep_ids=False)
-    counts.reports[:] = wrong
+    counts.reports[:] = invalid
     with pytest.raises(SketchFormatError, match="cohort 0 has"):
         Counts.from_bytes(counts.to_bytes())
 
@@ -252,7 +252,7 @@ def test_a_file_of_deep_parameters_is_refused():
         Counts.from_bytes(counts.to_bytes())
 
 
-def test_a_table_that_no_memory_holds_is_told_by_its_size(monkeypatch):
+def test_a_table_beyond_memory_is_refused_with_its_size(monkeypatch):
     monkeypatch.setattr(aggregate, "aligned", Mock(side_effect=MemoryError))
     with pytest.raises(ValueError, match=r"65536 cohorts of 65536 cells take 32\.0 GiB"):
         Counts(Rappor(65536, 2, 65536, f=0.5))
@@ -266,5 +266,5 @@ def test_files_of_another_kind_or_version_say_so():
         Counts.from_bytes(body + checksum(memoryview(body)))
 
 
-def test_bytes_of_a_report_are_told():
+def test_bytes_of_a_report_are_stated():
     assert Counts(Rappor(128, 2, 64, f=0.5)).bytes_per_report == {"payload": 16, "line": 130}

@@ -54,23 +54,23 @@ def test_fresh_noise_hides_repetition_from_marks_but_not_from_cohorts():
     client = ReportEncoder(scheme, seed=5)
     result = counted(*(client.encode_many(["tea"] * 3000, secrets) for _ in range(10)))
     # Ten reports of a client vary by 10 times the fresh noise and 100 times the permanent response:
-    # (10 x 0.1875 + 100 x 0.0273) / (10 x 0.2148) = 2.15; each ratio has a relative spread of 0.18.
+    # (10 x 0.1875 + 100 x 0.0273) / (10 x 0.2148) = 2.15; each ratio has a relative error of 0.18.
     assert 5 < result.cohorts < 15
     assert 1.3 < result.marks < 3.2
     assert result.repeated
 
 
-def test_other_chances_than_the_scheme_says_are_seen():
-    wrong = sent(Rappor(32, 2, 64, f=0.55))
+def test_probabilities_other_than_those_of_the_scheme_are_detected():
+    invalid = sent(Rappor(32, 2, 64, f=0.55))
     counts = Counts(SCHEME, keep_ids=False)
-    mine = Counts(wrong.scheme, keep_ids=False).update(wrong)
+    mine = Counts(invalid.scheme, keep_ids=False).update(invalid)
     counts.cells, counts.reports = mine.cells, mine.reports
     assert counts.dispersion().marks > 10
 
 
 def test_the_floor_is_where_the_standard_deviation_is_the_mean():
     # 980,000 reports, 2 cells in each of 8 cohorts, each marked by a report of another value with
-    # chance 0.365 + 0.27 / 24: the words of fewer than about 1311 are hidden.
+    # probability 0.365 + 0.27 / 24: the words of fewer than about 1311 are below noise.
     scheme = Rappor(48, 2, 8, f=0.73)
     counts = Counts(scheme, keep_ids=False)
     counts.reports[:] = 122_500
@@ -90,7 +90,7 @@ def test_the_floor_is_where_the_standard_deviation_is_the_mean():
         Rappor(categories=[str(i) for i in range(7)], f=0.5),
     ],
 )
-def test_what_a_scheme_cannot_tell_is_no_number(scheme):
+def test_what_is_undefined_for_a_scheme_is_nan(scheme):
     result = counted(sent(scheme, 2000))
     assert math.isnan(result.cohorts) == (scheme.cohorts == 1)
     assert math.isnan(result.marks) == (not isinstance(scheme, Rappor))
@@ -118,7 +118,7 @@ def test_floors_are_those_of_simulated_estimates():
 
 
 @pytest.mark.parametrize("scheme", [Rappor(1, 1, 1, f=0.5), Rappor(3, 3, 2, f=0.7)])
-def test_values_that_share_all_cells_are_all_hidden(scheme):
+def test_values_with_all_cells_in_common_are_all_below_the_noise(scheme):
     result = counted(sent(scheme, 50))
     assert math.isinf(result.floor)
     assert "all values have the same cells" in str(result)

@@ -1,4 +1,4 @@
-"""The CSV files of google/rappor: read, written, and refused by line where they are wrong."""
+"""The CSV files of google/rappor: read, written, and refused by line where malformed."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_parameters_are_read_and_written(tmp_path):
         ("k,h,m,p,q,f\n128,2,64,0.5,0.75,0.6\n", "line 2: GoogleRappor: bits.*own=True"),
     ],
 )
-def test_wrong_parameters_are_told_by_line(tmp_path, text, message):
+def test_invalid_parameters_are_refused_by_line(tmp_path, text, message):
     with pytest.raises(ValueError, match=f"file.csv, {message}"):
         read_params_csv(put(tmp_path, text.encode()))
 
@@ -100,7 +100,7 @@ def test_reports_come_back_without_what_must_stay_secret(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "client,cohort,irr\n"])
-def test_a_wrong_header_is_told(tmp_path, text):
+def test_an_unknown_header_is_refused(tmp_path, text):
     with pytest.raises(ValueError, match="line 1: the header"):
         read_reports_csv(put(tmp_path, text.encode()), TWO)
 
@@ -123,7 +123,7 @@ def test_a_wrong_header_is_told(tmp_path, text):
     ],
 )
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_wrong_report_is_counted_and_changes_no_other(tmp_path, line, reason, at):
+def test_an_invalid_report_is_counted_and_changes_no_other(tmp_path, line, reason, at):
     lines = ["1,0,,,GOOD", "2,1,,,1111000011110000"]
     lines.insert(at, line)
     text = "client,cohort,bloom,prr,irr\n" + "\n".join(lines) + "\n"
@@ -156,7 +156,7 @@ def test_a_wrong_report_is_counted_and_changes_no_other(tmp_path, line, reason, 
         ('Z"2', "line 2: the line is no CSV"),
     ],
 )
-def test_wrong_counts_are_told_by_line(tmp_path, text, message):
+def test_invalid_counts_are_refused_by_line(tmp_path, text, message):
     text = text.replace("Z", "0" + ",0" * 16 + "\r\n")
     with pytest.raises(ValueError, match=f"file.csv, {message}"):
         read_counts_csv(put(tmp_path, text.encode()), TWO)
@@ -176,7 +176,7 @@ def test_maps_are_those_of_the_published_tool(tmp_path):
     assert (np.sort(found.members) == np.sort(own.members(words))).all()
 
 
-def test_places_may_stand_in_any_order_and_twice(tmp_path):
+def test_positions_may_come_in_any_order_and_twice(tmp_path):
     found = read_map_csv(
         put(tmp_path, b"a,64,1,1,17,1,2,33,33\na,1,1,1,1,1,1,1,1\n,3,3,3,3,3,3,3,3\n"), FOUR
     )
@@ -192,13 +192,13 @@ def test_places_may_stand_in_any_order_and_twice(tmp_path):
     ("text", "message"),
     [
         ("a,1,2,3\n", "line 1: there must be 8 numbers after the candidate, not 3"),
-        ("OK" + "b,0,1,1,1,1,1,1,1\n", "line 2: a place must be from 1 to 64"),
-        ("OK" + "b,65,1,1,1,1,1,1,1\n", "line 2: a place must be from 1 to 64"),
+        ("OK" + "b,0,1,1,1,1,1,1,1\n", "line 2: a position must be from 1 to 64"),
+        ("OK" + "b,65,1,1,1,1,1,1,1\n", "line 2: a position must be from 1 to 64"),
         ("OK" + "b,1,x,1,1,1,1,1,1\n", "line 2: all but the candidate"),
         ("OK\xff", "line 2: the text is not UTF-8"),
     ],
 )
-def test_wrong_maps_are_told_by_line(tmp_path, text, message):
+def test_invalid_maps_are_refused_by_line(tmp_path, text, message):
     text = text.replace("OK", "a,1,1,17,17,33,33,49,50\n")
     with pytest.raises(ValueError, match=f"file.csv, {message}"):
         read_map_csv(put(tmp_path, text.encode("latin-1")), FOUR)

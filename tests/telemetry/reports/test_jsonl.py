@@ -153,7 +153,7 @@ def test_a_damaged_gzip_file_gives_what_is_before_the_damage(tmp_path_factory, d
     path.write_bytes(packed[:at] if cut else packed)
     _, refused = observed(read_reports(path, SCHEME))
     assert set(refused) <= {"unreadable", "parameters", "cohort", "version", "length"}
-    # The header's time, flags and system may change without harm; the rest is under a checksum.
+    # The header's time, flags and system may change without harm; a checksum covers the others.
     if (at >= 10 or cut) and at > 0:
         assert refused.get("unreadable", 0) >= 1
 
@@ -184,12 +184,12 @@ def test_only_a_file_that_is_not_there_raises_and_at_once(tmp_path):
     assert observed(read_reports([7, None, "\ud800"], SCHEME)) == ([], {"unreadable": 3})
 
 
-@pytest.mark.parametrize("wrong", [None, 5])
-def test_what_cannot_be_reports_is_told_by_its_type(tmp_path, wrong):
-    with pytest.raises(TypeError, match=f"source must be .* not {type(wrong).__name__}"):
-        read_reports(wrong, SCHEME)
-    for batches in (wrong, [made(1), wrong]):
-        with pytest.raises(TypeError, match=f"must be Reports, not {type(wrong).__name__}"):
+@pytest.mark.parametrize("invalid", [None, 5])
+def test_what_cannot_be_reports_is_refused_by_its_type(tmp_path, invalid):
+    with pytest.raises(TypeError, match=f"source must be .* not {type(invalid).__name__}"):
+        read_reports(invalid, SCHEME)
+    for batches in (invalid, [made(1), invalid]):
+        with pytest.raises(TypeError, match=f"must be Reports, not {type(invalid).__name__}"):
             write_reports(tmp_path / "reports", batches)
     assert not list(tmp_path.iterdir())
 

@@ -23,7 +23,7 @@ def test_columns_cannot_be_written_to():
         reports.refused["cohort"] = 1
 
 
-def test_take_gives_the_rows_asked_for():
+def test_take_gives_the_requested_rows():
     reports = made(10)
     for rows, at in (
         ([7, 0, 7], [7, 0, 7]),
@@ -41,15 +41,15 @@ def test_concat_is_all_rows_in_order_and_all_that_was_refused():
     reports = made(10)
     parts = [reports.take(slice(0, 4)), reports.take([]), reports.take(slice(4, 10))]
     assert Reports.concat(parts) == reports
-    left = [Reports(SCHEME, r.cohorts, r.payload, r.ids, {"cohort": 2}) for r in parts]
-    assert dict(Reports.concat(left).refused) == {"cohort": 6}
+    batches = [Reports(SCHEME, r.cohorts, r.payload, r.ids, {"cohort": 2}) for r in parts]
+    assert dict(Reports.concat(batches).refused) == {"cohort": 6}
     with pytest.raises(ValueError, match="at least one"):
         Reports.concat([])
     with pytest.raises(ValueError, match="batch 1"):
         Reports.concat([reports, made(1, scheme=Rappor(13, 2, 5, f=0.25))])
 
 
-def test_what_32_bits_cannot_hold_is_no_cohort():
+def test_what_exceeds_32_bits_is_no_cohort():
     columns = (np.zeros((4, 2), np.uint8), np.zeros((4, 16), np.uint8))
     wide = np.array([1, 2**32 + 1, 2**63, 2**31], np.uint64)
     assert Reports(SCHEME, wide, *columns).cohorts.tolist() == [1, -1, -1, -1]

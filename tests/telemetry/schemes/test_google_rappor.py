@@ -32,7 +32,7 @@ def number(payload):
 
 def test_the_published_vector_comes_out():
     # rappor_test.py: "abc" in cohort 0 with the secret "secret", k=16, h=2, f=1/2, p=1/2, q=3/4;
-    # random numbers 0, 0.6, 0, 0, 0.6, ... in place of fresh ones give the report 64493.
+    # random numbers 0, 0.6, 0, 0, 0.6, ... instead of fresh ones give the report 64493.
     scheme = GoogleRappor(16, 2, 64, f=0.5, p=0.5, q=0.75)
     permanent = number(scheme.permanent(b"secret", 0, ["abc"])[0])
     draws = [0.0, 0.6, 0.0] * 6
@@ -74,11 +74,11 @@ def test_permanent_responses_are_those_of_hashlib_and_hmac(bits, hashes, f):
 
 
 @pytest.mark.parametrize("f", [0.0, 0.01, 0.3, 0.5, 0.75, 0.99])
-def test_f_is_the_share_of_bytes_that_replace_and_epsilon_follows_it(f):
+def test_f_is_the_fraction_of_bytes_that_replace_and_epsilon_follows_it(f):
     scheme = GoogleRappor(16, 2, 64, f=f, p=0.25, q=0.75)
-    share = Fraction(sum(byte >> 1 < f * 128 for byte in range(256)), 256)
-    assert scheme.f_runs == share >= f
-    flip = float(share) / 2
+    fraction = Fraction(sum(byte >> 1 < f * 128 for byte in range(256)), 256)
+    assert scheme.f_runs == fraction >= f
+    flip = float(fraction) / 2
     want = 4 * math.log((1 - flip) / flip) if flip else math.inf
     assert scheme.epsilon_permanent == pytest.approx(want)
     high = 0.75 * (1 - flip) + 0.25 * flip
@@ -88,16 +88,16 @@ def test_f_is_the_share_of_bytes_that_replace_and_epsilon_follows_it(f):
     assert scheme.epsilon_one == pytest.approx(one)
 
 
-def test_simulated_reports_mark_with_the_stated_chances():
-    # 60,000 reports x 16 cells: shares have a standard deviation below 0.0015, 6 are below 0.009.
+def test_simulated_reports_mark_with_the_stated_probabilities():
+    # 60,000 reports x 16 cells: fractions have a standard error below 0.0015, 6 are below 0.009.
     scheme = GoogleRappor(16, 2, 8, f=0.3, p=0.25, q=0.75)
     counts = Counts(scheme).update(ReportEncoder(scheme, seed=1).encode_many(["tea"] * 60_000))
-    shares = counts.cells / counts.reports[:, None]
+    fractions = counts.cells / counts.reports[:, None]
     own = np.zeros((8, 16), bool)
     for cohort, cells in enumerate(scheme.members(["tea"])[0]):
         own[cohort, cells[cells >= 0]] = True
-    assert abs(shares[own].mean() - float(scheme.high)) < 0.009
-    assert abs(shares[~own].mean() - float(scheme.low)) < 0.009
+    assert abs(fractions[own].mean() - float(scheme.high)) < 0.009
+    assert abs(fractions[~own].mean() - float(scheme.low)) < 0.009
 
 
 def test_parameters_come_back_from_json_and_are_no_others():
@@ -110,16 +110,16 @@ def test_parameters_come_back_from_json_and_are_no_others():
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         *({"bits": 33}, {"bits": 0}, {"hashes": 17}, {"cohorts": 0}, {"f": 1}, {"f": 0.995}),
         *({"p": 0.75, "q": 0.75}, {"p": -1.0}, {"q": 2.0}, {"f": "much"}),
     ],
 )
-def test_what_the_published_client_cannot_do_is_refused_by_name(wrong):
-    name = next(iter(wrong))
+def test_what_the_published_client_cannot_do_is_refused_by_name(invalid):
+    name = next(iter(invalid))
     with pytest.raises(ValueError, match=f"GoogleRappor: {name} must be"):
-        GoogleRappor(**{"f": 0.5} | wrong)
+        GoogleRappor(**{"f": 0.5} | invalid)
 
 
 def test_f_may_be_all_but_the_last_step():

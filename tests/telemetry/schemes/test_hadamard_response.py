@@ -32,14 +32,14 @@ def test_the_report_of_a_secret_follows_from_hmac_alone():
     own = scheme.members(["7"])[0, 0].tolist()
     for secret in (bytes([i]) * 16 for i in range(40)):
         word = next(permanent_words(scheme, secret, "7"))
-        rest = word - scheme.cells * scheme.wrong
-        cell = word // scheme.wrong if rest < 0 else own[rest // scheme.extra]
+        surplus = word - scheme.cells * scheme.wrong
+        cell = word // scheme.wrong if surplus < 0 else own[surplus // scheme.extra]
         report = ReportEncoder(scheme, secret=secret).encode("7")
         assert report.payload.tobytes() == cell.to_bytes(4, "little")
 
 
 def test_counts_are_estimated_without_bias_by_least_squares():
-    # Six standard errors: chance 2e-9 for each of 13 values. A cell's variance is n high at most.
+    # Six standard errors: p < 2e-9 for each of 13 values. A cell's variance is n high at most.
     scheme, rows = HadamardResponse(2.0, names(12), other=True), 30_000
     sent = np.repeat([*names(12), "else"], [2000] * 12 + [6000])
     counts = Counts(scheme).update(ReportEncoder(scheme, seed=2).encode_many(sent))

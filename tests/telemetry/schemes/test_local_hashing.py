@@ -1,4 +1,4 @@
-"""Local hashing: one cell by one word of the client's stream, the same for ever and in law."""
+"""Local hashing: one permanent cell by one word, with the stated distribution."""
 
 import numpy as np
 import pytest
@@ -32,17 +32,17 @@ def test_cells_are_those_of_one_hash_for_each_cohort():
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_drawn_and_derived_reports_have_the_stated_law(keyed):
+def test_drawn_and_derived_reports_have_the_stated_distribution(keyed):
     # The counts of cells in each cohort are multinomial: a chi-square of 3 * 7 degrees, which
-    # exceeds its 1 - 1e-6 quantile with chance 1e-6; seeds are fixed.
+    # exceeds its 1 - 1e-6 quantile with probability 1e-6; seeds are fixed.
     scheme, rows = LocalHashing(2, cohorts=3), 60_000
     secrets = np.random.default_rng(5).integers(0, 256, (rows, 16), dtype=np.uint8)
     encoder = ReportEncoder(scheme, seed=3)
     sent = encoder.encode_many(["tea"] * rows, secrets if keyed else None)
     counts = Counts(scheme).update(sent)
-    chances = np.full((3, 8), float(scheme.low))
-    chances[np.arange(3), scheme.members(["tea"])[0, :, 0]] = float(scheme.high)
-    wanted = counts.reports[:, np.newaxis] * chances
+    probabilities = np.full((3, 8), float(scheme.low))
+    probabilities[np.arange(3), scheme.members(["tea"])[0, :, 0]] = float(scheme.high)
+    wanted = counts.reports[:, np.newaxis] * probabilities
     distance = ((counts.cells - wanted) ** 2 / wanted).sum()
     assert distance < stats.chi2.isf(1e-6, 3 * 7)
 

@@ -1,4 +1,4 @@
-"""Every law exactly: what the code can send, and that no output tells more than is stated."""
+"""Exact distributions of reports: no output has a larger likelihood ratio than stated."""
 
 from fractions import Fraction
 from itertools import permutations
@@ -27,8 +27,8 @@ TINY = [
 ]
 
 
-def laws(scheme):
-    """The laws of all values of a known domain, or of all cells that a value may be hashed to."""
+def distributions(scheme):
+    """The distributions of reports of all values, or of all cells that a value is hashed to."""
     if scheme.domain is None:
         return {(cell,): law_of(scheme, [cell]) for cell in range(scheme.cells)}
     sets = scheme.members(scheme.domain)[:, 0].tolist()
@@ -37,9 +37,11 @@ def laws(scheme):
 
 @pytest.mark.parametrize("scheme", TINY, ids=repr)
 def test_no_output_is_likelier_than_stated_under_another_value(scheme):
-    found = list(laws(scheme).values())
+    found = list(distributions(scheme).values())
     outputs = set().union(*found)
-    assert all(set(law) == outputs for law in found)  # else epsilon would be infinite
+    assert all(
+        set(distribution) == outputs for distribution in found
+    )  # else epsilon would be infinite
     worst = max(p[o] / q[o] for p, q in permutations(found, 2) for o in outputs)
     with mpmath.workdps(60):
         exact = mpmath.log(mpmath.mpf(worst.numerator) / worst.denominator)
@@ -50,22 +52,24 @@ def test_no_output_is_likelier_than_stated_under_another_value(scheme):
 
 
 @pytest.mark.parametrize("scheme", TINY, ids=repr)
-def test_high_and_low_are_the_chances_of_the_code(scheme):
-    for own, law in laws(scheme).items():
+def test_high_and_low_are_the_probabilities_of_the_code(scheme):
+    for own, distribution in distributions(scheme).items():
         for cell in range(scheme.cells):
-            chance = sum((p for o, p in law.items() if cell in marks(scheme, o)), Fraction(0))
-            assert chance == (scheme.high if cell in own else scheme.low)
+            probability = sum(
+                (p for o, p in distribution.items() if cell in marks(scheme, o)), Fraction(0)
+            )
+            assert probability == (scheme.high if cell in own else scheme.low)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.3, 1.0, 2.2148, 5.0, 9.0])
-def test_one_step_of_the_chances_more_would_break_the_promise(epsilon):
+def test_one_more_step_of_the_probabilities_would_exceed_epsilon(epsilon):
     grid = 2**32
     with mpmath.workdps(60):
         limit = mpmath.exp(mpmath.mpf(epsilon))
         for scheme in (LocalHashing(epsilon), HadamardResponse(epsilon, NAMES)):
-            wrong, size = scheme.wrong - 1, scheme.set_size
-            extra = (grid - scheme.cells * wrong) // size
-            assert wrong == 0 or mpmath.mpf(wrong + extra) / wrong > limit * (1 - 1e-11)
+            invalid, size = scheme.wrong - 1, scheme.set_size
+            extra = (grid - scheme.cells * invalid) // size
+            assert invalid == 0 or mpmath.mpf(invalid + extra) / invalid > limit * (1 - 1e-11)
         scheme = SubsetSelection(epsilon, cells=50)
         odds = mpmath.mpf(scheme.cells - scheme.chosen) / scheme.chosen
         more = scheme.kept + 1
@@ -100,6 +104,6 @@ def test_the_sizes_that_are_chosen_are_the_best_of_all(epsilon):
         lambda e: HadamardResponse(e, [str(i) for i in range(50000)]),
     ],
 )
-def test_an_epsilon_too_small_for_the_chances_is_refused(build):
+def test_an_epsilon_too_small_for_the_probabilities_is_refused(build):
     with pytest.raises(ValueError, match="epsilon must be larger"):
         build(1e-10)

@@ -1,4 +1,4 @@
-"""Parameters: their costs are those of the exact law, their JSON and line fix them wholly."""
+"""RAPPOR: epsilons are those of the exact distribution; JSON and line determine parameters."""
 
 import itertools
 import json
@@ -39,47 +39,54 @@ def unpacked(payload, cells):
 
 
 @pytest.mark.parametrize(("f", "p", "q"), [(0.73, 0, 1), (0.5, 0.25, 0.75), (0.001, 0.4, 0.41)])
-def test_the_chances_that_run_are_exactly_those_that_are_stated(f, p, q):
-    # Every number is met once, so how often a cell is 1 is its chance times 65536, exactly.
+def test_the_probabilities_that_run_are_exactly_those_that_are_stated(f, p, q):
+    # Every number is met once, so how often a cell is 1 is its probability times 65536, exactly.
     params = Rappor(3, 1, 1, f=f, p=p, q=q)
-    retained = params.respond(Counted(), np.ones((GRID, 1), np.int32))
-    assert unpacked(retained, 3).sum(0).tolist() == [params.flip, GRID - params.flip, params.flip]
+    permanent = params.respond(Counted(), np.ones((GRID, 1), np.int32))
+    assert unpacked(permanent, 3).sum(0).tolist() == [params.flip, GRID - params.flip, params.flip]
     ones = {}
     for bit, start in ((0, 0), (1, 7)):
         sent = params.instant(np.full((GRID, 1), start, np.uint8), Counted())
         ones[bit] = unpacked(sent, 3).sum(0).tolist()
     assert ones == {0: [params.p16] * 3, 1: [params.q16] * 3}
     flip = Fraction(params.flip, GRID)
-    for share, chance in ((1 - flip, params.high), (flip, params.low)):
-        assert chance == (share * params.q16 + (1 - share) * params.p16) / GRID
+    for fraction, probability in ((1 - flip, params.high), (flip, params.low)):
+        assert probability == (fraction * params.q16 + (1 - fraction) * params.p16) / GRID
 
 
-def law(params, cells):
-    """The exact chance of every permanent response and of every report of a value's cells."""
+def distribution(params, cells):
+    """The exact probability of every permanent response and of every report of a value's cells."""
     every = list(itertools.product((0, 1), repeat=params.bits))
     flip, p, q = (Fraction(n, GRID) for n in (params.flip, params.p16, params.q16))
-    retained = {
+    permanent = {
         bits: math.prod(1 - flip if bit == (i in cells) else flip for i, bit in enumerate(bits))
         for bits in every
     }
     sent = {
         report: sum(
-            chance * math.prod((q if b else p) if r else 1 - (q if b else p)
+            probability * math.prod((q if b else p) if r else 1 - (q if b else p)
                                for b, r in zip(bits, report, strict=True))
-            for bits, chance in retained.items()
+            for bits, probability in permanent.items()
         )
         for report in every
     }  # fmt: skip
-    return retained, sent
+    return permanent, sent
 
 
 @pytest.mark.parametrize(("bits", "hashes"), [(2, 1), (3, 1), (4, 2), (5, 2)])
 @pytest.mark.parametrize(("f", "p", "q"), [(0.73, 0, 1), (0.5, 0.25, 0.75), (0.3, 0, 0.5)])
 def test_epsilons_are_the_largest_log_ratios_over_all_values_and_reports(bits, hashes, f, p, q):
     params = Rappor(bits, hashes, 1, f=f, p=p, q=q)
-    laws = [law(params, cells) for cells in itertools.combinations(range(bits), hashes)]
+    distributions = [
+        distribution(params, cells) for cells in itertools.combinations(range(bits), hashes)
+    ]
     worst = [
-        max(math.log(a[which][r] / b[which][r]) for a in laws for b in laws for r in a[which])
+        max(
+            math.log(a[which][r] / b[which][r])
+            for a in distributions
+            for b in distributions
+            for r in a[which]
+        )
         for which in (0, 1)
     ]
     assert worst == pytest.approx([params.epsilon_permanent, params.epsilon_one], rel=1e-12)
@@ -91,41 +98,45 @@ def test_epsilons_are_the_largest_log_ratios_over_all_values_and_reports(bits, h
 @pytest.mark.parametrize("f", [0.2, 0.5, 0.9])
 def test_the_loss_covers_every_pair_of_values_at_every_epsilon(bits, hashes, f):
     params = Rappor(bits, hashes, 1, f=f)
-    laws = [law(params, cells)[0] for cells in itertools.combinations(range(bits), hashes)]
+    distributions = [
+        distribution(params, cells)[0] for cells in itertools.combinations(range(bits), hashes)
+    ]
     charged = Accountant(relation="replace").compose(params.loss())
     assert charged.epsilon() >= params.epsilon_permanent * (1 - 1e-9)
     for epsilon in np.linspace(0, params.epsilon_permanent * 0.99, 7):
         result = charged.delta(epsilon) * (1 + 1e-9)
-        for a, b in itertools.permutations(laws, 2):
+        for a, b in itertools.permutations(distributions, 2):
             assert sum(max(0.0, a[r] - math.exp(epsilon) * b[r]) for r in a) <= result
 
 
 def test_epsilon_is_never_too_low_where_sets_must_overlap():
     params = Rappor(3, 2, 1, f=0.5)
-    laws = [law(params, cells)[0] for cells in itertools.combinations(range(3), 2)]
-    worst = max(math.log(a[r] / b[r]) for a in laws for b in laws for r in a)
+    distributions = [
+        distribution(params, cells)[0] for cells in itertools.combinations(range(3), 2)
+    ]
+    worst = max(math.log(a[r] / b[r]) for a in distributions for b in distributions for r in a)
     assert worst <= params.epsilon_permanent
 
 
 @pytest.mark.parametrize("hashes", [1, 2, 7])
 @pytest.mark.parametrize("permanent", [0.02, 0.5, 2 * math.log(3), 9.0, 20.0])
-@pytest.mark.parametrize("share", [None, 1.5, 1.0, 0.9, 0.3, 0.05])
-def test_for_epsilon_never_promises_more_and_wastes_little(hashes, permanent, share):
-    one = None if share is None else permanent * share
+@pytest.mark.parametrize("fraction", [None, 1.5, 1.0, 0.9, 0.3, 0.05])
+def test_for_epsilon_never_exceeds_epsilon_and_wastes_little(hashes, permanent, fraction):
+    one = None if fraction is None else permanent * fraction
     params = Rappor.for_epsilon(permanent, one, hashes=hashes, bits=16)
     assert params.epsilon_permanent <= permanent
     assert params.epsilon_one <= min(one or permanent, permanent)
     less = Rappor(16, hashes, f=(params.flip - 1) / 32768)
     assert less.epsilon_permanent > permanent
-    if share in (0.3, 0.05) and one > 0.1:
+    if fraction in (0.3, 0.05) and one > 0.1:
         assert params.epsilon_one > one * 0.98
-    assert params.one_time == (share in (None, 1.0, 1.5))
+    assert params.one_time == (fraction in (None, 1.0, 1.5))
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("permanent", [1.3e-4, 1e-3, 25.0, 1e308])
 @pytest.mark.parametrize("one", [1e-4, 1e-3, 12.0, 1e308])
-def test_for_epsilon_keeps_its_promise_at_the_extremes_and_refuses_beyond(permanent, one):
+def test_for_epsilon_keeps_its_guarantee_at_the_extremes_and_refuses_beyond(permanent, one):
     params = Rappor.for_epsilon(permanent, one, hashes=1, bits=16)
     for less in ((1e-9, one), (permanent, 1e-9)):
         with pytest.raises(ValueError, match="must be larger, not 1e-09"):
@@ -160,19 +171,19 @@ def test_no_noise_is_said_to_be_no_privacy():
     assert Rappor(f=0).epsilon_one == math.inf
 
 
-def test_the_statement_says_what_adds_up_and_what_is_not_hidden():
+def test_the_statement_says_what_adds_up_and_what_is_not_protected():
     result = Rappor(f=0.5, p=0.25, q=0.75, metric="a\u00a0b").statement()
     assert isinstance(result, PrivacyStatement)
     assert result.relation == "replace"
     for part in (
         "per distinct value and secret",
         "a changed value, cleared storage, another metric or new parameters",
-        "adds up",
+        "add up",
         "One report alone costs epsilon",
         "computational",
         "separated by metric",
         "that share one",
-        "Not hidden",
+        "Not protected",
     ):
         assert part in result.covers
     assert Rappor(f=0.5, p=0.25, q=0.75).epsilon_one == pytest.approx(
@@ -245,7 +256,7 @@ def test_json_gives_the_same_parameters_and_any_change_is_noticed(params):
     for name, value in other.items():
         with pytest.raises(ValueError, match=r"fingerprint must be|bits must be"):
             read_scheme(json.dumps(document | {name: value}))
-    with pytest.raises(ValueError, match="take the whole text from where it was made") as said:
+    with pytest.raises(ValueError, match="take the complete text from where it was made") as said:
         read_scheme(json.dumps(document | {"fingerprint": "0" * 16}))
     assert params.fingerprint not in str(said.value)  # or it would be pasted in
 

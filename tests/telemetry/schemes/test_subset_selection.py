@@ -1,4 +1,4 @@
-"""Subset selection: exactly so many cells, chosen without bias from the client's stream."""
+"""Subset selection: a fixed number of cells, chosen without bias from the client's stream."""
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from support.report_distributions import FixedStream
 FULL = 2**32
 
 
-def floyd(own, retained, chosen, cells, words):
+def floyd(own, included, chosen, cells, words):
     """Floyd's algorithm in sets, going on with fresh words while one would favour some cells."""
     others = [cell for cell in range(cells) if cell != own]
-    draws = chosen - retained
+    draws = chosen - included
     while True:
         block, found = [next(words) for _ in range(chosen)], set()
         limits = range(len(others) - draws + 1, len(others) + 1)
@@ -26,7 +26,7 @@ def floyd(own, retained, chosen, cells, words):
             continue
         for word, limit in pairs:
             found.add(limit - 1 if word % limit in found else word % limit)
-        return sorted([others[i] for i in found] + [own] * retained)
+        return sorted([others[i] for i in found] + [own] * included)
 
 
 def cells_of(payload):
@@ -43,9 +43,9 @@ def test_the_report_of_a_secret_follows_from_hashlib_and_hmac_alone(hashed):
         at = cohort(scheme, secret)
         own = hashed_cell("word 7", at, 30) if hashed else 7
         words = permanent_words(scheme, secret, "word 7")
-        retained = next(words) < scheme.kept
+        included = next(words) < scheme.kept
         assert report.cohorts.tolist() == [at]
-        assert cells_of(report.payload[0]) == floyd(own, retained, scheme.chosen, 30, words)
+        assert cells_of(report.payload[0]) == floyd(own, included, scheme.chosen, 30, words)
 
 
 def test_a_row_with_a_biased_word_goes_on_with_the_next_words():
@@ -61,7 +61,7 @@ def test_a_row_with_a_biased_word_goes_on_with_the_next_words():
 
 
 class Watched(KeyedStream):
-    """A client's stream that remembers how many words were asked for at once."""
+    """A client's stream that remembers how many words were read at once."""
 
     most = 0
 
@@ -70,35 +70,37 @@ class Watched(KeyedStream):
         return super().words(rows, start, count)
 
 
-def test_few_words_are_held_at_a_time_however_many_cells_are_chosen(monkeypatch):
+def test_few_words_are_in_memory_at_a_time_however_many_cells_are_chosen(monkeypatch):
     scheme, secret = SubsetSelection(0.5, cells=200, cohorts=1), np.zeros((1, 16), np.uint8)
     values = scheme.values([f"word {i}" for i in range(300)])
     members = scheme.own_members(values, np.zeros(300, np.int32))
     streams = [Watched(ClientKeys(secret, scheme.line()), values) for _ in range(2)]
-    whole = scheme.respond(streams[0], members)
+    full = scheme.respond(streams[0], members)
     monkeypatch.setattr(subset_selection, "WORDS", 1000)
-    assert (scheme.respond(streams[1], members) == whole).all()
+    assert (scheme.respond(streams[1], members) == full).all()
     assert streams[1].most <= 1000 < streams[0].most
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_drawn_and_derived_reports_have_the_stated_chances(keyed):
-    # Each cell's count is binomial; the largest of 60 deviations exceeds 6 with chance < 2e-7.
+def test_drawn_and_derived_reports_have_the_stated_probabilities(keyed):
+    # Each cell's count is binomial; the largest of 60 deviations exceeds 6 with probability < 2e-7.
     scheme, rows = SubsetSelection(1.5, cells=20, cohorts=3), 60_000
     secrets = np.random.default_rng(6).integers(0, 256, (rows, 16), dtype=np.uint8)
     sent = ReportEncoder(scheme, seed=4).encode_many(["tea"] * rows, secrets if keyed else None)
     assert set(np.unpackbits(sent.payload, axis=1).sum(axis=1).tolist()) == {scheme.chosen}
     counts = Counts(scheme).update(sent)
-    chances = np.full((3, 20), float(scheme.low))
-    chances[np.arange(3), scheme.members(["tea"])[0, :, 0]] = float(scheme.high)
+    probabilities = np.full((3, 20), float(scheme.low))
+    probabilities[np.arange(3), scheme.members(["tea"])[0, :, 0]] = float(scheme.high)
     n = counts.reports[:, np.newaxis]
-    deviations = (counts.cells - n * chances) / np.sqrt(n * chances * (1 - chances))
+    deviations = (counts.cells - n * probabilities) / np.sqrt(
+        n * probabilities * (1 - probabilities)
+    )
     assert np.abs(deviations).max() < 6
     assert stats.norm.sf(6) * 2 * 60 < 2e-7
 
 
 def test_a_count_is_estimated_without_bias_from_its_cell():
-    # 30 % of 40,000 values; a deviation beyond 6 standard errors has chance 2e-9 for each.
+    # 30 % of 40,000 values; a deviation beyond 6 standard errors has probability 2e-9 for each.
     scheme = SubsetSelection(1.0, ["tea", "milk"], other=True)
     drinks = np.repeat(["tea", "milk", "rum"], [12_000, 24_000, 4_000])
     counts = Counts(scheme).update(ReportEncoder(scheme, seed=1).encode_many(drinks))
@@ -142,22 +144,22 @@ def test_parameters_come_back_from_json_and_are_named_by_all_that_matters():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("invalid", "message"),
     [
         ({"categories": ["a"]}, "categories must be 2 to 65536"),
         ({"categories": ["a", "a"]}, "categories must"),
         ({"categories": "ab"}, "categories must"),
         ({"categories": ["a", "b"], "cells": 3}, "cells must be 2 with these categories"),
         ({"categories": ["a", "b"], "cohorts": 2}, "cohorts must be 1 with these categories"),
-        ({"categories": ["a", "(other)"], "other": True}, "must not hold"),
+        ({"categories": ["a", "(other)"], "other": True}, "must not contain"),
         ({"categories": ["a", "b"], "other": 1}, "other must be True or False"),
         ({"cells": 4, "chosen": 4}, "chosen must be below the number of cells, 4"),
         ({"other": True}, "other needs categories"),
     ],
 )
-def test_bad_parameters_are_refused_with_what_would_be_right(wrong, message):
+def test_bad_parameters_are_refused_with_what_would_be_right(invalid, message):
     with pytest.raises(ValueError, match=f"SubsetSelection: .*{message}"):
-        SubsetSelection(1.0, **wrong)
+        SubsetSelection(1.0, **invalid)
 
 
 def test_limits_hold():

@@ -1,1 +1,1 @@
-"""Likelihoods of a released profile given its items."""
+"""Likelihood models of released profiles given their items, one per mechanism."""

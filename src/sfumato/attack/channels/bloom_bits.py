@@ -1,7 +1,4 @@
-"""Bits of Bloom filters that were flipped at random (BLIP), as decoders see them.
-
-Rows of bits, eight to a byte, unpacked only where they are looked at.
-"""
+"""Likelihood of Bloom filters whose bits were flipped at random (BLIP)."""
 
 from functools import cached_property
 from typing import Any
@@ -17,13 +14,13 @@ __all__ = ["BitChannel", "PackedRows"]
 
 
 class PackedRows:
-    """A table of bits in an eighth of its cells.
+    """A table of bits, packed eight to a byte and unpacked one slice at a time.
 
-    Parameters: packed, rows x bytes, the first bit being the least; length, the bits of a row;
-    those beyond are 0.
+    Takes `packed`, rows x bytes with the lowest bit first, and `length`, the bits of a row; bits
+    beyond it are 0.
 
     >>> rows = PackedRows.of([[True, False, True], [False, False, False]])
-    >>> rows.shape, rows[0], rows.shares().round(2)
+    >>> rows.shape, rows[0], rows.fractions().round(2)
     ((2, 3), array([ True, False,  True]), array([0.67, 0.  ]))
     """
 
@@ -38,51 +35,56 @@ class PackedRows:
 
     @classmethod
     def of_words(cls, words: np.ndarray, length: int) -> "PackedRows":
-        """Rows that are packed into words already; contiguous ones are not copied."""
+        """Wrap rows that are already packed into words; contiguous arrays are not copied."""
         return cls(np.ascontiguousarray(words).view(np.uint8), length)
 
     def __getitem__(self, rows: slice | int) -> np.ndarray:
-        """One row, or some, as booleans."""
+        """Unpack one row, or a slice of rows, to booleans."""
         packed, length = self._packed[rows], self.shape[1]
         return np.unpackbits(packed, axis=-1, count=length, bitorder="little").view(bool)
 
-    def shares(self) -> np.ndarray:
-        """The share of ones in each row."""
+    def fractions(self) -> np.ndarray:
+        """Fraction of ones in each row."""
         return np.asarray(np.bitwise_count(self._packed).sum(axis=1) / self.shape[1])
 
 
-LEAST_FLIP = 1e-12  # certainty would let one bit forbid an item for good
-DAMPING = 0.2  # of messages: enough to end the cycles of large profiles
+LEAST_FLIP = 1e-12  # at 0, a single bit could rule an item out permanently
+DAMPING = 0.2  # of messages: enough to stop oscillations on large profiles
 
 
 class BitChannel:
-    """Released Bloom filters and the bits that each candidate sets.
+    """Likelihood of released Bloom filters (BLIP) given the bits of each candidate item.
 
-    Thesis 3.1 and 3.3.1.
+    Decoders build it from a `ReleasedBlip`. Build it yourself to attack arrays that are not a
+    release of this library.
 
     Parameters
     ----------
-    bits : object
-        Users x length, true where a bit is 1, or such rows packed (they stay so, but for those at
-        hand).
-    positions : object
-        Items x hashes, the bits an item sets (those that coincide count once).
+    bits : array_like of bool, shape (n_users, n_bits), or PackedRows
+        Released bits, unpacked or packed; packed rows are unpacked one block at a time.
+    positions : array_like of int, shape (n_items, n_hashes)
+        Indices of the bits that each item sets; duplicates within an item count once.
     flip : float
-        The probability of each bit to be wrong, from 0 to 1/2.
+        Probability that a bit was flipped, from 0 to 1/2.
     sizes : Sizes or None, default=None
-        What is known of profile sizes, else read off the bits by (3.9) and (3.6).
+        Estimated profile sizes. If None, they are estimated from the bits: the fraction of ones is
+        debiased by (3.9), and the occupancy (3.6) is inverted.
+
+    References
+    ----------
+    .. [1] Thesis, sections 3.1 and 3.3.1 (BLIP).
 
     Examples
     --------
-    >>> seen = BitChannel(np.eye(2, 4, dtype=bool), [[0, 0], [1, 2]], 0.1)
-    >>> seen.users, seen.items, seen.single(slice(0, 1)).round(2)
+    >>> observed = BitChannel(np.eye(2, 4, dtype=bool), [[0, 0], [1, 2]], 0.1)
+    >>> observed.users, observed.items, observed.single(slice(0, 1)).round(2)
     (2, 2, array([[ 1.28, -4.03]]))
     """
 
     def __init__(self, bits: Any, positions: Any, flip: float, sizes: Sizes | None = None) -> None:
         self._bits = bits if isinstance(bits, PackedRows) else PackedRows.of(bits)
         self.users, self._length = self._bits.shape
-        self._starts, self._places = _distinct(np.asarray(positions, np.int32))
+        self._starts, self._positions = _distinct(np.asarray(positions, np.int32))
         self.items, self.flip = self._starts.size - 1, max(float(flip), LEAST_FLIP)
         self._given = sizes
 
@@ -93,19 +95,19 @@ class BitChannel:
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "BitChannel":
-        """The channel of a released BLIP to these items.
+        """Build the channel of a released BLIP for these candidates.
 
         Parameters
         ----------
-        released : object
-            TODO.
-        items : ndarray
-            TODO.
+        released : ReleasedBlip
+            Released profiles.
+        items : ndarray of shape (n_items,)
+            Identifiers of the candidates.
 
         Returns
         -------
         BitChannel
-            The channel of a released BLIP to these items.
+            Users and items in the order given.
         """
         bits = PackedRows.of_words(released.words, released.bits)
         flip, positions = float(released.flip_probability), released.positions(items)
@@ -113,104 +115,107 @@ class BitChannel:
 
     @cached_property
     def sizes(self) -> Sizes:
-        """What the bits tell about how many items there are."""
+        """Profile sizes estimated from the bits, with standard errors and upper bounds."""
         return self._given or self._occupancy()
 
     def _occupancy(self) -> Sizes:
-        """(3.9) through (3.6), by the mean number of distinct bits an item sets."""
+        """Debias the fraction of ones (3.9), then invert the occupancy (3.6)."""
         if self.flip == 0.5:
             nothing = np.full(self.users, np.inf)
             return Sizes(np.full(self.users, np.nan), nothing, nothing)
-        ones = self._bits.shares()
+        ones = self._bits.fractions()
         error = np.sqrt(np.maximum(ones * (1 - ones), 1 / self._length) / self._length)
-        missed = 1 - self._places.size / self.items / self._length
+        missed = 1 - self._positions.size / self.items / self._length
 
-        def items(share: np.ndarray) -> np.ndarray:
-            filled = (share - self.flip) / (1 - 2 * self.flip)
+        def items(fraction: np.ndarray) -> np.ndarray:
+            filled = (fraction - self.flip) / (1 - 2 * self.flip)
             return np.asarray(np.log(np.maximum(1 - filled, 0.5 / self._length)) / np.log(missed))
 
-        told = items(ones)
-        return Sizes(told, items(ones + error) - told, items(ones + SIGMAS * error))
+        estimates = items(ones)
+        return Sizes(estimates, items(ones + error) - estimates, items(ones + SIGMAS * error))
 
     def single(self, rows: slice, sizes: np.ndarray | None = None) -> np.ndarray:
-        """(3.27) to (3.29): each item against bits that are 1 as often as in the whole row.
+        """Compute the log-likelihood ratio of each item by itself.
+
+        Each bit of an item is compared with a bit that is 1 as often as in the user's entire row.
 
         Parameters
         ----------
         rows : slice
-            TODO.
+            Users to decode.
         sizes : ndarray or None, default=None
-            TODO.
+            Not used; part of the interface that all channels have.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_rows, n_items)
+            Log-likelihood ratios: the scores of the single decoder, (3.27) to (3.29).
         """
         bits = self._bits[rows]
-        share = np.clip(bits.mean(axis=1, keepdims=True), self.flip, 1 - self.flip)
-        hits = np.add.reduceat(bits[:, self._places], self._starts[:-1], axis=1, dtype=np.int32)
+        ones = np.clip(bits.mean(axis=1, keepdims=True), self.flip, 1 - self.flip)
+        hits = np.add.reduceat(bits[:, self._positions], self._starts[:-1], axis=1, dtype=np.int32)
         misses = np.diff(self._starts) - hits
-        right, wrong = np.log((1 - self.flip) / share), np.log(self.flip / (1 - share))
-        return np.asarray(hits * right + misses * wrong)
+        hit, miss = np.log((1 - self.flip) / ones), np.log(self.flip / (1 - ones))
+        return np.asarray(hits * hit + misses * miss)
 
     def messages(self, rows: slice) -> "_BitMessages":
-        """Messages between the items and the bits of these users.
+        """Start belief propagation between the items and the bits of these users.
 
         Parameters
         ----------
         rows : slice
-            TODO.
+            Users to decode.
 
         Returns
         -------
         _BitMessages
-            TODO.
+            Message state, with a method `sweep`.
         """
-        return _BitMessages(self._starts, self._places, self._bits[rows], self.flip)
+        return _BitMessages(self._starts, self._positions, self._bits[rows], self.flip)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "_BitState":
-        """A changing profile of one user: of the chosen candidates, at first those `inside`.
+        """Start a profile of one user that a Gibbs sampler or a hill climber changes.
 
         Parameters
         ----------
         row : int
-            TODO.
-        chosen : ndarray
-            TODO.
-        inside : ndarray
-            TODO.
+            Index of the user.
+        chosen : ndarray of int
+            Indices of the candidates that may be in the profile.
+        inside : ndarray of int
+            Positions in `chosen` of the items in the initial profile.
 
         Returns
         -------
         _BitState
-            A changing profile of one user: of the chosen candidates, at first those `inside`.
+            The profile with the likelihood gain of each candidate.
         """
-        starts, places = _part(self._starts, self._places, chosen)
-        return _BitState(chosen, starts, places, self._bits[row], self.flip, inside)
+        starts, positions = _part(self._starts, self._positions, chosen)
+        return _BitState(chosen, starts, positions, self._bits[row], self.flip, inside)
 
     def debiased(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Rows, codewords and noise variance of a linear model: what the bits were, expected.
+        """Convert the channel to a linear model with additive noise.
 
         Returns
         -------
-        tuple
-            TODO.
+        tuple of (ndarray, ndarray, float)
+            Unbiased estimates of the unflipped bits (users x bits), codewords (items x bits) and
+            the variance of the noise of one bit.
         """
-        told = max(1 - 2 * self.flip, LEAST_FLIP)
+        gain = max(1 - 2 * self.flip, LEAST_FLIP)
         rows = self._bits[:].astype(np.float32)
         rows -= self.flip
-        rows /= told
+        rows /= gain
         codes = np.zeros((self.items, self._length), np.float32)
-        codes[np.repeat(np.arange(self.items), np.diff(self._starts)), self._places] = 1
-        return rows, codes, self.flip * (1 - self.flip) / told**2
+        codes[np.repeat(np.arange(self.items), np.diff(self._starts)), self._positions] = 1
+        return rows, codes, self.flip * (1 - self.flip) / gain**2
 
 
 class _BitMessages:
     def __init__(
-        self, starts: np.ndarray, places: np.ndarray, bits: np.ndarray, flip: float
+        self, starts: np.ndarray, positions: np.ndarray, bits: np.ndarray, flip: float
     ) -> None:
-        self._code, self._bits, self._flip = (starts, places), bits, flip
+        self._code, self._bits, self._flip = (starts, positions), bits, flip
         self._absent: np.ndarray | None = None
 
     def sweep(self, log_odds: np.ndarray) -> np.ndarray:
@@ -231,21 +236,21 @@ class _BitState:
         self,
         chosen: np.ndarray,
         starts: np.ndarray,
-        places: np.ndarray,
+        positions: np.ndarray,
         bits: np.ndarray,
         flip: float,
         inside: np.ndarray,
     ) -> None:
         self.order, length = chosen, bits.size
         answers = np.where(bits, 1, -1).astype(np.int32)
-        cover = np.bincount(_part(starts, places, inside)[1], minlength=length).astype(np.int32)
-        holders_from, holders = np.zeros(length + 1, np.int32), np.empty_like(places)
+        cover = np.bincount(_part(starts, positions, inside)[1], minlength=length).astype(np.int32)
+        holders_from, holders = np.zeros(length + 1, np.int32), np.empty_like(positions)
         mended = np.zeros(chosen.size, np.int32)
-        gibbs_bits.index_bits(starts, places, answers, cover, holders_from, holders, mended)
+        gibbs_bits.index_bits(starts, positions, answers, cover, holders_from, holders, mended)
         step, most = np.log((1 - flip) / flip), int(np.diff(starts).max())
         table = np.exp(step * np.arange(-most, most + 1))
         self._arrays = (
-            *(starts, places, answers, holders_from, holders, cover, mended, table, float(step)),
+            *(starts, positions, answers, holders_from, holders, cover, mended, table, float(step)),
         )
 
     def weigh(self, live: np.ndarray, weight: np.ndarray) -> None:
@@ -259,11 +264,11 @@ class _BitState:
         gibbs_bits.climb_bits(*self._arrays, *arrays)
 
     def refresh(self, inside: np.ndarray, draws: np.random.Generator | None) -> None:
-        pass  # bits are what they are
+        pass  # the released bits are fixed
 
 
 def _distinct(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where the bits of each item start, and the bits, each once."""
+    """Where the bits of each item start, and the distinct bits of all items in a row."""
     ordered = np.sort(positions, axis=1)
     keep = np.ones(ordered.shape, bool)
     keep[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -272,10 +277,10 @@ def _distinct(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _part(
-    starts: np.ndarray, places: np.ndarray, chosen: np.ndarray
+    starts: np.ndarray, positions: np.ndarray, chosen: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bits of some of the items."""
+    """Starts and bits of some of the items."""
     counts = np.diff(starts)[chosen]
     ends = np.cumsum(counts)
     at = np.arange(counts.sum()) + np.repeat(starts[chosen] - (ends - counts), counts)
-    return np.concatenate([[0], ends]).astype(np.int64), places[at]
+    return np.concatenate([[0], ends]).astype(np.int64), positions[at]

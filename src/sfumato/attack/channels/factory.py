@@ -1,4 +1,4 @@
-"""What decoders may ask of a release, whatever its mechanism: likelihoods, and how many items."""
+"""The likelihood interface of decoders, and the channel that fits a release."""
 
 from typing import Any, Protocol
 
@@ -23,18 +23,19 @@ CHANNELS = tuple(KINDS.values())
 
 
 class Messages(Protocol):
-    """What some users' releases have told so far, in a decoder that passes messages."""
+    """Belief propagation between the items and the releases of some users."""
 
     def sweep(self, log_odds: np.ndarray) -> np.ndarray:
-        """Log-likelihood ratios of items (users x items), given the prior log odds of each."""
+        """Log-likelihood ratios (users x items) given the prior log-odds of each item."""
         ...
 
 
 class State(Protocol):
-    """A profile of one user that changes item by item, for decoders that walk or climb.
+    """A profile of one user that changes item by item, for Gibbs samplers and hill climbers.
 
-    order: the candidates as the state numbers them; every: steps after which `refresh` is due, 0
-    for never; `weigh` fills weights for live odds; `walk` and `climb` are those of kernels/gibbs.
+    `order` is the order in which the state numbers the candidates; `every` the number of steps
+    after which `refresh` is due, 0 for never; `weigh` fills weights for live odds; `walk` and
+    `climb` call the kernels of kernels/attack.
     """
 
     order: np.ndarray
@@ -47,7 +48,7 @@ class State(Protocol):
 
 
 class Channel(Protocol):
-    """Releases of many users, and the codewords of all candidates."""
+    """Releases of many users with the codewords of all candidates."""
 
     users: int
     items: int
@@ -56,7 +57,7 @@ class Channel(Protocol):
     def sizes(self) -> Sizes: ...
 
     def single(self, rows: slice, sizes: np.ndarray) -> np.ndarray:
-        """Log-likelihood ratio of each item alone (users x items), the others being unknown."""
+        """Log-likelihood ratio of each item by itself (users x items), the others being unknown."""
         ...
 
     def messages(self, rows: slice) -> Messages: ...
@@ -64,26 +65,26 @@ class Channel(Protocol):
 
 
 def channel(released: Any, candidates: Any = None) -> Channel:
-    """The channel of released profiles to these candidates; a channel is returned as it is.
+    """Channel of released profiles for these candidates; a channel is returned unchanged.
 
-    Only what anybody can read from the release is used: its rows, its public seed, its noise.
+    Uses only what is public in the release: its rows, its seed and its noise.
     """
     if isinstance(released, CHANNELS):
         return released  # type: ignore[no-any-return]
-    kind, items = _asked(released, candidates)
+    kind, items = _resolved(released, candidates)
     return kind.of_release(released, items)  # type: ignore[no-any-return]
 
 
 def users_and_items(released: Any, candidates: Any = None) -> tuple[int, int]:
-    """How many of each the channel has; no row is unpacked and no codeword is made for that."""
+    """Number of users and of items of the channel, without unpacking rows or building codewords."""
     if isinstance(released, CHANNELS):
         return released.users, released.items
-    items = _asked(released, candidates)[1]
+    items = _resolved(released, candidates)[1]
     return len(released), items.size
 
 
-def _asked(released: Any, candidates: Any) -> tuple[Any, np.ndarray]:
-    """The kind of channel that the release needs, and the ids of the candidates."""
+def _resolved(released: Any, candidates: Any) -> tuple[Any, np.ndarray]:
+    """Class of the channel that fits the release, and the identifiers of the candidates."""
     kind = next((KINDS[made] for made in KINDS if isinstance(released, made)), None)
     if kind is None:
         raise TypeError(

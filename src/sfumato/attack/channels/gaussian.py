@@ -1,7 +1,4 @@
-"""Sums of codewords in Gaussian noise (JLT), as decoders see them.
-
-Signs of sums of codewords in Gaussian noise, as decoders see them.
-"""
+"""Likelihood of sums of codewords in Gaussian noise (JLT), and of the signs of such sums."""
 
 from functools import cached_property
 from typing import Any
@@ -18,31 +15,34 @@ from sfumato.kernels.attack.gibbs import BLOCK
 
 __all__ = ["SignChannel", "VectorChannel", "VectorMessages", "VectorState", "scaled_codes"]
 
-LEAST_NOISE = 1e-6  # variance a component, of codewords of norm 1: rounding is louder below
+LEAST_NOISE = 1e-6  # variance per component for codewords of norm 1; rounding exceeds less
 DAMPING = 0.3  # of beliefs and of residuals
 
 
 class VectorChannel:
-    """Released vectors, each the sum of a profile's codewords and noise, and all codewords.
-
-    Thesis 3.2.
+    """Likelihood of released vectors (JLT): sums of a profile's codewords in Gaussian noise.
 
     Parameters
     ----------
-    vectors : array_like
-        Users x dimensions.
-    codewords : array_like
-        Items x dimensions.
+    vectors : array_like of shape (n_users, n_dimensions)
+        Released vectors.
+    codewords : array_like of shape (n_items, n_dimensions)
+        Codeword of each candidate item.
     sigma : float
-        The standard deviation of the noise in each component, from 0 up, in the same units (0
-        stands for rounding).
+        Standard deviation of the noise in each component, at least 0, in the units of the
+        codewords. At 0 a small variance for rounding is assumed.
     sizes : Sizes or None, default=None
-        What is known of profile sizes, else read off the norms by (3.11), corrected.
+        Estimated profile sizes. If None, they are estimated from the norms of the vectors, by the
+        norm estimator (3.11), corrected.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.2 (Johnson-Lindenstrauss transform with noise).
 
     Examples
     --------
-    >>> seen = VectorChannel([[1.0, 1.0, 0.0]], np.eye(3), 0.1)
-    >>> seen.sizes.told.round(2), seen.single(slice(0, 1)).round(1)
+    >>> observed = VectorChannel([[1.0, 1.0, 0.0]], np.eye(3), 0.1)
+    >>> observed.sizes.estimates.round(2), observed.single(slice(0, 1)).round(1)
     (array([1.97]), array([[ 0.8,  0.8, -0.8]]))
     """
 
@@ -61,49 +61,52 @@ class VectorChannel:
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "VectorChannel":
-        """The channel of a released JLT to these items.
+        """Build the channel of a released JLT for these candidates.
 
         Parameters
         ----------
-        released : object
-            TODO.
-        items : ndarray
-            TODO.
+        released : ReleasedJlt
+            Released profiles.
+        items : ndarray of shape (n_items,)
+            Identifiers of the candidates.
 
         Returns
         -------
         VectorChannel
-            The channel of a released JLT to these items.
+            Users and items in the order given.
         """
         sizes, codewords = release_sizes(released), released.codewords(items)
         return cls(released.vectors, codewords, released.grid_sigma, sizes)
 
     @cached_property
     def sizes(self) -> Sizes:
-        """What the norms tell about how many items there are."""
+        """Profile sizes estimated from the norms, with standard errors and upper bounds."""
         return self._given or self._by_norm()
 
     def _by_norm(self) -> Sizes:
+        """Sizes from squared norms: noise subtracted, divided by the mean power of a codeword."""
         length = self._vectors.shape[1]
         norms = np.square(self._vectors).sum(axis=1, dtype=np.float64)
-        told = (norms - length * self._noise) / self._powers.mean()
-        spread = np.sqrt(2 / length) * norms / self._powers.mean()
-        return Sizes(told, spread, told + SIGMAS * spread)
+        estimates = (norms - length * self._noise) / self._powers.mean()
+        errors = np.sqrt(2 / length) * norms / self._powers.mean()
+        return Sizes(estimates, errors, estimates + SIGMAS * errors)
 
     def single(self, rows: slice, sizes: np.ndarray | None = None) -> np.ndarray:
-        """Each codeword against Gaussian noise as strong as the whole row (section 3.2.2).
+        """Compute the log-likelihood ratio of each item by itself.
+
+        The other items act as Gaussian noise, with the mean power of the user's entire row.
 
         Parameters
         ----------
         rows : slice
-            TODO.
+            Users to decode.
         sizes : ndarray or None, default=None
-            TODO.
+            Not used; part of the interface that all channels have.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_rows, n_items)
+            Log-likelihood ratios (thesis, section 3.2.2).
         """
         vectors = self._vectors[rows]
         power = np.maximum(np.square(vectors).mean(axis=1, keepdims=True), self._noise)
@@ -111,52 +114,53 @@ class VectorChannel:
         return np.asarray((matched - self._powers / 2) / power, np.float64)
 
     def messages(self, rows: slice) -> "VectorMessages":
-        """Messages between the items and the components of these users' vectors.
+        """Start approximate message passing between the items and these users' vectors.
 
         Parameters
         ----------
         rows : slice
-            TODO.
+            Users to decode.
 
         Returns
         -------
         VectorMessages
-            TODO.
+            Message state, with a method `sweep`.
         """
         vectors, noise = self._vectors[rows], self._noise
 
         def residual(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            whole = variance + noise
-            return (vectors - mean) / whole, 1 / whole
+            total = variance + noise
+            return (vectors - mean) / total, 1 / total
 
         return VectorMessages(self._factors, self._powers, residual)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "VectorState":
-        """A changing profile of one user: of the chosen candidates, at first those `inside`.
+        """Start a profile of one user that a Gibbs sampler or a hill climber changes.
 
         Parameters
         ----------
         row : int
-            TODO.
-        chosen : ndarray
-            TODO.
-        inside : ndarray
-            TODO.
+            Index of the user.
+        chosen : ndarray of int
+            Indices of the candidates that may be in the profile.
+        inside : ndarray of int
+            Positions in `chosen` of the items in the initial profile.
 
         Returns
         -------
         VectorState
-            A changing profile of one user: of the chosen candidates, at first those `inside`.
+            The profile with the likelihood gain of each candidate.
         """
         return VectorState(chosen, self._codes[chosen], self._vectors[row], self._noise, inside)
 
     def debiased(self) -> tuple[np.ndarray, np.ndarray, float]:
-        """Rows, codewords and noise variance of the linear model.
+        """Return the linear model of the channel.
 
         Returns
         -------
-        tuple
-            TODO.
+        tuple of (ndarray, ndarray, float)
+            Vectors (users x dimensions), codewords (items x dimensions) and the variance of the
+            noise of one component, all scaled to codewords of mean square norm 1.
         """
         return self._vectors, self._codes, self._noise
 
@@ -164,8 +168,9 @@ class VectorChannel:
 class VectorMessages:
     """Approximate message passing over a dense codebook (Donoho, Maleki, Montanari; Rangan's form).
 
-    Parameters: factors, the codewords and their transpose; powers, their squared norms; residual,
-    from expected components and their variances to the score and curvature of what was released.
+    Takes `factors`, the codewords and their transpose; `powers`, their squared norms; and
+    `residual`, a function from the mean and variance of each component to the score and curvature
+    of the likelihood.
     """
 
     def __init__(self, factors: tuple[Factor, Factor], powers: np.ndarray, residual: Any) -> None:
@@ -175,7 +180,7 @@ class VectorMessages:
         self._ratios: Any = None
 
     def sweep(self, log_odds: np.ndarray) -> np.ndarray:
-        """One exchange of messages, with a share of the old ones."""
+        """Exchange messages once, damped with the previous ones."""
         ratios = 0.0 if self._ratios is None else self._ratios
         new = sigmoid(log_odds + ratios).astype(np.float32)
         old = new if self._beliefs is None else self._beliefs
@@ -192,7 +197,7 @@ class VectorMessages:
 
 
 class VectorState:
-    """A changing profile behind Gaussian noise; `order` are its candidates."""
+    """A changing profile observed in Gaussian noise; `order` numbers its candidates."""
 
     every = 0
 
@@ -210,13 +215,13 @@ class VectorState:
         self.aim(vector, inside)
 
     def aim(self, vector: np.ndarray, inside: np.ndarray) -> None:
-        """Set the gains for this released vector and the profile as it stands."""
-        left = vector - self._codes[inside].sum(axis=0)
-        told = self._codes @ left / self._noise - np.diag(self._gram) / 2
-        self._gains[: told.size] = told
+        """Set the gains for this released vector and the current profile."""
+        residual = vector - self._codes[inside].sum(axis=0)
+        gains = self._codes @ residual / self._noise - np.diag(self._gram) / 2
+        self._gains[: gains.size] = gains
 
     def weigh(self, live: np.ndarray, weight: np.ndarray) -> None:
-        """Nothing to prepare: the loop weighs at every step."""
+        """Do nothing: the kernel computes the weights at every step."""
 
     def walk(self, *arrays: Any) -> None:
         gibbs_vectors.walk_vectors(self._gram, self._gains, *arrays)
@@ -225,41 +230,43 @@ class VectorState:
         gibbs_vectors.climb_vectors(self._gram, self._gains, *arrays)
 
     def refresh(self, inside: np.ndarray, draws: np.random.Generator | None) -> None:
-        """Nothing to draw: the vector is known."""
+        """Do nothing: the vector is known."""
 
 
 def scaled_codes(codewords: Any) -> tuple[np.ndarray, np.ndarray, float]:
-    """Codewords over their usual norm, the squared norms of these, and the usual norm."""
+    """Codewords divided by their root mean square norm, their squared norms, and that norm."""
     codes = np.ascontiguousarray(codewords, np.float32)
     scale = float(np.sqrt(np.square(codes, dtype=np.float64).sum(axis=1).mean())) or 1.0
     codes = codes / np.float32(scale)
     return codes, np.square(codes).sum(axis=1), scale
 
 
-EVERY = 100  # steps between two drawings of the vectors behind the signs
+EVERY = 100  # steps between two samples of the vectors behind the signs
 HALF_LOG_TAU = 0.5 * np.log(2 * np.pi)
 
 
 class SignChannel:
-    """Released signs of noised projections, and the codewords of all candidates.
-
-    Thesis 6.1 asks for a private hash beside BLIP and JLT.
+    """Likelihood of the released signs of noisy projections.
 
     Parameters
     ----------
-    signs : object
-        Users x bits, true where the noised projection was at least 0.
-    codewords : array_like
-        Items x bits.
+    signs : array_like of bool, shape (n_users, n_bits)
+        True where the noisy projection was at least 0.
+    codewords : array_like of shape (n_items, n_bits)
+        Codeword of each candidate item.
     sigma : float
-        The noise's standard deviation in units of the codewords.
+        Standard deviation of the noise in the units of the codewords, at least 0.
     sizes : Sizes or None, default=None
-        What is known of profile sizes (signs alone do not tell them).
+        Estimated profile sizes. Signs alone do not determine them: if None, they are unknown (NaN).
+
+    Notes
+    -----
+    Section 6.1 of the thesis proposes a private hash as a third mechanism beside BLIP and JLT.
 
     Examples
     --------
-    >>> seen = SignChannel([[True, True, False]], np.eye(3), 0.5)
-    >>> seen.single(slice(0, 1), np.ones(1)).round(2)
+    >>> observed = SignChannel([[True, True, False]], np.eye(3), 0.5)
+    >>> observed.single(slice(0, 1), np.ones(1)).round(2)
     array([[ 0.32,  0.32, -2.87]])
     """
 
@@ -279,19 +286,19 @@ class SignChannel:
 
     @classmethod
     def of_release(cls, released: Any, items: np.ndarray) -> "SignChannel":
-        """The channel of released signs to these items.
+        """Build the channel of released signs for these candidates.
 
         Parameters
         ----------
-        released : object
-            TODO.
-        items : ndarray
-            TODO.
+        released : ReleasedSigns
+            Released profiles.
+        items : ndarray of shape (n_items,)
+            Identifiers of the candidates.
 
         Returns
         -------
         SignChannel
-            The channel of released signs to these items.
+            Users and items in the order given.
         """
         rows = np.ascontiguousarray(released.codes).view(np.uint8)
         signs = np.unpackbits(rows, axis=1, count=released.bits, bitorder="little")
@@ -299,74 +306,75 @@ class SignChannel:
         return cls(signs, codewords, released.grid_sigma, sizes)
 
     def single(self, rows: slice, sizes: np.ndarray) -> np.ndarray:
-        """Each codeword alone: the rest of the profile adds to the noise of the probit.
+        """Compute the log-likelihood ratio of each item by itself.
 
-        To the second order in the codeword, which is small beside that noise.
+        The other items of the profile add to the noise of a probit model, expanded to second order
+        in the item's codeword, which is small beside that noise.
 
         Parameters
         ----------
         rows : slice
-            TODO.
-        sizes : ndarray
-            TODO.
+            Users to decode.
+        sizes : ndarray of shape (n_users,)
+            Expected size of each profile.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_rows, n_items)
+            Log-likelihood ratios.
         """
         signs = self._signs[rows]
         others = np.maximum(sizes[rows] - 1, 0)[:, None] * self._powers.mean()
-        spread = np.sqrt(self._noise + others / signs.shape[1])
-        slope, bend = np.sqrt(2 / np.pi) / spread, (2 / np.pi) / spread**2
+        deviation = np.sqrt(self._noise + others / signs.shape[1])
+        slope, bend = np.sqrt(2 / np.pi) / deviation, (2 / np.pi) / deviation**2
         matched = self._factors[1].after(signs)
         return np.asarray(slope * matched - bend * self._powers / 2, np.float64)
 
     def messages(self, rows: slice) -> VectorMessages:
-        """Messages between the items and the signs of these users.
+        """Start approximate message passing between the items and these users' signs.
 
         Parameters
         ----------
         rows : slice
-            TODO.
+            Users to decode.
 
         Returns
         -------
         VectorMessages
-            TODO.
+            Message state, with a method `sweep`.
         """
         signs, noise = self._signs[rows], self._noise
 
         def residual(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            spread = np.sqrt(variance + noise)
-            z = signs * mean / spread
+            deviation = np.sqrt(variance + noise)
+            z = signs * mean / deviation
             tail = _mills(z)
-            return signs * tail / spread, tail * (tail + z) / spread**2
+            return signs * tail / deviation, tail * (tail + z) / deviation**2
 
         return VectorMessages(self._factors, self._powers, residual)
 
     def state(self, row: int, chosen: np.ndarray, inside: np.ndarray) -> "_SignState":
-        """A changing profile of one user: of the chosen candidates, at first those `inside`.
+        """Start a profile of one user that a Gibbs sampler or a hill climber changes.
 
         Parameters
         ----------
         row : int
-            TODO.
-        chosen : ndarray
-            TODO.
-        inside : ndarray
-            TODO.
+            Index of the user.
+        chosen : ndarray of int
+            Indices of the candidates that may be in the profile.
+        inside : ndarray of int
+            Positions in `chosen` of the items in the initial profile.
 
         Returns
         -------
         _SignState
-            A changing profile of one user: of the chosen candidates, at first those `inside`.
+            The profile with the likelihood gain of each candidate.
         """
         return _SignState(chosen, self._codes[chosen], self._signs[row], self._noise, inside)
 
 
 class _SignState(VectorState):
-    """The vector behind the signs is drawn now and then; between, it is a profile behind noise."""
+    """A profile observed in Gaussian noise; the vector behind the signs is resampled."""
 
     every = EVERY
 
@@ -383,7 +391,7 @@ class _SignState(VectorState):
         self.refresh(inside, None)
 
     def refresh(self, inside: np.ndarray, draws: np.random.Generator | None) -> None:
-        """Draw the vector given the signs and the profile; without draws, expect it."""
+        """Sample the vector given the signs and the profile; without a generator, take its mean."""
         deviation = np.sqrt(self._noise)
         z = self._signs * self._codes[inside].sum(axis=0) / deviation
         if draws is None:
@@ -394,5 +402,5 @@ class _SignState(VectorState):
 
 
 def _mills(z: np.ndarray) -> np.ndarray:
-    """phi(z) / Phi(z), the mean beyond -z of a Gaussian."""
+    """phi(z) / Phi(z), the mean of a standard Gaussian truncated to values above -z."""
     return np.asarray(np.exp(-0.5 * np.square(z, dtype=np.float64) - HALF_LOG_TAU - log_ndtr(z)))

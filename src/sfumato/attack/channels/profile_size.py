@@ -1,4 +1,4 @@
-"""How many items a profile has: what the release tells, weighed with what is known of others."""
+"""Expected number of items in a released profile: its own estimate combined with a size prior."""
 
 from typing import Any, NamedTuple
 
@@ -8,56 +8,64 @@ from sfumato.attack.profile_audit.ground_truth import SizePrior
 
 __all__ = ["SIGMAS", "Sizes", "expected_sizes", "likely_sizes", "release_sizes"]
 
-SIGMAS = 1.959963984540054  # half the width of a 95 % interval, in standard errors
+SIGMAS = 1.959963984540054  # half-width of a 95 % interval, in standard errors
 GRID = 256
-BLOCK = 4096  # users whose grids are held at a time
-LEAST = 0.5  # items, where a logarithm must be taken
-REACH = 5.0  # standard errors that the grid reaches beyond the estimate
-LEAST_SPREAD = 0.05  # of the logarithm of known sizes
+BLOCK = 4096  # users whose grids are in memory at a time
+LEAST = 0.5  # items of an empty profile, where a logarithm is taken
+HALF_WIDTH = 5.0  # of the grid around the estimate, in standard errors
+LEAST_DEVIATION = 0.05  # of the logarithm of known sizes
 
 
 class Sizes(NamedTuple):
-    """Of each user: the size that the release tells, its standard error, and an upper bound.
+    """Size estimate of each user's profile, its standard error, and an upper bound.
 
-    NaN, infinite and infinite where nothing is told.
+    NaN, infinity and infinity for a release that does not determine sizes.
     """
 
-    told: np.ndarray
-    spread: np.ndarray
-    most: np.ndarray
+    estimates: np.ndarray
+    std_errors: np.ndarray
+    upper: np.ndarray
 
 
 def release_sizes(released: Any) -> Sizes:
-    """What released profiles say about their sizes."""
-    told = np.asarray(released.estimate_size(), np.float64)
-    most = np.asarray(released.size_bounds(2 * 0.975 - 1)[1], np.float64)
+    """Size estimates of released profiles, with standard errors and 97.5 % upper bounds."""
+    estimates = np.asarray(released.estimate_size(), np.float64)
+    upper = np.asarray(released.size_bounds(2 * 0.975 - 1)[1], np.float64)
+    unknown = np.isnan(estimates) | np.isinf(upper)
     with np.errstate(invalid="ignore"):
-        spread = np.where(np.isnan(told) | np.isinf(most), np.inf, (most - told) / SIGMAS)
-    return Sizes(told, np.maximum(spread, 0.0), np.where(np.isnan(most), np.inf, most))
+        errors = np.where(unknown, np.inf, (upper - estimates) / SIGMAS)
+    return Sizes(estimates, np.maximum(errors, 0.0), np.where(np.isnan(upper), np.inf, upper))
 
 
 def expected_sizes(released: Any, sizes: Any = None) -> np.ndarray:
-    """The expected number of items in each released profile.
+    """Estimate the number of items in each released profile.
 
     Parameters
     ----------
-    released : object
-        Released profiles or a channel.
-    sizes : object, default=None
-        How many items each of some known users has, from 0 up, or what `size_prior` makes of them,
-        or only their mean (sizes are then spread exponentially).
+    released : ReleasedBlip, ReleasedJlt, ReleasedSigns, ReleasedMinima or channel
+        Released profiles, or a channel of this package.
+    sizes : array_like, SizePrior, float or None, default=None
+        Sizes of the profiles of known users, at least 0; or their distribution (`size_prior`); or
+        only their mean, for an exponential distribution. Required if the release does not determine
+        sizes.
 
     Returns
     -------
-    ndarray
-        The expected number of items in each released profile.
+    ndarray of shape (n_users,)
+        Posterior mean of the number of items of each profile.
+
+    Raises
+    ------
+    ValueError
+        If the release does not determine sizes and `sizes` is None.
 
     Notes
     -----
-    **Guarantee.** The posterior mean, where the release's estimate errs by a Gaussian of its
-    standard error and the logarithms of sizes are Gaussian as among the known ones (an empty
-    profile counts as half an item there). Where much is told it is the release's estimate, where
-    nothing is told the mean of known sizes; without `sizes` the estimate, but not below 0.
+    **Guarantee.** The result is the posterior mean if the error of the release's size estimate is
+    Gaussian with its standard error, and the logarithms of sizes are Gaussian with the mean and
+    variance of the known ones (an empty profile counts as half an item there). It approaches the
+    release's estimate where that is precise, and the mean of the known sizes where the release
+    carries no information. Without `sizes` it is the release's estimate, but at least 0.
 
     Examples
     --------
@@ -71,63 +79,66 @@ def expected_sizes(released: Any, sizes: Any = None) -> np.ndarray:
 
 
 def likely_sizes(owner: str, found: Sizes, sizes: Any) -> np.ndarray:
-    """`expected_sizes` from what is told."""
+    """`expected_sizes` from the size estimates of a release."""
     if sizes is None:
-        if np.isnan(found.told).any():
+        if np.isnan(found.estimates).any():
             raise ValueError(
-                f"{owner}: this release does not tell how many items a profile has; give sizes, "
+                f"{owner}: this release does not show how many items a profile has; give sizes, "
                 "those of known users or their mean."
             )
-        return np.asarray(np.maximum(found.told, 0.0))
+        return np.asarray(np.maximum(found.estimates, 0.0))
     known = _known(owner, sizes)
-    out = np.full(found.told.size, known.mean)
-    sees = np.flatnonzero(np.isfinite(found.told) & np.isfinite(found.spread))
-    for start in range(0, sees.size, BLOCK):
-        rows = sees[start : start + BLOCK]
-        out[rows] = _posterior_mean(found.told[rows, None], found.spread[rows, None], known)
+    out = np.full(found.estimates.size, known.mean)
+    estimated = np.flatnonzero(np.isfinite(found.estimates) & np.isfinite(found.std_errors))
+    for start in range(0, estimated.size, BLOCK):
+        rows = estimated[start : start + BLOCK]
+        out[rows] = _posterior_mean(
+            found.estimates[rows, None], found.std_errors[rows, None], known
+        )
     return out
 
 
 class _Known(NamedTuple):
-    """Known sizes: their mean, the largest, the mean of their logarithms, and the spread of these.
+    """Known sizes: mean, largest, and mean and standard deviation of their logarithms.
 
-    The spread is None where no more than the mean is known.
+    The standard deviation is None where only the mean is known.
     """
 
     mean: float
     most: float
     log_mean: float
-    log_spread: float | None
+    log_deviation: float | None
 
     def log_density(self, grid: np.ndarray) -> np.ndarray:
-        """Of the logarithm of a size, up to a constant: Gaussian, or exponential sizes."""
-        if self.log_spread is None:
+        """Log-density of a log size, up to a constant: Gaussian, or of exponential sizes."""
+        if self.log_deviation is None:
             return np.asarray(np.log(grid) - grid / max(self.mean, LEAST))
-        return np.asarray(-0.5 * ((np.log(grid) - self.log_mean) / self.log_spread) ** 2)
+        return np.asarray(-0.5 * ((np.log(grid) - self.log_mean) / self.log_deviation) ** 2)
 
 
 def _known(owner: str, sizes: Any) -> _Known:
-    """What is known of sizes, an empty profile being LEAST items where logarithms are taken."""
+    """Summary of the known sizes; an empty profile counts as LEAST items in the logarithms."""
     distribution = sizes if isinstance(sizes, SizePrior) else None
     known = np.atleast_1d(np.asarray(distribution.sizes if distribution else sizes, np.float64))
     if not known.size or known.ndim > 1 or not (np.isfinite(known) & (known >= 0)).all():
         raise ValueError(f"{owner}: sizes must be numbers of items from 0 up, at least one.")
-    chances = distribution.chances if distribution else np.full(known.size, 1 / known.size)
+    weights = distribution.chances if distribution else np.full(known.size, 1 / known.size)
     logs = np.log(np.maximum(known, LEAST))
-    middle = float(chances @ logs)
-    spread = max(float(chances @ (logs - middle) ** 2) ** 0.5, LEAST_SPREAD)
+    middle = float(weights @ logs)
+    deviation = max(float(weights @ (logs - middle) ** 2) ** 0.5, LEAST_DEVIATION)
     mean = distribution.mean if distribution else float(known.mean())
     return _Known(
-        mean, float(known.max()), middle, spread if distribution or known.size > 1 else None
+        mean, float(known.max()), middle, deviation if distribution or known.size > 1 else None
     )
 
 
-def _posterior_mean(told: np.ndarray, spread: np.ndarray, known: _Known) -> np.ndarray:
-    """The mean over a grid that is even in log size, from LEAST up, around what is told."""
-    spread, widest = np.maximum(spread, 0.5), max(20 * known.most, 2 * LEAST)
-    low = np.clip(told - REACH * spread, LEAST, widest)
-    high = np.maximum(np.minimum(told + REACH * spread, np.maximum(told, widest)), 2 * low)
+def _posterior_mean(estimates: np.ndarray, errors: np.ndarray, known: _Known) -> np.ndarray:
+    """Posterior mean on a grid that is even in log size, around the estimates."""
+    errors, widest = np.maximum(errors, 0.5), max(20 * known.most, 2 * LEAST)
+    half_width = HALF_WIDTH * errors
+    low = np.clip(estimates - half_width, LEAST, widest)
+    high = np.maximum(np.minimum(estimates + half_width, np.maximum(estimates, widest)), 2 * low)
     grid = low * (high / low) ** np.linspace(0, 1, GRID)
-    fits = known.log_density(grid) - 0.5 * ((grid - told) / spread) ** 2
+    fits = known.log_density(grid) - 0.5 * ((grid - estimates) / errors) ** 2
     weights = np.exp(fits - fits.max(axis=1, keepdims=True))
     return np.asarray((weights * grid).sum(axis=1) / weights.sum(axis=1))

@@ -1,1 +1,1 @@
-"""Items of a profile from its release."""
+"""Decoders that reconstruct profiles from releases."""

@@ -1,4 +1,4 @@
-"""Joint decoding by Gibbs sampling: chains of profiles of one user, and how well they agree."""
+"""Joint decoding by Gibbs sampling: chains over one user's profiles, and their R-hat."""
 
 from typing import Any
 
@@ -11,15 +11,15 @@ __all__ = ["Chain", "padded", "r_hat", "reordered"]
 
 
 class Chain:
-    """A walk over profiles coded as slots (3.34).
+    """A Gibbs chain over profiles coded as slots, the slot coding (3.34).
 
-    Parameters: chosen, the candidates; log_odds, of each; slots, most items of a profile; begin,
-    the items to start with, as places in chosen; key, of all that is drawn.
+    Takes the candidates `chosen` with their prior `log_odds`; `slots`, the most items of a profile;
+    `begin`, positions in `chosen` of the initial items; and `key`, the random seed.
     """
 
     def __init__(
         self,
-        seen: Channel,
+        observed: Channel,
         row: int,
         chosen: np.ndarray,
         log_odds: np.ndarray,
@@ -30,7 +30,7 @@ class Chain:
     ) -> None:
         self._draws, self._key = np.random.default_rng(key), np.uint64(key)
         inside = begin[:slots]
-        self._state = seen.state(row, chosen, inside)
+        self._state = observed.state(row, chosen, inside)
         self.order = self._state.order
         self._odds = np.exp(reordered(chosen, log_odds, self.order))
         within = np.isin(self.order, chosen[inside])
@@ -43,7 +43,7 @@ class Chain:
         self._entered = np.zeros(chosen.size, np.int64)
 
     def walk(self, steps: int) -> np.ndarray:
-        """Take so many steps; after how many each candidate, by `order`, was in the profile."""
+        """Take steps; return for each candidate, by `order`, how many of them it was present in."""
         counts = np.zeros(self.order.size, np.int64)
         every = self._state.every or steps
         for start in range(0, steps, max(every, 1)):
@@ -57,26 +57,25 @@ class Chain:
 
 
 def padded(size: int) -> np.ndarray:
-    """Zeros for so many candidates and the rest of their last block."""
+    """Zeros for `size` candidates, padded to a multiple of BLOCK."""
     return np.zeros(-(-size // BLOCK) * BLOCK)
 
 
 def reordered(chosen: np.ndarray, values: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Values of the chosen candidates in another order of them."""
+    """Values of the chosen candidates, in another order of these candidates."""
     by_id = np.argsort(chosen)
     return np.asarray(values[by_id[np.searchsorted(chosen, order, sorter=by_id)]])
 
 
-def r_hat(shares: np.ndarray, steps: int) -> np.ndarray:
-    """Of each candidate: how much wider all chains together are than each by itself; 1 is agreed.
+def r_hat(fractions: np.ndarray, steps: int) -> np.ndarray:
+    """R-hat of each candidate (Gelman and Rubin 1992): 1 where the chains agree.
 
-    Parameters: shares, chains x candidates, the share of steps in which a candidate was present;
-    steps, of each chain. 1 too for a candidate whose presence never changed, and agreed.
-
-    Gelman and Rubin 1992, for indicators, whose variance in a chain is share (1 - share).
+    Takes `fractions`, chains x candidates, the fraction of steps in which a candidate was present,
+    and the steps of each chain. An indicator has the variance f (1 - f) within a chain. A candidate
+    whose presence never changed in any chain has 1.
     """
-    inner = (shares * (1 - shares)).mean(axis=0) * steps / (steps - 1)
-    between = shares.var(axis=0, ddof=1)
+    inner = (fractions * (1 - fractions)).mean(axis=0) * steps / (steps - 1)
+    between = fractions.var(axis=0, ddof=1)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.sqrt((steps - 1) / steps + between / inner)
     return np.where(between == 0, 1.0, ratio)

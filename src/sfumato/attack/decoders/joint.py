@@ -1,8 +1,4 @@
-"""The joint decoder: whole profiles against the release, by messages or by Gibbs sampling.
-
-Joint decoding by messages between items, prior and release, for a block of users at a time. Chains
-of profiles for the users of a channel: their marginals, and how well they agree.
-"""
+"""The joint decoder: entire profiles given the release, by belief propagation or Gibbs sampling."""
 
 import math
 from dataclasses import dataclass
@@ -25,20 +21,20 @@ from sfumato.core.validation import (
     random_seed,
 )
 
-__all__ = ["Sampler", "SamplingPlan", "chain_agreement", "joint_decoder", "propagated"]
+__all__ = ["Sampler", "SamplerSettings", "chain_agreement", "joint_decoder", "propagated"]
 
-ROUNDS, SWEEPS = 12, 2  # of the prior, and of messages between two of them
-CLOSE = 2e-3  # largest change of a belief in a round at which messages have settled
+ROUNDS, SWEEPS = 12, 2  # updates of the prior, and message sweeps between two of them
+CLOSE = 2e-3  # largest change of a belief in a round at convergence
 
 
-def propagated(seen: Channel, rows: slice, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior log odds of items and the prior part of them (users x items each).
+def propagated(observed: Channel, rows: slice, prior: Prior) -> tuple[np.ndarray, np.ndarray]:
+    """Posterior log-odds of items and their prior part (users x items each).
 
-    Items tell the release how likely they are, the release tells each item what it makes of it,
-    the others given; a personal prior learns from all of that, until beliefs settle.
+    Belief propagation between items and release; a personal prior is updated from the messages,
+    until beliefs converge.
     """
-    messages = seen.messages(rows)
-    shape = (rows.stop - rows.start, seen.items)
+    messages = observed.messages(rows)
+    shape = (rows.stop - rows.start, observed.items)
     log_odds = prior.log_odds(np.zeros(shape), rows)
     beliefs = sigmoid(log_odds)
     for _ in range(ROUNDS):
@@ -52,7 +48,7 @@ def propagated(seen: Channel, rows: slice, prior: Prior) -> tuple[np.ndarray, np
     return log_odds + ratios, log_odds
 
 
-FEWEST = 64  # candidates that chains are given at least
+FEWEST = 64  # candidates of a chain, at least
 LIMITS: dict[str, Limit] = {
     "candidates_per_item": integer(1),
     "burn_in": integer(0, 2**40),
@@ -63,8 +59,8 @@ LIMITS: dict[str, Limit] = {
 
 
 @dataclass(frozen=True)
-class SamplingPlan:
-    """How many candidates, steps and chains; the parameters of `joint_decoder`."""
+class SamplerSettings:
+    """Number of candidates, steps and chains; the parameters of `joint_decoder`."""
 
     candidates_per_item: int
     burn_in: int
@@ -72,77 +68,78 @@ class SamplingPlan:
     chains: int
     random_state: Any  # once checked, an int
 
-    def checked(self, owner: str) -> "SamplingPlan":
-        """The same, each in its plain type; ValueError where one is outside its limits."""
+    def checked(self, owner: str) -> "SamplerSettings":
+        """The same with plain types; ValueError if a value is out of range."""
         given = checked_values(owner, LIMITS, vars(self))
-        return SamplingPlan(**given | {"random_state": random_seed(owner, self.random_state)})
+        return SamplerSettings(**given | {"random_state": random_seed(owner, self.random_state)})
 
 
 class Sampler:
-    """Chains of all users of a channel."""
+    """Gibbs chains of all users of a channel."""
 
     def __init__(
-        self, seen: Channel, prior: Prior, expected: np.ndarray, plan: SamplingPlan
+        self, observed: Channel, prior: Prior, expected: np.ndarray, settings: SamplerSettings
     ) -> None:
-        self._seen, self._prior, self._expected, self._plan = seen, prior, expected, plan
-        draws = np.random.default_rng(plan.random_state)
-        self._keys = draws.integers(2**63, size=(seen.users, plan.chains))
-        self._shuffled = draws.permutation(seen.items)  # ids may stand in order of popularity
+        self._observed, self._prior = observed, prior
+        self._expected, self._settings = expected, settings
+        draws = np.random.default_rng(settings.random_state)
+        self._keys = draws.integers(2**63, size=(observed.users, settings.chains))
+        self._shuffled = draws.permutation(observed.items)  # ids may be sorted by popularity
 
     def marginals(self, rows: slice) -> np.ndarray:
-        """The share of samples that hold each item, the single decoder's belief as one more."""
+        """Fraction of samples with each item; the single decoder's belief counts as one sample."""
         scores, log_odds = self._single(rows)
         out = sigmoid(scores)
         for at, row in enumerate(range(rows.start, rows.stop)):
             order, counts = self._walk(row, scores[at], log_odds[at])
             out[at, order] += counts.sum(axis=(0, 1))
-        return out / (1 + self._plan.samples * self._plan.chains)
+        return out / (1 + self._settings.samples * self._settings.chains)
 
     def agreement(self, rows: slice, out: np.ndarray) -> None:
-        """R-hat of halves of chains, into the rows of out."""
+        """Write R-hat of halves of chains into these rows of `out`."""
         scores, log_odds = self._single(rows)
-        half = self._plan.samples // 2
+        half = self._settings.samples // 2
         for at, row in enumerate(range(rows.start, rows.stop)):
             order, counts = self._walk(row, scores[at], log_odds[at])
             out[row, order] = r_hat(counts[:, :2].reshape(-1, order.size) / half, half)
 
     def _single(self, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """What candidates are chosen by, and prior log odds, which a personal prior has settled."""
+        """Scores that select candidates, and prior log-odds (a personal prior's at convergence)."""
         if self._prior.personal:
-            return propagated(self._seen, rows, self._prior)
-        ratios = self._seen.single(rows, self._expected)
+            return propagated(self._observed, rows, self._prior)
+        ratios = self._observed.single(rows, self._expected)
         log_odds = self._prior.log_odds(ratios, rows)
         return ratios + log_odds, log_odds
 
     def _walk(
         self, row: int, scores: np.ndarray, log_odds: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Candidates, and counts of chains x (first half, second half, odd step) x candidates."""
-        plan, size = self._plan, self._expected[row]
-        many = min(max(FEWEST, math.ceil(plan.candidates_per_item * size)), self._seen.items)
+        """Candidates, and counts of chains x (first half, second half, extra step) x candidates."""
+        settings, size = self._settings, self._expected[row]
+        wanted = max(FEWEST, math.ceil(settings.candidates_per_item * size))
+        many = min(wanted, self._observed.items)
         chosen = self._shuffled[np.argsort(-scores[self._shuffled], kind="stable")[:many]]
         slots = self._slots(row, many)
-        parts = (plan.samples // 2, plan.samples // 2, plan.samples % 2)
-        counts = np.empty((plan.chains, len(parts), many), np.int64)
+        parts = (settings.samples // 2, settings.samples // 2, settings.samples % 2)
+        counts = np.empty((settings.chains, len(parts), many), np.int64)
         for at, key in enumerate(self._keys[row]):
             begin = np.arange(many)
-            if at:  # the first chain starts from the likeliest items, others far from it
+            if at:  # the first chain starts from the likeliest items, others at random
                 begin = np.random.default_rng(key).permutation(many)
             begin = begin[: round(size)]
-            chain = Chain(
-                self._seen, row, chosen, log_odds[chosen], slots=slots, begin=begin, key=int(key)
-            )
-            chain.walk(plan.burn_in)
+            where = self._observed, row, chosen, log_odds[chosen]
+            chain = Chain(*where, slots=slots, begin=begin, key=int(key))
+            chain.walk(settings.burn_in)
             counts[at] = [chain.walk(steps) for steps in parts]
         return chain.order, counts
 
     def _slots(self, row: int, many: int) -> int:
-        """c_max: the release's bound, or three times what is expected where it tells little."""
-        bound = min(self._seen.sizes.most[row], 3 * self._expected[row] + 20)
+        """c_max: the release's upper bound on the size, at most 3 times the expected size + 20."""
+        bound = min(self._observed.sizes.upper[row], 3 * self._expected[row] + 20)
         return int(min(max(math.ceil(bound), 1), many))
 
 
-BLOCK = 16  # users whose messages are held at a time
+BLOCK = 16  # users whose messages are in memory at a time
 
 
 def joint_decoder(
@@ -160,87 +157,94 @@ def joint_decoder(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Scores of items, users x candidates: the probability that each is in the profile, all told.
+    """Estimate the probability that each item is in each profile, all items jointly.
+
+    Use it for the strongest attack on a release; `single_decoder` is faster and tests items one by
+    one.
 
     Parameters
     ----------
-    released : object
-        Released profiles or a channel.
+    released : ReleasedBlip, ReleasedJlt, ReleasedSigns, ReleasedMinima or channel
+        Released profiles, or a channel such as `BitChannel`.
     candidates : array_like or scalar
-        A column of items (None with a channel).
-    prior : object, default=None
-        A probability an item (`item_prior`), what `learn_prior` made, or None, where all items are
-        as likely.
-    method : str, default="propagation"
-        TODO.
-    sizes : object, default=None
-        Of known profiles, for a release that does not tell them (as of `expected_sizes`; else the
-        sum of the prior). Of "gibbs" alone: candidates_per_item, how many candidates for each
-        expected item the single decoder keeps.
+        Items that a profile may contain; None with a channel, which has its own.
+    prior : array_like of shape (n_candidates,), TastePrior or None, default=None
+        Prior probability of each candidate (`item_prior`), or a prior from `learn_prior`. None
+        makes all items equally likely.
+    method : {"propagation", "gibbs"}, default="propagation"
+        Belief propagation, or Gibbs sampling of profiles.
+    sizes : array_like, SizePrior, float or None, default=None
+        Sizes of known profiles, as in `expected_sizes`, combined with the release's own estimates.
+        If None, the expected size under the prior is used, and without a prior the release's
+        estimate alone.
     candidates_per_item : int, default=6
-        TODO.
+        Number of candidates that the single decoder retains per expected item. "gibbs" only.
     burn_in : int, default=1000
-        Steps of each chain that are dropped and kept.
+        Steps that each chain discards first. "gibbs" only.
     samples : int, default=19000
-        Steps of each chain that are dropped and kept.
+        Steps of each chain after that. "gibbs" only.
     chains : int, default=1
-        Of which the mean is taken.
+        Number of chains, whose results are averaged. "gibbs" only.
     random_state : int, Generator or None, default=0
-        Of the chains.
+        Seed of the chains. "gibbs" only.
     threads : int or None, default=None
-        Up to all cores.
+        Number of threads; None uses all cores.
     progress : callable or None, default=None
-        Called with users done and users.
+        Called as progress(users_done, users) while the decoder runs.
 
     Returns
     -------
-    ndarray
-        TODO.
+    ndarray of shape (n_users, n_candidates)
+        Posterior probability that the user's profile contains the item.
 
     Notes
     -----
-    **Guarantee.** "gibbs" samples the exact posterior of profiles of up to c_max items (the
-    release's upper bound of the size) among the prefiltered candidates, where items are independent
-    before the release is seen; its scores are the marginals (3.33). "propagation" computes them by
-    messages, for all candidates and without sampling error: exactly for minima and approximately
-    for the others, where on MovieLens it found as much as chains or more at every noise level, and
-    faster. The same random_state gives the same scores, whatever the threads.
+    **Guarantee.** "gibbs" samples the exact posterior of profiles of at most c_max items (the
+    release's upper bound on the size) among the retained candidates, with items independent a
+    priori; its scores are the posterior marginals (3.33). "propagation" computes the marginals for
+    all candidates without sampling error: exactly for minima, approximately for the other
+    mechanisms. On MovieLens it recovered as much as the chains or more at every noise level, in
+    less time. The same `random_state` gives the same scores for any number of threads.
 
     References
     ----------
-    .. [1] Thesis 3.4.2 and (3.30) to (3.35), where sets of many items are counted more often than
-       they should be, once for each of their codings; belief propagation: Sejdinovic and Johnson
-       2010.
+    .. [1] Thesis, section 3.4.2, equations (3.30) to (3.35) (joint decoding by Gibbs sampling).
+       There, sets of many items are counted too often, once for each of their codings.
+    .. [2] Sejdinovic, Johnson. "Note on noisy group testing: asymptotic bounds and belief
+       propagation reconstruction". Allerton 2010. https://arxiv.org/abs/1010.2441
 
     Examples
     --------
     >>> from sfumato.attack import BitChannel
     >>> bits = np.array([[1, 1, 1, 0, 0, 1, 1, 0]], bool)
-    >>> seen = BitChannel(bits, [[0, 1], [1, 2], [5, 6], [3, 4]], 0.05)
-    >>> told = joint_decoder(seen, None, [0.5] * 4)
-    >>> told.round(2)
+    >>> observed = BitChannel(bits, [[0, 1], [1, 2], [5, 6], [3, 4]], 0.05)
+    >>> scores = joint_decoder(observed, None, [0.5] * 4)
+    >>> scores.round(2)
     array([[0.95, 0.95, 1.  , 0.  ]])
-    >>> bool(np.abs(joint_decoder(seen, None, [0.5] * 4, method="gibbs") - told).max() < 0.02)
+    >>> sampled = joint_decoder(observed, None, [0.5] * 4, method="gibbs")
+    >>> bool(np.abs(sampled - scores).max() < 0.02)
     True
     """
     owner = "joint_decoder"
     method = one_of(("propagation", "gibbs")).check(owner, "method", method)
-    plan = SamplingPlan(candidates_per_item, burn_in, samples, chains, random_state).checked(owner)
+    settings = SamplerSettings(candidates_per_item, burn_in, samples, chains, random_state).checked(
+        owner
+    )
     threads = THREADS.check(owner, "threads", threads)
-    seen = channel(released, candidates)
-    believes, expected = believed(owner, prior, seen, sizes)
-    out = np.empty((seen.users, seen.items))
+    observed = channel(released, candidates)
+    believes, expected = believed(owner, prior, observed, sizes)
+    out = np.empty((observed.users, observed.items))
     if method == "gibbs":
-        sampler = Sampler(seen, believes, expected, plan)
+        sampler = Sampler(observed, believes, expected, settings)
 
         def work(rows: slice) -> None:
             out[rows] = sampler.marginals(rows)
     else:
 
         def work(rows: slice) -> None:
-            out[rows] = sigmoid(propagated(seen, rows, believes)[0])
+            out[rows] = sigmoid(propagated(observed, rows, believes)[0])
 
-    in_blocks(seen.users, BLOCK, work, threads, progress)
+    in_blocks(observed.users, BLOCK, work, threads, progress)
     return out
 
 
@@ -258,66 +262,68 @@ def chain_agreement(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """R-hat of the chains of `joint_decoder(method="gibbs")`, users x candidates; near 1 is good.
+    """Compute R-hat of the chains of `joint_decoder` with `method="gibbs"`.
 
-    Each chain is cut into halves, so that one that still drifts is seen too. Candidates that were
-    not sampled have NaN.
-
-    as of `joint_decoder`.
+    Values near 1 show that the chains agree. Each chain is cut into halves, so that a chain that
+    still drifts is noticed too.
 
     Parameters
     ----------
-    released : object
-        TODO.
+    released : ReleasedBlip, ReleasedJlt, ReleasedSigns, ReleasedMinima or channel
+        Released profiles, or a channel such as `BitChannel`.
     candidates : array_like or scalar
-        TODO.
-    prior : object, default=None
-        TODO.
-    sizes : object, default=None
-        TODO.
+        Items that a profile may contain; None with a channel, which has its own.
+    prior : array_like of shape (n_candidates,), TastePrior or None, default=None
+        Prior probability of each candidate, or a prior from `learn_prior`. None makes all items
+        equally likely.
+    sizes : array_like, SizePrior, float or None, default=None
+        Sizes of known profiles, as in `expected_sizes`.
     candidates_per_item : int, default=6
-        TODO.
+        Number of candidates that the single decoder retains per expected item.
     burn_in : int, default=1000
-        TODO.
+        Steps that each chain discards first.
     samples : int, default=19000
-        TODO.
+        Steps of each chain after that.
     chains : int, default=4
-        TODO.
+        Number of chains.
     random_state : int, Generator or None, default=0
-        TODO.
+        Seed of the chains.
     threads : int or None, default=None
-        TODO.
+        Number of threads; None uses all cores.
     progress : callable or None, default=None
-        TODO.
+        Called as progress(users_done, users) while the chains run.
 
     Returns
     -------
-    ndarray
-        TODO.
+    ndarray of shape (n_users, n_candidates)
+        R-hat of each item's indicator; NaN for candidates that were not sampled.
 
     References
     ----------
-    .. [1] Gelman and Rubin 1992.
+    .. [1] Gelman, Rubin. "Inference from iterative simulation using multiple sequences".
+       Statistical Science 1992 (R-hat). https://doi.org/10.1214/ss/1177011136
 
     Examples
     --------
     >>> from sfumato.attack import BitChannel
-    >>> seen = BitChannel(np.eye(1, 4, dtype=bool), [[0, 1], [1, 2]], 0.3)
-    >>> bool((chain_agreement(seen, None) < 1.01).all())
+    >>> observed = BitChannel(np.eye(1, 4, dtype=bool), [[0, 1], [1, 2]], 0.3)
+    >>> bool((chain_agreement(observed, None) < 1.01).all())
     True
     """
     owner = "chain_agreement"
-    plan = SamplingPlan(candidates_per_item, burn_in, samples, chains, random_state).checked(owner)
+    settings = SamplerSettings(candidates_per_item, burn_in, samples, chains, random_state).checked(
+        owner
+    )
     threads = THREADS.check(owner, "threads", threads)
-    seen = channel(released, candidates)
-    believes, expected = believed(owner, prior, seen, sizes)
+    observed = channel(released, candidates)
+    believes, expected = believed(owner, prior, observed, sizes)
     sampler, out = (
-        Sampler(seen, believes, expected, plan),
-        np.full((seen.users, seen.items), np.nan),
+        Sampler(observed, believes, expected, settings),
+        np.full((observed.users, observed.items), np.nan),
     )
 
     def work(rows: slice) -> None:
         sampler.agreement(rows, out)
 
-    in_blocks(seen.users, BLOCK, work, threads, progress)
+    in_blocks(observed.users, BLOCK, work, threads, progress)
     return out

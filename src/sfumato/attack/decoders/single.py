@@ -1,7 +1,4 @@
-"""The single decoder: each item alone against the release.
-
-The attack that looks at nothing but how popular items are among known users.
-"""
+"""The single decoder, which tests each item by itself, and the popularity baseline."""
 
 from typing import Any
 
@@ -26,99 +23,106 @@ def single_decoder(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """Scores of items, users x candidates: the log-likelihood ratio of each item by itself.
+    """Score each item by its own log-likelihood ratio.
 
-    Thesis 3.4.1.
-
-    as of `joint_decoder`.
+    Fast, and a lower limit of what an attacker can do; `joint_decoder` also uses how items explain
+    the release together.
 
     Parameters
     ----------
-    released : object
-        TODO.
+    released : ReleasedBlip, ReleasedJlt, ReleasedSigns, ReleasedMinima or channel
+        Released profiles, or a channel such as `BitChannel`.
     candidates : array_like or scalar
-        TODO.
-    prior : object, default=None
-        TODO.
-    sizes : object, default=None
-        TODO.
+        Items that a profile may contain; None with a channel, which has its own.
+    prior : array_like of shape (n_candidates,), TastePrior or None, default=None
+        Prior probability of each candidate, or a prior from `learn_prior`; its log-odds are added.
+    sizes : array_like, SizePrior, float or None, default=None
+        Sizes of known profiles, as in `expected_sizes`.
     threads : int or None, default=None
-        TODO.
+        Number of threads; None uses all cores.
     progress : callable or None, default=None
-        TODO.
+        Called as progress(users_done, users) while the decoder runs.
 
     Returns
     -------
-    ndarray
-        TODO.
+    ndarray of shape (n_users, n_candidates)
+        Log-likelihood ratio of each item; with a prior, the posterior log-odds.
 
     Notes
     -----
-    **Guarantee.** For BLIP without a prior it is (3.27), where an item's coinciding bits count once
-    and the share of ones is that of the row, but no less than flips alone would give; for other
-    mechanisms the same test in their own law, the rest of the profile being noise. With a prior,
-    the prior log odds are added.
+    **Guarantee.** For BLIP without a prior, the score is that of the single decoder (3.27), with an
+    item's coinciding bits counted once and the fraction of ones taken from the row, clipped to the
+    range that flips allow. For other mechanisms it is the same test under their own noise
+    distribution, with the other items of the profile as noise.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.4.1, equations (3.27) to (3.29) (scores of the single decoder).
 
     Examples
     --------
     >>> from sfumato.attack import BitChannel
     >>> bits = np.array([[1, 1, 0, 0, 0, 1, 0, 0]], bool)
-    >>> seen = BitChannel(bits, [[0, 1], [1, 2], [6, 7]], 0.1)
-    >>> single_decoder(seen, None).argmax(axis=1)
+    >>> observed = BitChannel(bits, [[0, 1], [1, 2], [6, 7]], 0.1)
+    >>> single_decoder(observed, None).argmax(axis=1)
     array([0])
     """
-    seen = channel(released, candidates)
-    believes, expected = believed("single_decoder", prior, seen, sizes)
+    observed = channel(released, candidates)
+    believes, expected = believed("single_decoder", prior, observed, sizes)
     threads = THREADS.check("single_decoder", "threads", threads)
-    out = np.empty((seen.users, seen.items))
+    out = np.empty((observed.users, observed.items))
 
     def work(rows: slice) -> None:
-        out[rows] = seen.single(rows, expected)
+        out[rows] = observed.single(rows, expected)
         if prior is not None:
             out[rows] += believes.log_odds(out[rows], rows)
 
-    in_blocks(seen.users, BLOCK, work, threads, progress)
+    in_blocks(observed.users, BLOCK, work, threads, progress)
     return out
 
 
 def popularity(released: Any, candidates: Ids, prior: Any) -> np.ndarray:
-    """Scores of items by their prior alone: what an attacker knows without any release.
+    """Score items by their prior probability alone.
 
-    Thesis 3.5.2.
-
-    as of `joint_decoder`.
+    This is the baseline of an attacker who ignores the release. What other attacks recover beyond
+    it was leaked by the release.
 
     Parameters
     ----------
-    released : object
-        TODO.
+    released : ReleasedBlip, ReleasedJlt, ReleasedSigns, ReleasedMinima or channel
+        Released profiles, or a channel; only the number of users is read.
     candidates : array_like or scalar
-        TODO.
-    prior : object
-        TODO.
+        Items that a profile may contain; None with a channel, which has its own.
+    prior : array_like of shape (n_candidates,) or TastePrior
+        Prior probability of each candidate, or a prior from `learn_prior`.
 
     Returns
     -------
-    ndarray
-        TODO.
+    ndarray of shape (n_users, n_candidates)
+        The prior probabilities, equal for all users.
 
-    Notes
-    -----
-    **Guarantee.** Every user gets the prior. What other attacks find beyond it, the release told.
+    Raises
+    ------
+    ValueError
+        If `prior` is None or is not for these candidates.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.5.2 (reconstruction from popularity).
 
     Examples
     --------
     >>> from sfumato.attack import BitChannel
-    >>> seen = BitChannel(np.zeros((2, 8), bool), [[0, 1], [2, 3]], 0.5)
-    >>> popularity(seen, None, [0.25, 0.5])
+    >>> observed = BitChannel(np.zeros((2, 8), bool), [[0, 1], [2, 3]], 0.5)
+    >>> popularity(observed, None, [0.25, 0.5])
     array([[0.25, 0.5 ],
            [0.25, 0.5 ]])
     """
     users, items = users_and_items(released, candidates)
     if prior is None:
-        raise ValueError("popularity: prior must be given; without one all items are alike.")
-    told = checked_prior("popularity", prior, items)
-    if isinstance(told, Fixed):
+        raise ValueError("popularity: prior must be given; without one all items are equal.")
+    own = checked_prior("popularity", prior, items)
+    if isinstance(own, Fixed):
         return np.tile(np.asarray(prior, np.float64), (users, 1))
-    alone = sigmoid(told.log_odds(np.zeros((1, items)), slice(0, 1)))
+    alone = sigmoid(own.log_odds(np.zeros((1, items)), slice(0, 1)))
     return np.repeat(alone, users, axis=0)

@@ -1,4 +1,4 @@
-"""A prior of profiles that knows which items go together, learned from known users."""
+"""A latent-trait prior of profiles, learned from known users: which items go together."""
 
 import numpy as np
 
@@ -11,28 +11,34 @@ from sfumato.data.interactions import Interactions
 
 __all__ = ["TastePrior", "learn_prior"]
 
-BLOCK = 256  # known users whose chances are held at a time
-STEPS, CLOSE = 8, 0.02  # of Newton, and how small the last need be
-BIAS_SHRINKAGE = 0.1  # of items' biases, in known users
-PASSES, SPARE = 8, 10  # over the users, and directions beyond those that are kept
-PROBIT = np.pi / 8  # of the logistic function, blurred by a Gaussian
+BLOCK = 256  # known users whose probabilities are in memory at a time
+STEPS, CLOSE = 8, 0.02  # Newton steps at most, and the step length at convergence
+BIAS_SHRINKAGE = 0.1  # ridge penalty of the item biases, in known users
+PASSES, SPARE = 8, 10  # power iterations, and oversampled directions
+PROBIT = np.pi / 8  # probit approximation of the logistic function averaged over a Gaussian
 
 
 class TastePrior:
-    """Items of a profile, drawn independently once a few hidden traits of the user are given.
+    """Prior of profiles with independent items given a few latent traits of the user.
 
-    Made by `learn_prior`. Item j is in a profile with log odds bias[j] + directions[j] . z, where z
-    are independent standard Gaussian traits (how active a user is comes out as one of them).
-    `joint_decoder` and `single_decoder` take it in place of probabilities.
+    Made by `learn_prior`; `joint_decoder` and `single_decoder` take it in place of probabilities.
+    Item j is in a profile with log-odds bias[j] + directions[j] . z, where z are independent
+    standard normal traits. A user's activity comes out as one of them.
 
     Parameters
     ----------
-    bias : ndarray
-        TODO.
-    directions : ndarray
-        TODO.
+    bias : ndarray of shape (n_items,)
+        Log-odds of each item at z = 0.
+    directions : ndarray of shape (n_items, n_traits)
+        Weights of the traits for each item.
     total : float
-        TODO.
+        Mean number of items in a known profile.
+
+    Examples
+    --------
+    >>> prior = TastePrior(np.array([-1.0, -2.0]), np.array([[1.0], [0.5]]), total=0.4)
+    >>> len(prior), prior.log_odds(np.zeros((1, 2)), slice(0, 1)).shape
+    (2, (1, 2))
     """
 
     personal = True
@@ -40,7 +46,7 @@ class TastePrior:
     def __init__(self, bias: np.ndarray, directions: np.ndarray, total: float) -> None:
         self.bias, self.directions, self.total = bias, directions, total
         self._squares = _Squares(directions)
-        self._pulls, self._logits = Factor(directions), Factor(directions.T)
+        self._slopes, self._logits = Factor(directions), Factor(directions.T)
 
     def __len__(self) -> int:
         return int(self.bias.size)
@@ -49,22 +55,23 @@ class TastePrior:
         return described(self, items=len(self), traits=self.directions.shape[1])
 
     def log_odds(self, ratios: np.ndarray, rows: slice) -> np.ndarray:
-        """Log odds of each item for users whose release gives all items these likelihood ratios.
-
-        Laplace's approximation to the traits, by Newton's steps on the exact marginal likelihood of
-        the ratios; the item's own ratio is taken out of what is told about it, to first order.
+        """Compute the prior log-odds of each item given the release's evidence on the others.
 
         Parameters
         ----------
-        ratios : ndarray
-            TODO.
+        ratios : ndarray of shape (n_rows, n_items)
+            Log-likelihood ratios of all items for these users.
         rows : slice
-            TODO.
+            Users of the block; not used, as the prior is the same for all.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_rows, n_items)
+            Log-odds of each item, without the evidence of its own ratio.
+
+        Notes
+        ----- Laplace's approximation of the posterior of the traits, by Newton steps on the exact
+        marginal likelihood of the ratios. An item's own ratio is removed to first order.
         """
         traits = np.zeros((len(ratios), self.directions.shape[1]))
         for _ in range(STEPS):
@@ -74,28 +81,28 @@ class TastePrior:
                 break
         logits = self._logits.after(traits) + self.bias
         variance = self._squares.along(covariance).astype(np.float64)
-        pull, hold = _pull(logits, ratios)
-        rest = 1 - np.minimum(variance * hold, 0.9)
-        alone = logits - variance * pull / rest
-        return np.asarray(alone / np.sqrt(1 + PROBIT * variance / rest))
+        slope, curvature = _derivatives(logits, ratios)
+        others = 1 - np.minimum(variance * curvature, 0.9)
+        alone = logits - variance * slope / others
+        return np.asarray(alone / np.sqrt(1 + PROBIT * variance / others))
 
     def _step(self, traits: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """One Newton step, of length 2 at most, and the covariance of the traits."""
-        pull, hold = _pull(self._logits.after(traits) + self.bias, ratios)
-        covariance = np.linalg.inv(np.eye(traits.shape[1]) + self._squares.weighted(hold))
-        step = np.einsum("uij,uj->ui", covariance, self._pulls.after(pull) - traits)
+        """One Newton step, of length at most 2, and the posterior covariance of the traits."""
+        slope, curvature = _derivatives(self._logits.after(traits) + self.bias, ratios)
+        covariance = np.linalg.inv(np.eye(traits.shape[1]) + self._squares.weighted(curvature))
+        step = np.einsum("uij,uj->ui", covariance, self._slopes.after(slope) - traits)
         lengths = np.linalg.norm(step, axis=1, keepdims=True)
         return step * np.minimum(1, 2 / np.maximum(lengths, LEAST)), covariance
 
 
-def _pull(logits: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and curvature, from 0 up, of the marginal log-likelihood in each item's logit."""
+def _derivatives(logits: np.ndarray, ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Slope and curvature (at least 0) of the marginal log-likelihood in each item's logit."""
     before, after = sigmoid(logits), sigmoid(logits + ratios)
     return after - before, np.maximum(before * (1 - before) - after * (1 - after), 0)
 
 
 class _Squares:
-    """The matrices v v' of many vectors v, summed with weights, or measured by other matrices."""
+    """The matrices v v' of many vectors v: weighted sums of them, and quadratic forms v' M v."""
 
     def __init__(self, vectors: np.ndarray) -> None:
         self._size = vectors.shape[1]
@@ -104,7 +111,7 @@ class _Squares:
         self._sum, self._measure = Factor(flat), Factor(flat.T)
 
     def weighted(self, weights: np.ndarray) -> np.ndarray:
-        """For each row of weights the sum of weight times v v'."""
+        """Sum of weight times v v' for each row of weights."""
         out = np.empty((len(weights), self._size, self._size))
         upper = self._sum.after(weights)
         out[:, self._rows, self._columns] = out[:, self._columns, self._rows] = upper
@@ -125,41 +132,50 @@ def learn_prior(
     shrinkage: float = 1.0,
     rounds: int = 40,
 ) -> TastePrior:
-    """Learn from known users which items go together, for attackers who use more than popularity.
+    """Learn from known users which items go together.
+
+    For attackers who use more than item popularity.
 
     Parameters
     ----------
     interactions : Interactions
-        Those of known users, in which ratings do not matter.
+        Interactions of known users; ratings are ignored.
     candidates : array_like or scalar
-        A column of distinct items.
+        Distinct items that a profile may contain.
     traits : int, default=10
-        Hidden numbers of a user, 1 to 64.
+        Number of latent traits of a user, from 1 to 64.
     shrinkage : float, default=1.0
-        How hard an item's directions are drawn to 0, in known users.
+        Ridge penalty on the items' weights, in units of known users; above 0.
     rounds : int, default=40
-        Of the fit.
+        Number of EM iterations, from 1 to 1000.
 
     Returns
     -------
     TastePrior
-        TODO.
+        The fitted prior, for the candidates in the order given.
+
+    Raises
+    ------
+    ValueError
+        If there is no known user, or a parameter is out of range.
 
     Notes
     -----
-    **Guarantee.** The same input gives the same prior. Time grows with known users x candidates x
-    the square of traits.
+    **Guarantee.** The result is deterministic. Time is proportional to known users x candidates x
+    traits**2.
 
     References
     ----------
-    .. [1] Low-rank logistic model, by variational EM with the bound of Jaakkola and Jordan 2000.
+    .. [1] Jaakkola, Jordan. "Bayesian parameter estimation via variational methods". Statistics and
+       Computing 2000 (variational bound of the logistic function).
+       https://doi.org/10.1023/A:1008932416310
 
     Examples
     --------
     >>> known = Interactions([1, 1, 2, 2, 3, 3, 4, 4], [5, 6, 5, 6, 7, 8, 7, 8], [1] * 8)
     >>> prior = learn_prior(known, [5, 6, 7, 8], traits=1, shrinkage=0.1)
-    >>> told = prior.log_odds(np.array([[4.0, 0.0, 0.0, 0.0]]), slice(0, 1))[0]
-    >>> bool(told[1] > told[2] + 1)  # who has 5 has 6
+    >>> log_odds = prior.log_odds(np.array([[4.0, 0.0, 0.0, 0.0]]), slice(0, 1))[0]
+    >>> bool(log_odds[1] > log_odds[2] + 1)  # users with item 5 have item 6
     True
     """
     traits = integer(1, 64).check("learn_prior", "traits", traits)
@@ -173,23 +189,23 @@ def learn_prior(
 
 
 class _Fit:
-    """Variational EM: blocks of users first, then one ridge regression an item."""
+    """Variational EM: traits of users block by block, then one ridge regression per item."""
 
     def __init__(self, has: np.ndarray, traits: int, shrinkage: float) -> None:
         self._has, self._shrinkage = has, shrinkage
-        chance = (has.sum(axis=0) + 0.5) / (len(has) + 1)
-        self._base = float(np.log(chance.mean() / (1 - chance.mean())))
-        self.bias = np.log(chance) - np.log1p(-chance)
-        self.directions = self._begin(chance, traits)
+        popularity = (has.sum(axis=0) + 0.5) / (len(has) + 1)
+        self._base = float(np.log(popularity.mean() / (1 - popularity.mean())))
+        self.bias = np.log(popularity) - np.log1p(-popularity)
+        self.directions = self._begin(popularity, traits)
         self._means = np.zeros((len(has), traits))
         self._covariances = np.tile(np.eye(traits), (len(has), 1, 1))
 
-    def _begin(self, chance: np.ndarray, traits: int) -> np.ndarray:
-        """Directions of most variance, scaled to log odds."""
-        kept = min(traits, *self._has.shape)
-        found = np.zeros((chance.size, traits))
-        found[:, :kept] = _main_directions(self._has, chance, kept)
-        scale = 2 * np.sqrt(chance * (1 - chance))
+    def _begin(self, popularity: np.ndarray, traits: int) -> np.ndarray:
+        """Principal directions of the known profiles, scaled to log-odds."""
+        rank = min(traits, *self._has.shape)
+        found = np.zeros((popularity.size, traits))
+        found[:, :rank] = _main_directions(self._has, popularity, rank)
+        scale = 2 * np.sqrt(popularity * (1 - popularity))
         return np.asarray(np.clip(found / scale[:, None], -2, 2))
 
     def run(self, rounds: int) -> TastePrior:
@@ -198,6 +214,7 @@ class _Fit:
         return TastePrior(self.bias, self.directions, float(self._has.sum() / len(self._has)))
 
     def _round(self) -> None:
+        """One EM iteration over all known users."""
         size = self.directions.shape[1] + 1
         squares = _Squares(self.directions)
         moments = np.zeros((self.bias.size, size * size))
@@ -216,7 +233,7 @@ class _Fit:
     def _traits(
         self, rows: slice, half: np.ndarray, squares: _Squares
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Curvatures of the bound, means of (traits, 1), and their second moments."""
+        """Curvatures of the variational bound, means of (traits, 1), and their second moments."""
         mean, covariance = self._means[rows], self._covariances[rows]
         along, across = Factor(self.directions), Factor(self.directions.T)
         bias = self.bias.astype(np.float32)  # users x items stay in single precision
@@ -234,25 +251,26 @@ class _Fit:
         return curves, means, seconds
 
 
-def _main_directions(has: np.ndarray, chance: np.ndarray, kept: int) -> np.ndarray:
-    """Items x kept: the directions in which users spread most, each as long as they do.
+def _main_directions(has: np.ndarray, popularity: np.ndarray, rank: int) -> np.ndarray:
+    """Items x rank: principal directions of known profiles, scaled by their standard deviations.
 
-    A random basis, multiplied again and again by the covariance (Halko, Martinsson and Tropp 2011):
-    time grows with users x items x kept, where a full decomposition takes the cube of one of them.
+    Randomized power iteration (Halko, Martinsson and Tropp 2011): time grows with users x items x
+    rank, where a full decomposition takes the cube of one of them.
     """
-    wide = min(kept + SPARE, *has.shape)
-    basis = np.random.default_rng(0).normal(size=(chance.size, wide))
+    wide = min(rank + SPARE, *has.shape)
+    basis = np.random.default_rng(0).normal(size=(popularity.size, wide))
     for _ in range(PASSES):
-        basis = np.linalg.qr(_spread(has, chance, basis))[0]
-    values, turn = np.linalg.eigh(basis.T @ _spread(has, chance, basis))
-    lengths = np.sqrt(np.maximum(values[::-1][:kept], 0))
-    return np.asarray(basis @ turn[:, ::-1][:, :kept] * lengths)
+        basis = np.linalg.qr(_covariance_times(has, popularity, basis))[0]
+    values, turn = np.linalg.eigh(basis.T @ _covariance_times(has, popularity, basis))
+    lengths = np.sqrt(np.maximum(values[::-1][:rank], 0))
+    return np.asarray(basis @ turn[:, ::-1][:, :rank] * lengths)
 
 
-def _spread(has: np.ndarray, chance: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """The covariance of the users, times these columns; some users at a time."""
-    usual, narrow, out = chance.astype(np.float32), basis.astype(np.float32), np.zeros(basis.shape)
+def _covariance_times(has: np.ndarray, popularity: np.ndarray, basis: np.ndarray) -> np.ndarray:
+    """Covariance of the known profiles times these columns, by blocks of users."""
+    mean, narrow = popularity.astype(np.float32), basis.astype(np.float32)
+    out = np.zeros(basis.shape)
     for start in range(0, len(has), BLOCK):
-        away = has[start : start + BLOCK] - usual
-        out += away.T @ (away @ narrow)
+        centred = has[start : start + BLOCK] - mean
+        out += centred.T @ (centred @ narrow)
     return out / len(has)

@@ -1,4 +1,4 @@
-"""How many items an attacker can tell apart with so many nats: (3.12) to (3.15), corrected."""
+"""Limits of decoding: lowest error rates and largest catalogues, (3.12) to (3.15), corrected."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,28 +18,34 @@ BELOW_ONE = 1 - 2**-53
 
 
 def least_false_positive_rate(information: Any, miss_rate: Any) -> np.ndarray:
-    """(3.12), corrected: no test of one item that misses so few raises fewer false alarms.
-
-    Thesis (3.12) drops the entropy of the miss rate: exp(-(information + h(miss_rate)) / (1 -
-    miss_rate)) is a bound, and without h it is none. With nothing told, it would have every test
-    raise an alarm always; a coin raises one at a rate of 1 - miss_rate.
+    """Compute the lowest false-positive rate of any test of one item.
 
     Parameters
     ----------
-    information : object
-        Nats of the single kind, from 0 up.
-    miss_rate : object
-        From 0 below 1.
+    information : array_like
+        Information about one item, in nats, at least 0 (see `blip_single`, `jlt_single`).
+    miss_rate : array_like
+        False-negative rate of the test, at least 0 and below 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        The smallest false-positive rate, from 0 to 1, in the broadcast shape of the arguments.
 
     Notes
     -----
-    **Guarantee.** The least a with d(1 - miss_rate, a) <= information, d the divergence of two
-    coins: no test tells more than what it looks at (data processing).
+    **Guarantee.** No test with this miss rate has a lower false-positive rate. The value is the
+    smallest a with d(1 - miss_rate, a) <= information, where d is the divergence of two Bernoulli
+    distributions (data-processing inequality).
+
+    The bound on the false-positive rate of the thesis, equation (3.12), omits the binary entropy h
+    of the miss rate. exp(-(information + h(miss_rate)) / (1 - miss_rate)) is a valid lower bound;
+    without h it is not: at information 0 it would require a false-positive rate of 1, while a test
+    that guesses at random achieves 1 - miss_rate.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.12) (lowest false-positive rate), corrected.
 
     Examples
     --------
@@ -51,25 +57,29 @@ def least_false_positive_rate(information: Any, miss_rate: Any) -> np.ndarray:
 
 
 def any_false_positive(rate: Any, others: Any) -> np.ndarray:
-    """(3.13): the chance that at least one of so many items outside the profile raises an alarm.
+    """Compute the probability that at least one absent item is accepted.
 
     Parameters
     ----------
-    rate : object
-        From 0 to 1.
-    others : object
-        N - c in the thesis, from 0 up.
+    rate : array_like
+        False-positive rate of the test of one item, from 0 to 1.
+    others : array_like
+        Number of items outside the profile (N - c in the thesis), at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        1 - (1 - rate)**others, in the broadcast shape of the arguments.
 
     Notes
     -----
     **Guarantee.** Exact for tests that err independently at one rate, as when the threshold is set
-    for each release; where the rate varies with the release, an upper bound of its mean (Jensen).
-    At most others times rate, and near it where that is small; nothing else need be small.
+    for each release. If the rate varies between releases, it is an upper bound on the mean
+    (Jensen's inequality). It is at most others * rate, and close to it where that product is small.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.13) (probability of any false positive).
 
     Examples
     --------
@@ -84,31 +94,35 @@ def any_false_positive(rate: Any, others: Any) -> np.ndarray:
 
 
 def largest_catalogue(information: Any, miss_rate: Any, alarm_rate: Any) -> np.ndarray:
-    """(3.14), corrected: the log of how many items outside the profile a single decoder can bear.
-
-    Thesis (3.14) inherits the slip of (3.12), and takes the upper bound of (3.13) for a lower one.
-
-    as of `least_false_positive_rate`;
+    """Compute the log of the largest catalogue that a single decoder can search.
 
     Parameters
     ----------
-    information : object
-        TODO.
-    miss_rate : object
-        TODO.
-    alarm_rate : object
-        Above 0 and below 1.
+    information : array_like
+        Information about one item, in nats, at least 0.
+    miss_rate : array_like
+        False-negative rate of the test of one item, at least 0 and below 1.
+    alarm_rate : array_like
+        Allowed probability of any false positive in the catalogue, above 0 and below 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Natural logarithm of the largest number of items outside the profile.
 
     Notes
     -----
-    **Guarantee.** With more of them, no test of one item at a time that misses a share of miss_rate
-    keeps the chance of any false alarm at alarm_rate, where tests err as in `any_false_positive`. A
-    decoder that puts all its alarms on few releases may bear more, up to misses of 1 - alarm_rate.
+    **Guarantee.** With more items, no test of one item at a time with this miss rate keeps the
+    probability of any false positive at or below `alarm_rate`, if its tests err as in
+    `any_false_positive`. A decoder that concentrates its false positives on few releases may search
+    a larger catalogue, up to miss rates of 1 - alarm_rate.
+
+    The catalogue bound of the thesis, equation (3.14), inherits the omission in its bound on the
+    false-positive rate, (3.12), and uses the upper bound (3.13) as a lower bound.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.14) (largest catalogue, single decoder), corrected.
 
     Examples
     --------
@@ -118,7 +132,7 @@ def largest_catalogue(information: Any, miss_rate: Any, alarm_rate: Any) -> np.n
     owner = "largest_catalogue"
     log_rate = _log_least_rate(owner, information, miss_rate)
     alarm = _open(owner, "alarm_rate", alarm_rate)
-    # -log(1 - a) is a where a is far below what a float tells apart from 1.
+    # -log(1 - a) equals a in float64 where 1 - a rounds to 1.
     small = log_rate < -40
     with np.errstate(divide="ignore"):
         each = np.where(small, log_rate, np.log(-np.log1p(-np.exp(np.where(small, -1, log_rate)))))
@@ -128,33 +142,39 @@ def largest_catalogue(information: Any, miss_rate: Any, alarm_rate: Any) -> np.n
 def largest_joint_catalogue(
     information: Any, size: Any, miss_rate: Any, alarm_rate: Any
 ) -> np.ndarray:
-    """(3.15), corrected: the log of the largest catalogue that a joint decoder can bear.
-
-    Thesis (3.15) has three slips: c log N for log(N choose c), twice as much at N = 1682 and c =
-    106; log(alarm_rate) not divided by c with the rest, while profiles that share items err
-    together and do not earn it; and that of (3.12).
+    """Compute the log of the largest catalogue that a joint decoder can search.
 
     Parameters
     ----------
-    information : object
-        Nats of the joint kind about the whole profile.
-    size : object
-        Items of a profile, from 1 up; two rates from 0 up that add up to less than 1.
-    miss_rate : object
-        TODO.
-    alarm_rate : object
-        TODO.
+    information : array_like
+        Information about the entire profile, in nats, at least 0 (see `blip_joint`, `jlt_joint`).
+    size : array_like
+        Number of items in a profile, at least 1.
+    miss_rate : array_like
+        Rate at which the true profile is rejected, at least 0.
+    alarm_rate : array_like
+        Rate at which another profile is accepted, at least 0; `miss_rate + alarm_rate` is below 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Natural logarithm of the largest number of items.
 
     Notes
     -----
-    **Guarantee.** With more items, no decoder whatever accepts the true profile but for a share of
-    miss_rate, and any other one at most at alarm_rate, where all profiles of this size are equally
-    likely (Fano: log(N choose size) <= (information + h(e)) / (1 - e), e the sum of both rates).
+    **Guarantee.** With more items, no decoder rejects the true profile at a rate of at most
+    `miss_rate` and accepts another one at a rate of at most `alarm_rate`, if all profiles of this
+    size are equally likely. By Fano's inequality, log(N choose size) <= (information + h(e)) / (1 -
+    e), where e is the sum of both rates and h the binary entropy.
+
+    The joint catalogue bound of the thesis, equation (3.15), has three errors: it uses c log N for
+    log(N choose c), twice as much at N = 1682 and c = 106; it does not divide log(alarm_rate) by c
+    with the other terms, though profiles with common items err together; and it inherits the
+    omission in the bound on the false-positive rate, (3.12).
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.15) (largest catalogue, joint decoder), corrected.
 
     Examples
     --------
@@ -165,18 +185,18 @@ def largest_joint_catalogue(
 
     owner = "largest_joint_catalogue"
     size = within(owner, "size", size, 1)
-    wrong = within(owner, "miss_rate", miss_rate, 0, 1) + within(
+    error = within(owner, "miss_rate", miss_rate, 0, 1) + within(
         owner, "alarm_rate", alarm_rate, 0, 1
     )
-    wrong = within(owner, "miss_rate + alarm_rate", wrong, 0, BELOW_ONE)
-    told = within(owner, "information", information, 0)
-    most = (told + binary_entropy(wrong)) / (1 - wrong)
+    error = within(owner, "miss_rate + alarm_rate", error, 0, BELOW_ONE)
+    nats = within(owner, "information", information, 0)
+    most = (nats + binary_entropy(error)) / (1 - error)
 
     def fits(log_items: np.ndarray) -> np.ndarray:
         items = np.exp(log_items)
         with np.errstate(invalid="ignore"):
             ways = gammaln(items + 1) - gammaln(items - size + 1) - gammaln(size + 1)
-        # Far beyond, both logs are too large for a float to tell their difference.
+        # For huge catalogues the difference of the two log-gammas is lost to rounding.
         return np.asarray(
             np.where(log_items > 30, size * log_items - gammaln(size + 1), ways) <= most
         )
@@ -186,33 +206,34 @@ def largest_joint_catalogue(
 
 
 def _log_least_rate(owner: str, information: Any, miss_rate: Any) -> np.ndarray:
-    """The log of the least rate, by bisection between what (3.12) should say and a coin's."""
+    """Log of the lowest false-positive rate, by bisection up to the rate of random guessing."""
     from scipy.special import xlogy
 
-    told = within(owner, "information", information, 0)
+    nats = within(owner, "information", information, 0)
     miss = within(owner, "miss_rate", miss_rate, 0, BELOW_ONE)
     hit = 1 - miss
 
     def too_far(log_rate: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
             quiet = np.where(miss == 0, 0.0, miss * np.log1p(-np.exp(log_rate)))
-        return np.asarray(xlogy(hit, hit) - hit * log_rate + xlogy(miss, miss) - quiet > told)
+        return np.asarray(xlogy(hit, hit) - hit * log_rate + xlogy(miss, miss) - quiet > nats)
 
-    low = -(told + binary_entropy(miss)) / hit
+    low = -(nats + binary_entropy(miss)) / hit
     return _last(too_far, low, np.broadcast_to(np.log(hit), low.shape))
 
 
-def _last(holds: Callable[[np.ndarray], np.ndarray], low: Any, high: Any) -> np.ndarray:
-    """The largest number from low to high up to which something holds, by bisection."""
+def _last(condition: Callable[[np.ndarray], np.ndarray], low: Any, high: Any) -> np.ndarray:
+    """Largest number from low to high up to which the condition is true, by bisection."""
     low, high = np.array(low, np.float64), np.array(high, np.float64)
     for _ in range(80):
         middle = (low + high) / 2
-        yes = holds(middle)
+        yes = condition(middle)
         low, high = np.where(yes, middle, low), np.where(yes, high, middle)
     return np.asarray(high)
 
 
 def _open(owner: str, name: str, values: Any) -> np.ndarray:
+    """Values as float64, checked to be above 0 and below 1."""
     given = within(owner, name, values, 0, BELOW_ONE)
     if not bool((given > 0).all()):
         raise ValueError(f"{owner}: {name} must be above 0.")

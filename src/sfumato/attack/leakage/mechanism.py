@@ -1,4 +1,4 @@
-"""Mutual information as a privacy figure: nats that a release gives about one unit's presence."""
+"""Mutual information as a privacy measure: nats that a release gives about one unit's presence."""
 
 import math
 from collections.abc import Callable
@@ -25,32 +25,40 @@ __all__ = [
     "profile_information",
 ]
 
-SERIES = 0.1  # losses below are integrated by six nodes: there the closed form would cancel
+SERIES = 0.1  # smaller losses are integrated by quadrature: the closed form would cancel
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
 STEPS = 600
-CERTAIN = -40.0  # log of a doubt that no float tells from none
+CERTAIN = -40.0  # log of an error probability that is 0 in float64
 
 
 @dataclass(frozen=True)
 class Information(Page):
-    """What a release tells about whether one unit is in the data.
+    """Mutual information between a release and the presence of one unit.
 
-    nats: for an attacker to whom that is a fair coin; capacity: for the one whom the release tells
-    most; share: how likely that one thinks the unit to be there. Neither passes log 2, the whole
-    answer. exact: True for the law of the noise itself, False for a bound that follows from what
-    was promised. Both are rounded upwards, which can cost a few percent or 1e-8 nats where the
-    noises of many cells are added on a grid.
+    Returned by `information`. Neither figure exceeds log 2, the entropy of a fair coin.
 
     Parameters
     ----------
     nats : float
-        TODO.
+        Information for an attacker with prior probability 1/2 that the unit is present.
     capacity : float
-        TODO.
+        The largest information over all prior probabilities.
     share : float
-        TODO.
+        The prior probability of presence at which `capacity` is reached.
     exact : bool
-        TODO.
+        True if computed from the distribution of the noise itself, False for an upper bound derived
+        from the stated guarantee.
+
+    Notes
+    -----
+    Both figures are rounded upwards. Where the noise of many cells is convolved on a grid, this can
+    add a few percent or 1e-8 nats.
+
+    Examples
+    --------
+    >>> from sfumato.privacy.accounting.losses import Pure
+    >>> information(Pure(1.0)).exact
+    False
     """
 
     nats: float
@@ -59,12 +67,12 @@ class Information(Page):
     exact: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values.
+        """Convert the figures to plain JSON values.
 
         Returns
         -------
         dict
-            The figures as plain JSON values.
+            One entry per parameter of the class.
         """
         return asdict(self)
 
@@ -76,32 +84,41 @@ class Information(Page):
         return f"Information: {word} {self.nats:.4g} of {math.log(2):.4g} nats about one unit"
 
 
-def information(told: PrivacyStatement | Loss) -> Information:
-    """The nats that a release gives about one unit's presence, from what is known of its noise.
+def information(guarantee: PrivacyStatement | Loss) -> Information:
+    """Bound the information of a release about the presence of one unit.
 
     Parameters
     ----------
-    told : PrivacyStatement or Loss
-        The statement of a release or a description of its cost; for a group of units the loss's
-        `group(size)`, so for a whole profile too.
+    guarantee : PrivacyStatement or Loss
+        The privacy statement of a release, or its privacy loss. For a group of units, such as an
+        entire profile, pass the loss's `group(size)`.
 
     Returns
     -------
     Information
-        The nats that a release gives about one unit's presence, from what is known of its noise.
+        Mutual information in nats for a fair prior, and its maximum over all priors.
+
+    Raises
+    ------
+    TypeError
+        If `guarantee` is neither a `PrivacyStatement` nor a `Loss`.
 
     Notes
     -----
-    **Guarantee.** No two neighbouring data sets are told apart by more. `exact` where the loss
-    describes the noise and so the pair of neighbours that is easiest to tell apart: then that pair
-    is told apart by as much, if the data allow it. Everything else that is known is used too: pure
-    epsilon, rho of concentrated privacy, and log 2.
+    **Guarantee.** For any two neighbouring data sets, the release carries at most this information
+    about which of them was used. The result is `exact` if the loss describes the noise, and so its
+    dominating pair of neighbours: that pair attains it, if the data allow such a pair. All other
+    known bounds are used too: pure epsilon, rho of zero-concentrated differential privacy, and
+    log 2.
+
+    With g(e) the smallest delta at epsilon e in either direction, the information for a fair prior
+    is the integral of g(e) / (1 + exp(e)) over e > 0: mutual information is an f-divergence, and
+    f-divergences are integrals of this curve [1]_.
 
     References
     ----------
-    .. [1] With g(e) the least delta at epsilon e in either direction, the nats for a fair coin are
-       the integral of g(e) / (1 + exp(e)) over e > 0: mutual information is an f-divergence, and
-       these are means of such curves (Sason and Verdu 2016, section VII).
+    .. [1] Sason, Verdu. "f-divergence inequalities". IEEE Transactions on Information Theory 2016,
+       section VII (f-divergences as integrals of E_gamma). https://arxiv.org/abs/1508.00335
 
     Examples
     --------
@@ -110,40 +127,42 @@ def information(told: PrivacyStatement | Loss) -> Information:
     >>> information(Flips(Fraction(1, 4)))  # log 2 - h(1/4)
     Information: exactly 0.1308 of 0.6931 nats about one unit
     """
-    loss = _loss(told)
+    loss = _loss(guarantee)
     sides = _sides(loss)
     if sides is None:
-        fair, most, share = _bounded(loss), _bounded(loss), 0.5
+        fair, most, prior = _bounded(loss), _bounded(loss), 0.5
     else:
-        fair, (most, share) = _nats(*sides, 0.5), _largest(*sides)
+        fair, (most, prior) = _nats(*sides, 0.5), _largest(*sides)
     cap = _cap(loss)
     exact = sides is not None and _described(loss) and fair <= cap * (1 + 1e-9)
-    return Information(min(fair, cap, _small(loss.rho)), min(most, cap), share, exact)
+    return Information(min(fair, cap, _small(loss.rho)), min(most, cap), prior, exact)
 
 
-def _loss(told: PrivacyStatement | Loss) -> Loss:
-    if isinstance(told, Loss):
-        return told
-    if not isinstance(told, PrivacyStatement):
+def _loss(guarantee: PrivacyStatement | Loss) -> Loss:
+    """The privacy loss of a statement; a loss is returned unchanged."""
+    if isinstance(guarantee, Loss):
+        return guarantee
+    if not isinstance(guarantee, PrivacyStatement):
         raise TypeError(
-            f"information: told must be a PrivacyStatement or a Loss, not {type(told).__name__}."
+            "information: guarantee must be a PrivacyStatement or a Loss, not "
+            f"{type(guarantee).__name__}."
         )
-    if told.loss:
-        return Loss.from_dict(told.loss)
-    return Approximate(told.epsilon, told.delta, relation=told.relation)
+    if guarantee.loss:
+        return Loss.from_dict(guarantee.loss)
+    return Approximate(guarantee.epsilon, guarantee.delta, relation=guarantee.relation)
 
 
 def _described(loss: Loss) -> bool:
-    """Whether the pair is that of the noise; of a sample it is where one cell is noised."""
+    """Whether the loss describes the noise itself; of a subsample, only if one cell is noised."""
     if isinstance(loss, Sampled):
         return _described(loss.of) and directions(loss.of)[0].repeat == 1
     return not isinstance(loss, Pure | Approximate)
 
 
 def _cap(loss: Loss) -> float:
-    """The least of what holds for every attacker: log 2, pure epsilon, and both divergences.
+    """Smallest bound that is valid for every prior: log 2, pure epsilon, and both KL divergences.
 
-    The information is at most s (1 - s) times the sum of both divergences, each of them rho.
+    The information is at most s (1 - s) times the sum of both divergences, each at most rho.
     """
     epsilon, delta = basic(loss)
     right = (1 - delta) / (1 + math.exp(-min(epsilon, 700)))
@@ -152,7 +171,7 @@ def _cap(loss: Loss) -> float:
 
 
 def _small(rho: float) -> float:
-    """For a fair coin, from the divergence of order 2, at most 2 rho.
+    """Bound for a fair prior from the Renyi divergence of order 2, which is at most 2 rho.
 
     With x = |P - Q| / (P + Q) the nats are the mean of log 2 - h((1 + x) / 2) <= x**2 log 2, and by
     4 / (P + Q) <= 1 / P + 1 / Q the mean of x**2 is at most (exp(2 rho) - 1) / 4.
@@ -164,14 +183,14 @@ Side = tuple[np.ndarray, np.ndarray, float]
 
 
 def _sides(loss: Loss) -> tuple[Side, Side] | None:
-    """Losses above 0 with their masses, and the mass at infinity, in both directions."""
+    """Positive privacy losses, their probabilities and the mass at infinity, in both directions."""
     if not has_pair(loss):
         return None
     pair = directions(loss)
     if all(side.repeat == 1 for side in pair):
         one, other = ((side.losses, side.masses, side.infinity) for side in pair)
         return one, other
-    if pair[0].repeat * math.log(_alike(pair[0])) < CERTAIN:
+    if pair[0].repeat * math.log(_affinity(pair[0])) < CERTAIN:
         everything = np.empty(0), np.empty(0), 1.0
         return everything, everything
     found = pld.distribution({loss: 1})
@@ -184,32 +203,33 @@ def _sides(loss: Loss) -> tuple[Side, Side] | None:
     return grids[0], grids[-1]
 
 
-def _alike(side: Atoms) -> float:
-    """The integral of sqrt(P Q), which is multiplied where noises are independent.
+def _affinity(side: Atoms) -> float:
+    """Bhattacharyya coefficient, the integral of sqrt(P Q); independent noises multiply it.
 
-    The doubt that is left, h(q) <= 2 log 2 sqrt(q (1 - q)), is at most log 2 times that of all.
+    The remaining entropy, h(q) <= 2 log 2 sqrt(q (1 - q)), is at most log 2 times the product.
     """
     return max(float(side.masses @ np.exp(-side.losses / 2)), 1e-300)
 
 
-def _nats(leaves: Side, joins: Side, share: float) -> float:
-    """The information where the unit is there with this chance."""
-    rest = 1 - share
-    total = _mean(leaves, share, rest) + _mean(joins, rest, share)
-    return share * rest * total
+def _nats(leaves: Side, joins: Side, prior: float) -> float:
+    """Information where the unit is present with probability `share`."""
+    absent = 1 - prior
+    total = _mean(leaves, prior, absent) + _mean(joins, absent, prior)
+    return prior * absent * total
 
 
 def _mean(side: Side, a: float, b: float) -> float:
-    """The mean over losses l of the integral of (1 - exp(e - l)) / (a exp(e) + b) for 0 < e < l."""
+    """Mean over losses l of the integral of (1 - exp(e - l)) / (a exp(e) + b) for 0 < e < l."""
     losses, masses, infinity = side
-    held = losses > 0
-    return float(masses[held] @ _integral(losses[held], a, b)) - infinity * math.log(a) / b
+    above = losses > 0
+    return float(masses[above] @ _integral(losses[above], a, b)) - infinity * math.log(a) / b
 
 
 def _integral(losses: np.ndarray, a: float, b: float) -> np.ndarray:
-    left = np.exp(-losses)
-    log = np.log(a + b * left)
-    closed = -log / b - left * (losses + log) / a
+    """The integral in `_mean` for each loss: closed form, or quadrature for small losses."""
+    decay = np.exp(-losses)
+    log = np.log(a + b * decay)
+    closed = -log / b - decay * (losses + log) / a
     small = losses < SERIES
     if not small.any():
         return np.asarray(closed)
@@ -221,15 +241,15 @@ def _integral(losses: np.ndarray, a: float, b: float) -> np.ndarray:
 
 
 def _largest(leaves: Side, joins: Side) -> tuple[float, float]:
-    """The most over all shares, and where; noise that is its own mirror has it at one half."""
+    """Largest information over all prior probabilities, and where (1/2 for symmetric noise)."""
     if leaves is joins or leaves[0] is joins[0]:
         return _nats(leaves, joins, 0.5), 0.5
-    share = _peak(lambda share: _nats(leaves, joins, share))
-    return _nats(leaves, joins, share), share
+    prior = _peak(lambda prior: _nats(leaves, joins, prior))
+    return _nats(leaves, joins, prior), prior
 
 
 def _peak(function: Callable[[float], float]) -> float:
-    """Where a concave function on (0, 1) is largest, by thirds."""
+    """Maximiser of a concave function on (0, 1), by ternary search."""
     low, high = 0.0, 1.0
     for _ in range(40):
         third = (high - low) / 3
@@ -239,12 +259,12 @@ def _peak(function: Callable[[float], float]) -> float:
 
 
 def _bounded(loss: Loss) -> float:
-    """The integral over a curve of which only upper bounds are known, taken as steps.
+    """Upper bound on the integral from upper bounds on the privacy curve, as a step function.
 
-    The curve falls from the total variation, by rho at most sqrt(rho / 2) (Pinsker) and
+    The curve starts at the total variation, which is at most sqrt(rho / 2) (Pinsker) and at most
     sqrt(1 - exp(-rho)) (Bretagnolle and Huber).
     """
-    if isinstance(loss, Sampled):  # information is convex in the law of the unit
+    if isinstance(loss, Sampled):  # information is convex in the distribution of the unit
         return loss.rate * _bounded(loss.of)
     rho = loss.rho
     most = math.sqrt(min(rho / 2, -math.expm1(-rho)))

@@ -1,7 +1,4 @@
-"""What a BLIP tells about one item and about a whole profile, in nats: (3.16) to (3.24).
-
-What a noised projection tells of one item and of a whole profile, in nats: (3.25), (3.26).
-"""
+"""Information of a BLIP and of a noisy projection about a profile, in nats: (3.16) to (3.26)."""
 
 import math
 from typing import Any
@@ -29,19 +26,23 @@ __all__ = [
 
 
 def flip_chance(epsilon: Any, hashes: Any) -> np.ndarray:
-    """(3.4): the chance that a bit is flipped, 1 / (1 + exp(epsilon / hashes)).
+    """Compute the probability that BLIP flips a bit.
 
     Parameters
     ----------
-    epsilon : object
-        TODO.
-    hashes : object
-        TODO.
+    epsilon : array_like
+        Privacy parameter of one item, at least 0.
+    hashes : array_like
+        Number of hash functions, at least 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        1 / (1 + exp(epsilon / hashes)), from 0 to 1/2.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.1, equation (3.4) (flip probability of BLIP).
 
     Examples
     --------
@@ -55,23 +56,30 @@ def flip_chance(epsilon: Any, hashes: Any) -> np.ndarray:
 
 
 def occupancy(bits: Any, hashes: Any, size: Any) -> np.ndarray:
-    """(3.6), with (3.5) at size 1: the chance that a bit of a filter of so many items is set.
-
-    For sizes that vary, (3.8) is its mean over their law.
+    """Compute the probability that a bit of a Bloom filter is set.
 
     Parameters
     ----------
-    bits : object
-        TODO.
-    hashes : object
-        TODO.
-    size : object
-        TODO.
+    bits : array_like
+        Number of bits in the filter, at least 1.
+    hashes : array_like
+        Number of hash functions, at least 1.
+    size : array_like
+        Number of items in the filter, at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        1 - (1 - 1 / bits)**(hashes * size).
+
+    Notes
+    -----
+    For random sizes, the occupancy (3.8) is the mean of this value over their distribution.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.1, equations (3.5) (bits set by one item) and (3.6) (occupancy of a
+       profile).
 
     Examples
     --------
@@ -84,34 +92,34 @@ def occupancy(bits: Any, hashes: Any, size: Any) -> np.ndarray:
 
 
 def blip_single(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.ndarray:
-    """(3.16): nats that a BLIP tells about one item of a profile of exactly this many items.
-
-    Thesis (3.16): right.
-
-    bits and hashes from 1 up;
+    """Compute the information of a BLIP about one item of a profile.
 
     Parameters
     ----------
-    bits : object
-        TODO.
-    hashes : object
-        TODO.
-    flip_probability : object
-        From 0 to 1/2.
-    size : object
-        From 1 up.
+    bits : array_like
+        Number of bits in the filter, at least 1.
+    hashes : array_like
+        Number of hash functions, at least 1.
+    flip_probability : array_like
+        Probability that a bit is flipped, from 0 to 1/2.
+    size : array_like
+        Number of items in the profile, known to the attacker, at least 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats, at least 0.
 
     Notes
     -----
-    **Guarantee.** Exact where every bit of a codeword is set independently with the chance of
-    (3.5), the other items are as random and their number is known. Codewords of a Bloom filter set
-    at most `hashes` bits, so theirs are not quite independent. This is also the divergence of
-    profiles with the item from those without, which is what (3.12) asks for.
+    **Guarantee.** Exact if each bit of a codeword is set independently with the probability (3.5),
+    the other items are equally random and their number is known. Codewords of a Bloom filter set at
+    most `hashes` bits, so their bits are not quite independent. The value is also the divergence of
+    profiles with the item from those without it, which bounds the false-positive rate in (3.12).
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.16) (information about one item), correct as printed.
 
     Examples
     --------
@@ -130,36 +138,43 @@ def blip_single(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.
 
 
 def blip_single_mixed(bits: Any, hashes: Any, flip_probability: Any, share: Any) -> np.ndarray:
-    """(3.18), corrected: the same where sizes vary, so that absent bits tell next to nothing.
+    """Compute the information of a BLIP about one item when profile sizes vary.
 
-    Thesis (3.18) has h(m) - h(flip) in place of d(1 - flip, m). The two differ by (1 - flip - m)
-    log((1 - m) / m): right for filters that are half full, where m = 1/2, too low for emptier ones
-    (0.354 in the example) and too high for fuller ones.
-
-    as of `blip_single`;
+    Bits that the item does not set then carry almost no information about it.
 
     Parameters
     ----------
-    bits : object
-        TODO.
-    hashes : object
-        TODO.
-    flip_probability : object
-        TODO.
-    share : object
-        The chance (3.8) that a bit of the filter is set.
+    bits : array_like
+        Number of bits in the filter, at least 1.
+    hashes : array_like
+        Number of hash functions, at least 1.
+    flip_probability : array_like
+        Probability that a bit is flipped, from 0 to 1/2.
+    share : array_like
+        Probability that a bit of the unflipped filter is set, from 0 to 1: the mean occupancy
+        (3.8).
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats, at least 0.
 
     Notes
     -----
-    **Guarantee.** The divergence of profiles with the item from those without where all other items
-    come and go independently of it (sizes are then near a Poisson law): bits p d(1 - flip, m), m
-    the chance of a released bit to be set and d the divergence of two coins. It is the mean of the
-    score (3.27) over profiles that have the item.
+    **Guarantee.** With p the probability (3.5) that the item sets a bit, m the probability that a
+    released bit is set and d the divergence of two Bernoulli distributions, the value is bits * p *
+    d(1 - flip_probability, m). This is the divergence of profiles with the item from those without
+    it, if all other items are present independently of it (sizes are then approximately Poisson).
+    It is also the mean of the single decoder's score (3.27) over profiles that have the item.
+
+    The mixed information of the thesis, equation (3.18), has h(m) - h(flip) in place of d(1 - flip,
+    m). They differ by (1 - flip - m) log((1 - m) / m): (3.18) is right for half-full filters (m =
+    1/2), too low for emptier ones (0.354 in the example) and too high for fuller ones.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.18) (information about one item, sizes mixed),
+       corrected.
 
     Examples
     --------
@@ -174,33 +189,33 @@ def blip_single_mixed(bits: Any, hashes: Any, flip_probability: Any, share: Any)
 
 
 def blip_joint(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.ndarray:
-    """(3.19): nats that a BLIP tells about a whole profile; divide by size for those an item.
-
-    Thesis (3.19): right.
-
-    as of `blip_single`;
+    """Compute the information of a BLIP about an entire profile.
 
     Parameters
     ----------
-    bits : object
-        TODO.
-    hashes : object
-        TODO.
-    flip_probability : object
-        TODO.
-    size : object
-        From 0 up.
+    bits : array_like
+        Number of bits in the filter, at least 1.
+    hashes : array_like
+        Number of hash functions, at least 1.
+    flip_probability : array_like
+        Probability that a bit is flipped, from 0 to 1/2.
+    size : array_like
+        Number of items in the profile, at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats per profile; divide by `size` for nats per item.
 
     Notes
     -----
-    **Guarantee.** Exact for independent bits, and an upper bound for every hash, catalogue and law
-    of profiles whose bits are set this often, since entropies of parts add up to no less than that
-    of the whole.
+    **Guarantee.** Exact for independent bits. An upper bound for every hash function, catalogue and
+    distribution of profiles whose bits are set with this probability, because the joint entropy is
+    at most the sum of the entropies of the bits.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.19) (information about a profile), correct as printed.
 
     Examples
     --------
@@ -214,27 +229,33 @@ def blip_joint(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.n
 
 
 def flip_bound(epsilon: Any, hashes: Any) -> np.ndarray:
-    """(3.21), and tighter: the most nats that one bit of a BLIP tells, whatever it says.
-
-    Thesis (3.21): its second step is an equality, the rest is right but coarse: its last two
-    bounds, x / (1 + exp(-x)) and x, fall with x where the truth falls with its square.
+    """Compute the capacity of one released bit of a BLIP.
 
     Parameters
     ----------
-    epsilon : object
-        TODO.
-    hashes : object
-        TODO.
+    epsilon : array_like
+        Privacy parameter of one item, at least 0.
+    hashes : array_like
+        Number of hash functions, at least 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        The capacity log 2 - h(flip probability) in nats, from 0 to log 2.
 
     Notes
     -----
-    **Guarantee.** With x = epsilon / hashes it is log 2 - h(flip), which is at most x**2 / 8, the
-    slope of the former being x flip (1 - flip) <= x / 4.
+    **Guarantee.** No bit carries more information, for any distribution of profiles. With x =
+    epsilon / hashes the value is at most x**2 / 8, because its derivative in x is x flip (1 - flip)
+    <= x / 4.
+
+    In the per-bit bound of the thesis, equation (3.21), the second step is an equality and the
+    others are right but loose: the last two bounds, x / (1 + exp(-x)) and x, are linear in x, while
+    the capacity is quadratic.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.21) (information per bit), tightened.
 
     Examples
     --------
@@ -245,19 +266,23 @@ def flip_bound(epsilon: Any, hashes: Any) -> np.ndarray:
 
 
 def recommended_hashes(bits: Any, size: Any) -> np.ndarray:
-    """(3.20): the hashes that fill a filter to a half, rounded up.
+    """Compute the number of hash functions that fills half of the bits.
 
     Parameters
     ----------
-    bits : object
-        TODO.
-    size : object
-        TODO.
+    bits : array_like
+        Number of bits in the filter, at least 1.
+    size : array_like
+        Number of items in the profile, at least 1.
 
     Returns
     -------
-    ndarray
-        TODO.
+    ndarray of int
+        The smallest integer not below log(2) * bits / size.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.20) (recommended number of hash functions).
 
     Examples
     --------
@@ -270,26 +295,30 @@ def recommended_hashes(bits: Any, size: Any) -> np.ndarray:
 
 
 def blip_joint_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
-    """(3.23): nats an item of the joint kind for a filter sized by (3.20) and (3.22).
-
-    Thesis (3.23): right; the two signs in its exponent cancel, as h(p) = h(1 - p).
+    """Compute the joint information per item of a BLIP designed for a false-positive rate.
 
     Parameters
     ----------
-    epsilon : object
-        TODO.
-    false_positive_rate : object
-        TODO.
+    epsilon : array_like
+        Privacy parameter of one item, at least 0.
+    false_positive_rate : array_like
+        False-positive rate of the filter before flipping, above 0 and below 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information about the entire profile, in nats per item.
 
     Notes
     -----
-    **Guarantee.** The limit of `blip_joint` / size for large profiles where the hashes are not
-    rounded to integers; a filter that is half full tells most.
+    **Guarantee.** The limit of `blip_joint` / size for large profiles, with the number of hash
+    functions of (3.20) and the number of bits of (3.22), not rounded to integers. A half-full
+    filter is the most informative.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.23) (joint information of a designed filter), correct as
+       printed: the two signs in its exponent cancel, since h(p) = h(1 - p).
 
     Examples
     --------
@@ -308,21 +337,24 @@ def blip_joint_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
 
 
 def blip_single_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
-    """(3.24): the same about one item, log 2 = 0.69 times as much.
-
-    Thesis (3.24): right, and (3.18) it is drawn from is right too, for a filter half full.
+    """Compute the information about one item of a BLIP designed for a false-positive rate.
 
     Parameters
     ----------
-    epsilon : object
-        TODO.
-    false_positive_rate : object
-        TODO.
+    epsilon : array_like
+        Privacy parameter of one item, at least 0.
+    false_positive_rate : array_like
+        False-positive rate of the filter before flipping, above 0 and below 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information about one item in nats: log 2 times `blip_joint_designed`.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.24) (single information of a designed filter), correct
+       as printed: (3.18), from which it follows, is right for a half-full filter.
 
     Examples
     --------
@@ -333,29 +365,32 @@ def blip_single_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
 
 
 def jlt_single(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
-    """(3.25), its equality: nats that a noised projection tells about one item of a profile.
-
-    Thesis (3.25): its equality is right, its bound is not; see `jlt_single_bound`.
+    """Compute the information of a noisy projection about one item of a profile.
 
     Parameters
     ----------
-    dimensions : object
-        From 1 up.
-    size : object
-        From 1 up; sigma of the noise, from 0 up, in units of one codeword's norm. Without noise a
-        single item still hides among the others.
-    sigma : object
-        TODO.
+    dimensions : array_like
+        Number of dimensions of the projection, at least 1.
+    size : array_like
+        Number of items in the profile, at least 1.
+    sigma : array_like
+        Standard deviation of the noise in units of one codeword's norm, at least 0. At 0 the other
+        items of the profile still act as noise.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats, at least 0; infinite for a profile of one item without noise.
 
     Notes
     -----
     **Guarantee.** Exact for codewords of independent normal numbers of variance 1 / dimensions. At
-    most 1 / (2 (sigma**2 + (size - 1) / dimensions)), whatever the noise was calibrated for.
+    most 1 / (2 (sigma**2 + (size - 1) / dimensions)), however the noise was calibrated.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.25) (information about one item): its equality is
+       right, its bound is not, see `jlt_single_bound`.
 
     Examples
     --------
@@ -371,31 +406,32 @@ def jlt_single(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
 
 
 def jlt_joint(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
-    """(3.26), its equality: nats about a whole profile (not divided by size).
-
-    Thesis (3.26): right.
-
-    as of `jlt_single`;
+    """Compute the information of a noisy projection about an entire profile.
 
     Parameters
     ----------
-    dimensions : object
-        TODO.
-    size : object
-        From 0 up.
-    sigma : object
-        TODO.
+    dimensions : array_like
+        Number of dimensions of the projection, at least 1.
+    size : array_like
+        Number of items in the profile, at least 0.
+    sigma : array_like
+        Standard deviation of the noise in units of one codeword's norm, at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats per profile; divide by `size` for nats per item.
 
     Notes
     -----
-    **Guarantee.** Exact for codewords as in `jlt_single`, an upper bound for all others of norm 1
-    at most and mean 0: of all laws of one variance the normal one has the largest entropy. At most
-    size / (2 sigma**2), whatever the noise was calibrated for.
+    **Guarantee.** Exact for codewords of independent normal numbers of variance 1 / dimensions. An
+    upper bound for all other codewords of mean 0 and norm at most 1, because the normal
+    distribution has the largest entropy for its variance. At most size / (2 sigma**2), however the
+    noise was calibrated.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.26) (information about a profile), correct as printed.
 
     Examples
     --------
@@ -411,29 +447,35 @@ def jlt_joint(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
 
 
 def jlt_single_bound(epsilon: Any, dimensions: Any, size: Any) -> np.ndarray:
-    """(3.25), its bound corrected, for noise as strong as (3.10) asks for: sigma**2 > 16 / epsilon.
-
-    Thesis (3.25) multiplies (size - 1) by the dimensions; dividing is right, and the printed bound,
-    6,500 times lower in the example, is false.
+    """Bound the information of a noisy projection about one item by epsilon.
 
     Parameters
     ----------
-    epsilon : object
-        TODO.
-    dimensions : object
-        TODO.
-    size : object
-        TODO.
+    epsilon : array_like
+        Privacy parameter of one item, at least 0.
+    dimensions : array_like
+        Number of dimensions of the projection, at least 1.
+    size : array_like
+        Number of items in the profile, at least 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Upper bound on the information in nats.
 
     Notes
     -----
-    **Guarantee.** At least `jlt_single` for every delta that (3.10) allows. Noise calibrated
-    tightly, as ours is, is weaker than (3.10) asks for: ask `jlt_single` at its sigma.
+    **Guarantee.** At least `jlt_single` for noise as required by the thesis's calibration (3.10),
+    sigma**2 > 16 / epsilon, for every delta that (3.10) allows. Tightly calibrated noise, as this
+    library's `Jlt` uses, is weaker than (3.10) requires: call `jlt_single` with its sigma instead.
+
+    The bound printed in (3.25) multiplies (size - 1) by the dimensions where it must divide. It is
+    6,500 times lower in the example, and false.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.25) (bound on the information about one item),
+       corrected.
 
     Examples
     --------
@@ -449,23 +491,27 @@ def jlt_single_bound(epsilon: Any, dimensions: Any, size: Any) -> np.ndarray:
 
 
 def jlt_joint_bound(epsilon: Any) -> np.ndarray:
-    """(3.26), its bound: nats an item, for noise as strong as (3.10) asks for.
-
-    Thesis (3.26): right; epsilon**2 / (32 log(1 / delta)) is lower still.
+    """Bound the joint information per item of a noisy projection by epsilon.
 
     Parameters
     ----------
-    epsilon : object
-        TODO.
+    epsilon : array_like
+        Privacy parameter of one item, at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        Upper bound epsilon / 32, in nats per item.
 
     Notes
     -----
-    **Guarantee.** At least `jlt_joint` / size, likewise.
+    **Guarantee.** At least `jlt_joint` / size for noise as required by the thesis's calibration
+    (3.10), sigma**2 > 16 / epsilon. The bound epsilon**2 / (32 log(1 / delta)) is tighter.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.3, equation (3.26) (bound on the information about a profile),
+       correct as printed.
 
     Examples
     --------

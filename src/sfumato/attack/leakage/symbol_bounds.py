@@ -1,9 +1,7 @@
-"""What noised signs and noised minima tell of one item and of a whole profile, in nats.
+"""Information of noisy signs and noisy minima about a profile, in nats; and that of any release.
 
-The thesis has no such formulas; these follow its (3.16) and (3.19) for the channels of `Signs` and
-`Minima`. The parts of a release are taken as independent, as there.
-
-What released profiles tell about one item and about whole profiles, by the kind of release.
+The thesis has no such formulas. These follow its single-item information (3.16) and its joint
+information (3.19) for the channels of `Signs` and `Minima`, with independent parts as there.
 """
 
 import math
@@ -16,35 +14,34 @@ from sfumato.attack.numerics import binary_entropy, within
 
 __all__ = ["minima_joint", "minima_single", "profile_information", "signs_joint", "signs_single"]
 
-REACH = np.linspace(-13, 13, 521)  # deviations; steps of 0.05 are exact to rounding for such bells
+GRID = np.linspace(-13, 13, 521)  # standard deviations; steps of 0.05 are exact to rounding here
 RANKS, WEIGHTS = np.polynomial.legendre.leggauss(96)
 
 
 def signs_single(bits: Any, size: Any, sigma: Any) -> np.ndarray:
-    """Nats that the signs of a noised projection tell about one item of a profile.
-
-    as of `jlt_single`.
+    """Compute the information of the signs of a noisy projection about one item.
 
     Parameters
     ----------
-    bits : object
-        TODO.
-    size : object
-        TODO.
-    sigma : object
-        TODO.
+    bits : array_like
+        Number of released signs, at least 1.
+    size : array_like
+        Number of items in the profile, at least 1.
+    sigma : array_like
+        Standard deviation of the noise in units of one codeword's norm, at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats, at least 0.
 
     Notes
     -----
     **Guarantee.** Exact for codewords of independent normal numbers of variance 1 / bits and normal
-    noise. An item moves each projection by x, noise and other items spread it by s with s**2 =
-    sigma**2 + (size - 1) / bits, so a sign tells log 2 - h(Phi(x / s)). For weak signals that is 2
-    / pi of what the projection itself would tell (`jlt_single`).
+    noise. An item shifts each projection by x; noise and the other items have the standard
+    deviation s, with s**2 = sigma**2 + (size - 1) / bits. So a sign carries log 2 - h(Phi(x / s))
+    nats. For weak signals that is 2 / pi of the information of the projection itself
+    (`jlt_single`).
 
     Examples
     --------
@@ -58,25 +55,26 @@ def signs_single(bits: Any, size: Any, sigma: Any) -> np.ndarray:
 
 
 def signs_joint(bits: Any, size: Any, sigma: Any) -> np.ndarray:
-    """Nats that the signs of a noised projection tell about a whole profile, size from 0 up.
+    """Compute the information of the signs of a noisy projection about a profile.
 
     Parameters
     ----------
-    bits : object
-        TODO.
-    size : object
-        TODO.
-    sigma : object
-        TODO.
+    bits : array_like
+        Number of released signs, at least 1.
+    size : array_like
+        Number of items in the profile, at least 0.
+    sigma : array_like
+        Standard deviation of the noise in units of one codeword's norm, at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats per profile; divide by `size` for nats per item.
 
     Notes
     -----
-    **Guarantee.** As of `signs_single`; an upper bound where the signs are not independent.
+    **Guarantee.** Exact under the model of `signs_single`; an upper bound where the signs are not
+    independent.
 
     Examples
     --------
@@ -90,30 +88,31 @@ def signs_joint(bits: Any, size: Any, sigma: Any) -> np.ndarray:
 
 
 def minima_single(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarray:
-    """Nats that noised minima tell about one item of a profile of exactly this many items.
+    """Compute the information of noisy minima about one item of a profile.
 
     Parameters
     ----------
-    bins : object
-        From 1 up.
-    code_bits : object
-        Of a code, from 0 to 16.
-    chance : object
-        Of every wrong symbol, from 0 up, at which an answer is still likeliest the true one.
-    size : object
-        From 1 up.
+    bins : array_like
+        Number of bins, at least 1.
+    code_bits : array_like
+        Bits of the code that is released for a bin, from 0 to 16.
+    chance : array_like
+        Probability of each false symbol in the randomized response, from 0 to 1 / (2**code_bits +
+        1).
+    size : array_like
+        Number of items in the profile, known to the attacker, at least 1.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats, at least 0.
 
     Notes
     -----
-    **Guarantee.** Exact for random hashes where bins are taken as independent. An item of rank u,
-    from 0 to 1, is the least of its bin with a chance of (1 - u / bins)**(size - 1), and then its
-    code is what the noise is put on; else the code of another. All other bins hold one item less
-    than they would.
+    **Guarantee.** Exact for random hashes with bins taken as independent. An item of rank u, from 0
+    to 1, is the minimum of its bin with probability (1 - u / bins)**(size - 1), and then its code
+    is randomized; otherwise the code of another item is. Every other bin has one item less to draw
+    from.
 
     Examples
     --------
@@ -125,36 +124,38 @@ def minima_single(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarr
     others = within(owner, "size", size, 1) - 1
     empty = _empty(bins, others + 1)
     before = _divergence(_answers(codes, chance, _empty(bins, others)), codes, chance, empty)
-    # Over ranks: the nodes lie along a last axis of their own.
+    # Integrate over ranks: the quadrature nodes lie along a last axis of their own.
     least = (1 - (RANKS + 1) / 2 / bins[..., None]) ** others[..., None]
     here = _own_bin(codes[..., None], chance[..., None], least, empty[..., None]) @ (WEIGHTS / 2)
     with np.errstate(invalid="ignore"):
-        rest = np.where(bins == 1, 0.0, (bins - 1) * before)
-    return np.asarray(np.maximum(here + rest, 0))
+        elsewhere = np.where(bins == 1, 0.0, (bins - 1) * before)
+    return np.asarray(np.maximum(here + elsewhere, 0))
 
 
 def minima_joint(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarray:
-    """Nats that noised minima tell about a whole profile, size from 0 up.
+    """Compute the information of noisy minima about an entire profile.
 
     Parameters
     ----------
-    bins : object
-        TODO.
-    code_bits : object
-        TODO.
-    chance : object
-        TODO.
-    size : object
-        TODO.
+    bins : array_like
+        Number of bins, at least 1.
+    code_bits : array_like
+        Bits of the code that is released for a bin, from 0 to 16.
+    chance : array_like
+        Probability of each false symbol in the randomized response, from 0 to 1 / (2**code_bits +
+        1).
+    size : array_like
+        Number of items in the profile, at least 0.
 
     Returns
     -------
     ndarray
-        TODO.
+        Information in nats per profile; divide by `size` for nats per item.
 
     Notes
     -----
-    **Guarantee.** As of `minima_single`; an upper bound where bins are not independent.
+    **Guarantee.** Exact under the model of `minima_single`; an upper bound where bins are not
+    independent.
 
     Examples
     --------
@@ -164,29 +165,30 @@ def minima_joint(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarra
     owner = "minima_joint"
     bins, codes, chance = _response(owner, bins, code_bits, chance)
     empty = _empty(bins, within(owner, "size", size, 0))
-    told = _entropy(_answers(codes, chance, empty), codes)
+    total = _entropy(_answers(codes, chance, empty), codes)
     noise = _entropy((1 - codes * chance, chance), codes)
-    return np.asarray(np.maximum(bins * (told - noise), 0))
+    return np.asarray(np.maximum(bins * (total - noise), 0))
 
 
-def _signs(bits: np.ndarray, power: np.ndarray, spread: np.ndarray) -> np.ndarray:
-    """bits (log 2 - E h(Phi(r Z))), Z normal and r**2 = power / spread."""
+def _signs(bits: np.ndarray, power: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """bits (log 2 - E h(Phi(r Z))) for a standard normal Z and r**2 = power / variance."""
     from scipy.special import ndtr
 
     with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = np.where(power == 0, np.inf, spread / power)[..., None]  # 1 / r**2
-        # h(Phi(u)) falls as a bell of deviation 1 and u as one of r; their product is narrower.
+        inverse = np.where(power == 0, np.inf, variance / power)[..., None]  # 1 / r**2
+        # h(Phi(u)) falls like a Gaussian of deviation 1, u's is r: their product is narrower.
         width = 1 / np.sqrt(1 + inverse)
-        bell = np.exp(-(REACH**2) / 2 * inverse / (1 + inverse)) * np.sqrt(inverse / (1 + inverse))
-    bell = np.where(np.isinf(inverse), np.exp(-(REACH**2) / 2), bell)
-    step = (REACH[1] - REACH[0]) / math.sqrt(2 * math.pi)
-    doubt = (binary_entropy(ndtr(width * REACH)) * bell).sum(axis=-1) * step
-    return np.asarray(np.maximum(bits * (math.log(2) - doubt), 0))
+        bell = np.exp(-(GRID**2) / 2 * inverse / (1 + inverse)) * np.sqrt(inverse / (1 + inverse))
+    bell = np.where(np.isinf(inverse), np.exp(-(GRID**2) / 2), bell)
+    step = (GRID[1] - GRID[0]) / math.sqrt(2 * math.pi)
+    entropy = (binary_entropy(ndtr(width * GRID)) * bell).sum(axis=-1) * step
+    return np.asarray(np.maximum(bits * (math.log(2) - entropy), 0))
 
 
 def _response(
     owner: str, bins: Any, code_bits: Any, chance: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bins, number of codes and probability of each false symbol, checked."""
     codes = np.asarray(2.0 ** within(owner, "code_bits", code_bits, 0, 16))
     chance = within(owner, "chance", chance, 0)
     if not bool(((codes + 1) * chance <= 1 + 1e-12).all()):
@@ -195,18 +197,18 @@ def _response(
 
 
 def _empty(bins: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """The chance that no item falls into a bin."""
+    """Probability that a bin has no item."""
     return np.asarray((1 - 1 / bins) ** items)
 
 
 def _answers(codes: Any, chance: Any, empty: Any) -> tuple[Any, Any]:
-    """The chances of the answers "empty" and of each code, for codes as likely as each other."""
-    more = 1 - (codes + 1) * chance  # how much likelier an answer is where it is the true one
+    """Probabilities of the answer "empty" and of each code, for equally likely codes."""
+    more = 1 - (codes + 1) * chance  # extra probability of the true answer
     return chance + more * empty, chance + more * (1 - empty) / codes
 
 
 def _own_bin(codes: Any, chance: Any, least: Any, empty: Any) -> Any:
-    """The divergence of the bin of an item, least there so often, from one without the item."""
+    """Divergence of an item's bin, its minimum with probability `least`, from a random bin."""
     from scipy.special import rel_entr
 
     more = 1 - (codes + 1) * chance
@@ -217,50 +219,57 @@ def _own_bin(codes: Any, chance: Any, least: Any, empty: Any) -> Any:
 
 
 def _divergence(answers: tuple[Any, Any], codes: Any, chance: Any, empty: Any) -> Any:
+    """Divergence of these answers from those of bins that are empty with probability `empty`."""
     from scipy.special import rel_entr
 
     other = _answers(codes, chance, empty)
     return rel_entr(answers[0], other[0]) + codes * rel_entr(answers[1], other[1])
 
 
-def _entropy(chances: tuple[Any, Any], codes: Any) -> Any:
-    """Of one answer of the first chance and `codes` answers of the second."""
+def _entropy(probabilities: tuple[Any, Any], codes: Any) -> Any:
+    """Entropy of one answer of the first probability and `codes` answers of the second."""
     from scipy.special import entr
 
-    return entr(chances[0]) + codes * entr(chances[1])
+    return entr(probabilities[0]) + codes * entr(probabilities[1])
 
 
 def profile_information(released: Any, size: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Nats that a release tells about one item of a profile, and about all of it, an item each.
+    """Compute the information of released profiles about one item and about all.
 
     Parameters
     ----------
-    released : object
-        By `Blip`, `Jlt`, `Signs` or `Minima`.
-    size : object
-        Items of a profile, from 1 up, one number or an array.
+    released : ReleasedBlip, ReleasedJlt, ReleasedSigns or ReleasedMinima
+        Released profiles; only their public parameters are read.
+    size : array_like
+        Number of items in a profile, at least 1.
 
     Returns
     -------
-    tuple
-        TODO.
+    tuple of ndarray
+        Information about one item, and information about the entire profile divided by `size`, both
+        in nats per item and in the shape of `size`.
+
+    Raises
+    ------
+    TypeError
+        If `released` is of another kind.
 
     Notes
     -----
-    **Guarantee.** Those of the formulas in `bounds`: exact in their model, in which codewords are
-    drawn at random, all items are as likely and the size is known, so that noisy sizes tell nothing
-    more. The second is never below the first. A catalogue of N items caps the second: no profile
-    has more than log(N choose size) to tell. Noise and codewords of projections are taken as normal
-    and continuous, which makes no difference that matters where sigma is above a few units.
+    **Guarantee.** Exact in the model of the formulas in `bounds`: random codewords, equally likely
+    items and a known size, so that a released noisy size adds nothing. The second value is never
+    below the first. A catalogue of N items limits the joint information of a profile to log(N
+    choose size). Noise and codewords of projections are modelled as normal and continuous, which is
+    accurate for sigma above a few units.
 
     Examples
     --------
     >>> from types import SimpleNamespace
     >>> class ReleasedJlt(SimpleNamespace):
-    ...     "Stands in for a release: what is public of it is all that is asked."
-    >>> told = profile_information(ReleasedJlt(dimensions=1000, sigma=3), 106)
-    >>> [round(float(each), 4) for each in told]
-    [0.0549, 0.0552]
+    ...     "Stand-in with the public parameters of a release."
+    >>> single, joint = profile_information(ReleasedJlt(dimensions=1000, sigma=3), 106)
+    >>> round(float(single), 4), round(float(joint), 4)
+    (0.0549, 0.0552)
     """
     for kind in type(released).__mro__:
         if kind.__name__ in _KINDS:
@@ -273,27 +282,27 @@ def profile_information(released: Any, size: Any) -> tuple[np.ndarray, np.ndarra
 
 
 def _blip(released: Any, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    told = released.bits, released.hashes, float(released.flip_probability), size
-    return blip_single(*told), blip_joint(*told)
+    arguments = released.bits, released.hashes, float(released.flip_probability), size
+    return blip_single(*arguments), blip_joint(*arguments)
 
 
 def _jlt(released: Any, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    told = released.dimensions, size, _noise(released)
-    return jlt_single(*told), jlt_joint(*told)
+    arguments = released.dimensions, size, _noise(released)
+    return jlt_single(*arguments), jlt_joint(*arguments)
 
 
 def _signs_information(released: Any, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    told = released.bits, size, _noise(released)
-    return signs_single(*told), signs_joint(*told)
+    arguments = released.bits, size, _noise(released)
+    return signs_single(*arguments), signs_joint(*arguments)
 
 
 def _minima(released: Any, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    told = released.bins, released.code_bits, float(released.chance), size
-    return minima_single(*told), minima_joint(*told)
+    arguments = released.bins, released.code_bits, float(released.chance), size
+    return minima_single(*arguments), minima_joint(*arguments)
 
 
 def _noise(released: Any) -> float:
-    """Sigma in units of the norm of one codeword."""
+    """Standard deviation of the noise in units of one codeword's norm."""
     return float(released.sigma)
 
 

@@ -1,1 +1,1 @@
-"""Lower bounds of epsilon from samples of a mechanism."""
+"""Audits of mechanisms: lower bounds on epsilon from samples of their output."""

@@ -1,4 +1,4 @@
-"""Audits: run a mechanism on two neighbours many times, and measure what tells them apart."""
+"""Audits: run a mechanism on two neighbours many times, and bound its epsilon from below."""
 
 import math
 from collections.abc import Callable
@@ -23,35 +23,40 @@ __all__ = ["Audit", "audit"]
 
 LEAST = 16
 THRESHOLDS = 1024
-CAREFUL = 1 - 1e-6  # confidence of the choice: with less, the luckiest threshold of many would win
+CAREFUL = 1 - 1e-6  # confidence of the choice: with less, a lucky threshold of many would win
 GIVEN = "the given score"
-DELTA = 1e-6  # where a loss without pure epsilon is looked at, unless told
+DELTA = 1e-6  # default delta for a loss without pure epsilon
 
 
 @dataclass(frozen=True, repr=False)
 class Audit(Page):
-    """What an audit measured, beside what was claimed; for the curator, of no private data.
+    """Lower bound on a mechanism's epsilon beside the claimed value.
 
-    epsilon: the lower bound, at this delta and confidence; claimed: that of the mechanism at delta;
-    ceiling: the most that as many trials could have shown; trials: runs on each neighbour, half of
-    which chose how to tell them apart; score: what told them apart best.
+    Returned by `audit`. It contains no private data. It is true in a boolean context if it passed.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        Measured lower bound on epsilon at `delta` and `confidence`.
     claimed : float
-        TODO.
+        Epsilon that the mechanism claims at `delta`.
     ceiling : float
-        TODO.
+        The largest lower bound that this number of trials can show.
     delta : float
-        TODO.
+        Delta at which both epsilons are stated.
     confidence : float
-        TODO.
+        Confidence of the lower bound.
     trials : int
-        TODO.
+        Runs on each neighbour, half of which chose the test.
     score : str
-        TODO.
+        Name of the statistic that distinguished the neighbours best.
+
+    Examples
+    --------
+    >>> found = Audit(0.9, 1.0, 5.6, 0.0, 0.95, 2000, "values")
+    >>> found.passed
+    True
+    >>> assert found
     """
 
     epsilon: float
@@ -64,7 +69,7 @@ class Audit(Page):
 
     @property
     def passed(self) -> bool:
-        """True unless the bound exceeds the claim."""
+        """Whether the lower bound is at most the claim."""
         return self.epsilon <= self.claimed
 
     def __bool__(self) -> bool:
@@ -72,12 +77,12 @@ class Audit(Page):
         return self.passed
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain JSON values.
+        """Convert the audit to plain JSON values.
 
         Returns
         -------
         dict
-            The audit as plain JSON values.
+            One entry per parameter of the class, and "passed".
         """
         return {**asdict(self), "passed": self.passed}
 
@@ -90,7 +95,7 @@ class Audit(Page):
         return (
             f"Audit {verdict}: epsilon >= {self.epsilon:.4g} measured, {self.claimed:.4g} claimed"
             f"{at} (confidence {self.confidence:.10g}, {self.trials:,} trials could show at most "
-            f"{self.ceiling:.4g}; told by {self.score})"
+            f"{self.ceiling:.4g}; distinguished by {self.score})"
         )
 
 
@@ -105,44 +110,51 @@ def audit(
     claimed: Any = None,
     delta: float | None = None,
 ) -> Audit:
-    """Measure a lower bound on a mechanism's epsilon, and hold it against the claim.
-
-    The first quarter of the runs learns scores, the second chooses one of them and a threshold, and
-    the other half is counted, by `epsilon_lower_bound`. Where the claim is Gaussian noise on whole
-    numbers, the counts are held against the exact curve of that noise instead of one point of it.
-    Answers of up to 8 numbers are also looked at by their differences, sums and pairs; what only
-    more of them tell together, or a pair among more than 8, needs a score of your own.
+    """Measure a lower bound on a mechanism's epsilon and compare it with the claim.
 
     Parameters
     ----------
-    mechanism : object
-        With `sample` and `loss`, or any sample(value, trials, source) together with `claimed`: an
-        epsilon, (epsilon, delta) or a loss.
+    mechanism : Mechanism or callable
+        An object with `sample` and `loss`, or a function sample(value, trials, source) together
+        with `claimed`. It returns an array with one answer per row.
     neighbours : tuple
-        Two values that differ by one unit.
+        Two inputs that differ by one unit.
     trials : int, default=100000
-        Runs on each of them, at least 16.
+        Runs on each neighbour, at least 16.
     confidence : float, default=0.95
-        TODO.
+        Confidence of the lower bound, above 0 and below 1.
     source : Source or None, default=None
-        Of the mechanism's noise.
+        Random source of the mechanism's noise; None uses the operating system's.
     score : callable or None, default=None
-        A function of the answers, higher for the second neighbour or for the first, found if not
-        given.
-    claimed : object, default=None
-        TODO.
+        Statistic of an array of answers, one number per row; both directions are tried. If None,
+        statistics are learned from the first quarter of the runs.
+    claimed : float, tuple, Loss or None, default=None
+        Claimed epsilon, (epsilon, delta) or privacy loss. None takes the mechanism's own `loss()`.
     delta : float or None, default=None
-        Where a claim without pure epsilon is looked at: the mechanism's own, or else 1e-6.
+        Delta at which epsilons are compared. If None: 0 for a pure loss, else the claim's or the
+        mechanism's own delta, else 1e-6.
 
     Returns
     -------
     Audit
-        TODO.
+        The lower bound, the claim, and the statistic that distinguished best.
+
+    Raises
+    ------
+    ValueError
+        If the claim has no finite epsilon at `delta`, or the answers have different shapes.
 
     Notes
     -----
-    **Guarantee.** Where the claim is true, the audit fails with a chance of at most 1 - confidence.
-    An audit that passes proves nothing: its neighbours or its score may not be the telling ones.
+    **Guarantee.** If the claim is true, the audit fails with probability at most 1 - confidence. An
+    audit that passes proves nothing: another pair of neighbours or another statistic may reveal
+    more.
+
+    The first quarter of the runs learns statistics, the second selects one with a threshold, and
+    the other half is counted, by `epsilon_lower_bound`. If the claim is Gaussian noise on integers,
+    the counts are compared with the exact privacy curve of that noise instead of one point of it.
+    Answers of up to 8 numbers are also tested by their differences, sums and pairs. What only
+    larger groups reveal, or a pair among more than 8 numbers, needs a `score` of your own.
 
     Examples
     --------
@@ -159,8 +171,8 @@ def audit(
     zeros, ones = (_answers(mechanism, value, trials, source) for value in (first, second))
     if zeros.shape != ones.shape:
         raise ValueError(
-            "audit: the answers for the two neighbours have different shapes, which tells them "
-            "apart for certain; a mechanism's shape must be public."
+            "audit: the answers for the two neighbours have different shapes, which distinguishes "
+            "them with certainty; a mechanism's shape must be public."
         )
     half = trials // 2
     if score is None:
@@ -178,7 +190,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _Claim:
-    """What is claimed, at a delta, and the epsilon there that bounds of two rates refute."""
+    """The claimed loss, its epsilon at delta, and the epsilon that bounds on two rates refute."""
 
     loss: Loss
     delta: float
@@ -203,13 +215,14 @@ class _Claim:
         return float(count_epsilon(least, greatest, self.delta))
 
     def rank(self, least: np.ndarray, greatest: np.ndarray) -> np.ndarray:
-        """Orders thresholds as `epsilon` would, all at once."""
+        """Order thresholds as `epsilon` would, all at once."""
         if isinstance(self.loss, GaussianNoise):
             return separation(least, greatest)
         return count_epsilon(least, greatest, self.delta)
 
 
 def _delta(mechanism: Any, loss: Loss) -> float:
+    """Delta of the comparison: 0 for a pure loss, else the loss's or mechanism's, else DELTA."""
     if math.isfinite(loss.epsilon):
         return 0.0
     if isinstance(loss, Approximate):
@@ -219,13 +232,14 @@ def _delta(mechanism: Any, loss: Loss) -> float:
 
 
 def _bound(loss: Loss, delta: float) -> float:
+    """Claimed epsilon at delta; ValueError if it is infinite."""
     from sfumato.privacy.accounting.calibration import epsilon_of
 
     bound = epsilon_of(loss, delta)
     if math.isinf(bound):
         raise ValueError(
-            f"audit: delta must be above {delta!r}, where the claim has no finite epsilon to hold "
-            "a measured one against."
+            f"audit: delta must be above {delta!r}, where the claim has no finite epsilon to "
+            "compare a measured one with."
         )
     return bound
 
@@ -244,14 +258,14 @@ def _answers(mechanism: Any, value: Any, trials: int, source: Source | None) -> 
     else:
         answers = np.asarray(mechanism(value, trials, source))
     if answers.ndim == 0 or len(answers) != trials or not answers.size:
-        raise ValueError(f"audit: mechanism must give {trials} answers, one to a row.")
+        raise ValueError(f"audit: mechanism must give {trials} answers, one per row.")
     return answers
 
 
 def _choose(
     zeros: np.ndarray, ones: np.ndarray, score: Any, claim: _Claim, confidence: float
 ) -> tuple[str, Any, float]:
-    """The score and the threshold that tell most; learned and chosen on different runs."""
+    """Best score and threshold, learned and selected on different runs."""
     if score is not None:
         scores = [(GIVEN, score), (GIVEN, lambda answers: -np.asarray(score(answers), np.float64))]
         learn = 0
@@ -262,30 +276,30 @@ def _choose(
         scores = list(distinguishers.learned(zeros[:learn], ones[:learn]))
     found = []
     for name, one in scores:
-        told = (_checked(one(side[learn:]), len(side) - learn) for side in (zeros, ones))
-        found.append((*_best_threshold(claim, confidence, *told), name, one))
+        sides = (_checked(one(side[learn:]), len(side) - learn) for side in (zeros, ones))
+        found.append((*_best_threshold(claim, confidence, *sides), name, one))
     _, threshold, name, chosen = max(found, key=lambda row: row[0])
     return name, chosen, threshold
 
 
 def _checked(scores: Any, runs: int) -> np.ndarray:
-    told: np.ndarray = np.asarray(scores)
-    if told.shape != (runs,) or told.dtype.kind not in "biuf":
+    values: np.ndarray = np.asarray(scores)
+    if values.shape != (runs,) or values.dtype.kind not in "biuf":
         raise ValueError("audit: score must give one number for each answer.")
-    return np.nan_to_num(told.astype(np.float64), nan=-np.inf)
+    return np.nan_to_num(values.astype(np.float64), nan=-np.inf)
 
 
 def _best_threshold(
     claim: _Claim, confidence: float, zeros: np.ndarray, ones: np.ndarray
 ) -> tuple[float, float]:
-    """What the best threshold of a score shows, and the threshold."""
+    """Rank of the best threshold of a score, and the threshold."""
     zeros, ones = np.sort(zeros), np.sort(ones)
     both = np.unique(np.concatenate([zeros, ones]))
     tried = both[np.unique(np.linspace(0, both.size - 1, THRESHOLDS).astype(np.intp))]
     alarms, hits = (side.size - np.searchsorted(side, tried, side="left") for side in (zeros, ones))
     sure = max(confidence, CAREFUL)
     shown = claim.rank(*rate_bounds(hits, ones.size, alarms, zeros.size, sure))
-    # Where runs are too few to show anything, the widest difference is the best guess.
+    # Where runs are too few to show anything, the largest difference is the best guess.
     shown = shown + 1e-9 * (hits / ones.size - alarms / zeros.size)
     best = int(np.argmax(shown))
     return float(shown[best]), float(tried[best])

@@ -1,4 +1,4 @@
-"""Every shipped mechanism by its name, with two neighbouring values that tell most about it."""
+"""Every shipped mechanism by name, with the two neighbouring inputs that reveal most about it."""
 
 import math
 from bisect import bisect_left
@@ -14,13 +14,13 @@ from sfumato.privacy import mechanisms
 __all__ = ["CASES", "named"]
 
 Case = tuple[mechanisms.Mechanism, tuple[Any, Any]]
-DELTA = 1e-6  # of mechanisms that need one, unless told
+DELTA = 1e-6  # default delta of mechanisms that need one
 LOW = Fraction(1, 8)  # noise of a median with which most answers are exact
 MANY = 2**17  # equal rows, enough for that at every epsilon
 
 
 def named(name: str, epsilon: float, delta: float | None = None) -> Case:
-    """A mechanism of this epsilon (at this delta, if it needs one) and its neighbours.
+    """Mechanism of this name and epsilon (and delta, if it needs one), with two neighbours.
 
     >>> mechanism, neighbours = named("laplace", 0.5)
     >>> mechanism.loss().epsilon, neighbours
@@ -40,21 +40,21 @@ def _exponential(epsilon: float, delta: float) -> Case:
 
 def _posterior_sample(epsilon: float, delta: float) -> Case:
     # Rows that agree leave little to the other parameter, and one more takes nearly all it can;
-    # with still more of them it would be drawn too rarely to be counted.
+    # with still more of them it would be sampled too rarely to be counted.
     rows = [1] * min(64, math.ceil(2 / epsilon))
     model = mechanisms.BetaBernoulli(0.25, 2)
     return mechanisms.PosteriorSample(model, epsilon), (rows, [*rows, 1])
 
 
 def _smooth_median(epsilon: float, delta: float) -> Case:
-    # One more of many equal rows lowers the noise by a step; at a low scale the chance of any other
-    # answer falls by nearly the square of it, and is still large enough to be counted.
+    # One more of many equal rows lowers the noise by a step; at a low scale the probability of any
+    # other answer falls by nearly the square of it, and is still large enough to be counted.
     mechanism = mechanisms.SmoothMedian(epsilon, 0, 2)
     rows = bisect_left(range(MANY), True, key=lambda n: mechanism.scale([1] * n) <= LOW)
     return mechanism, ([1] * (rows - 1), [1] * rows)
 
 
-# Two candidates, level or apart: the loser's chance falls by the whole factor e^epsilon.
+# Two candidates, level or apart: the loser's probability falls by the full factor e^epsilon.
 LEVEL_OR_APART = ([0, 0], [1, -1])
 
 CASES: dict[str, Callable[[float, float], Case]] = {
@@ -72,7 +72,7 @@ CASES: dict[str, Callable[[float, float], Case]] = {
         (([0], [0]), ([0], [1])),
     ),
     "pan-private-distinct": lambda epsilon, delta: (
-        # A surer bit in the state lets the output tell more of what it is priced at.
+        # A less noisy bit in the state lets the output leak more of its budget.
         mechanisms.PanPrivateDistinct(0.8 * epsilon, 0.2 * epsilon, cells=2),
         (([], []), ([7], [7])),
     ),

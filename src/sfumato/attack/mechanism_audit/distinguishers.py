@@ -1,7 +1,4 @@
-"""Scores that tell two neighbours' answers apart, learned from runs that no bound is read off.
-
-A score of a few columns together, for what no column tells by itself.
-"""
+"""Statistics that distinguish two neighbours' answers, learned from runs that are not counted."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ import numpy as np
 
 __all__ = ["MOST_COLUMNS", "Score", "Together", "learned", "low_bits", "readable"]
 
-MOST_COLUMNS = 8  # pairs of more would be too many to learn from the same runs
+MOST_COLUMNS = 8  # pairs of more columns are too many to learn from the same runs
 BINS = 32  # of equal weight for a column, a difference or a sum
 COARSE = 8  # for each of the two columns of a pair
 ROUNDS = 30
@@ -20,12 +17,12 @@ PRIOR = 2.0  # weight of "no difference" in every bin
 
 @dataclass(frozen=True)
 class Together:
-    """The log-ratio of two laws as a sum over columns, differences, sums and pairs of columns.
+    """Log-likelihood ratio as a sum over columns, differences, sums and pairs of columns.
 
-    Independent noises that columns share, as a state and an output made from it do, come apart in
-    differences; a sum of parts that are fitted one after the other, each to what those before it
-    left open, counts none of them twice. Logistic regression by greedy Newton steps: Friedman,
-    Hastie and Tibshirani 2000, algorithm 3, with one categorical part in place of a tree.
+    Independent noises that columns have in common, as of a state and an output made from it,
+    separate in differences. Parts are fitted one after the other to the residual of those before,
+    so that none counts twice. Logistic regression by greedy Newton steps: Friedman, Hastie and
+    Tibshirani 2000, algorithm 3 (LogitBoost), with one categorical part in place of a tree.
     """
 
     fine: list[np.ndarray]
@@ -51,11 +48,12 @@ class Together:
 
 
 def _width(answers: np.ndarray) -> int:
+    """Number of columns of an answer."""
     return answers[:1].size
 
 
 def _parts(answers: np.ndarray) -> list[np.ndarray]:
-    """Columns, what they differ by, and their sums; integers are exact, modulo 2**64.
+    """Columns, their differences and their sums; integers are exact, modulo 2**64.
 
     Differences and sums are of two columns, and of one against all others.
     """
@@ -67,21 +65,21 @@ def _parts(answers: np.ndarray) -> list[np.ndarray]:
         parts = columns + [a - b for a, b in pairs] + [a + b for a, b in pairs]
         if len(columns) > 2:
             parts += [total] + [total - each - each for each in columns]
-    # What is no number is still an answer, beyond all others.
+    # NaN is an answer too: it is placed beyond all others.
     return [np.nan_to_num(part.astype(np.float64), nan=np.inf, posinf=np.inf) for part in parts]
 
 
 def _quantile_edges(part: np.ndarray, bins: int) -> np.ndarray:
-    """Where bins begin: at quantiles, and after a value that is frequent enough for its own."""
-    spread = np.sort(part)[np.linspace(0, part.size - 1, bins).astype(np.intp)]
-    frequent = spread[1:][spread[1:] == spread[:-1]]
-    return np.unique(np.concatenate([spread, np.nextafter(frequent, np.inf)]))
+    """Lower edges of bins: at quantiles, and after a value frequent enough for a bin of its own."""
+    quantiles = np.sort(part)[np.linspace(0, part.size - 1, bins).astype(np.intp)]
+    frequent = quantiles[1:][quantiles[1:] == quantiles[:-1]]
+    return np.unique(np.concatenate([quantiles, np.nextafter(frequent, np.inf)]))
 
 
 def _positions(
     parts: list[np.ndarray], fine: list[np.ndarray], coarse: list[np.ndarray]
 ) -> list[np.ndarray]:
-    """The bin of every answer in each part, then in the grid of each pair of columns."""
+    """Bin of every answer in each part, then in the grid of each pair of columns."""
     alone = [np.searchsorted(edges, part, "right") for edges, part in zip(fine, parts, strict=True)]
     columns = parts[: len(coarse)]
     rough = [
@@ -92,14 +90,14 @@ def _positions(
 
 
 def _fitted(positions: list[np.ndarray], second: np.ndarray) -> list[np.ndarray]:
-    """What each bin of each part adds to the log-odds of the second neighbour."""
+    """Contribution of each bin of each part to the log-odds of the second neighbour."""
     most = max(3 * BINS, 9 * COARSE**2)  # an edge for each bin, at most two for a frequent value
     logs = [np.zeros(most) for _ in positions]
     odds = np.zeros(second.size)
     for turn in range(ROUNDS):
-        chance = 1 / (1 + np.exp(-odds))
-        open_, weight = second - chance, chance * (1 - chance)
-        steps = [_step(place, open_, weight) for place in positions]
+        probability = 1 / (1 + np.exp(-odds))
+        open_, weight = second - probability, probability * (1 - probability)
+        steps = [_step(bins_of, open_, weight) for bins_of in positions]
         best = max(range(len(steps)), key=lambda j: steps[j][0])
         surprise, step = steps[best]
         if turn and surprise <= SIGNIFICANT:
@@ -109,9 +107,9 @@ def _fitted(positions: list[np.ndarray], second: np.ndarray) -> list[np.ndarray]
     return logs
 
 
-def _step(place: np.ndarray, open_: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
-    """By how many deviations a part would explain more than by chance, and its Newton step."""
-    slope, bend = np.bincount(place, open_), np.bincount(place, weight)
+def _step(bins_of: np.ndarray, open_: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
+    """Significance of a part in standard deviations (chi-squared), and its Newton step."""
+    slope, bend = np.bincount(bins_of, open_), np.bincount(bins_of, weight)
     bins = max(int((bend > 0).sum()) - 1, 1)
     gain = float((slope**2 / np.maximum(bend, 1e-9)).sum())
     return (gain - bins) / np.sqrt(2 * bins), slope / (bend + PRIOR / 4)
@@ -120,9 +118,9 @@ def _step(place: np.ndarray, open_: np.ndarray, weight: np.ndarray) -> tuple[flo
 Score = Callable[[np.ndarray], np.ndarray]
 EDGES = 128  # bins of equal weight for a column
 ATOMS = 512  # values of their own bin, where they are frequent
-SHOWN = 40_000  # runs that are sorted to place the bins
-DOUBT = 2.0  # added to every count: a value seen once proves little
-SIGNIFICANT = 5.0  # deviations from chance that let a column among many take part
+SHOWN = 40_000  # runs that are sorted to find the bins
+DOUBT = 2.0  # pseudo-count: a value observed once proves little
+SIGNIFICANT = 5.0  # standard deviations from equality at which a column is used
 
 
 def learned(zeros: np.ndarray, ones: np.ndarray) -> Iterator[tuple[str, Score]]:
@@ -140,24 +138,26 @@ def learned(zeros: np.ndarray, ones: np.ndarray) -> Iterator[tuple[str, Score]]:
 
 
 def low_bits(answers: np.ndarray) -> np.ndarray:
-    """The power of two of the lowest bit that is set in each float; 1024 for zero.
+    """Compute the exponent of the lowest set bit of each float.
 
-    An answer of coarser grain than its size allows was rounded on the way, and where that depends
-    on the value, it tells the value whatever the noise. `audit` looks at it by itself.
+    An answer with fewer significant bits than its magnitude allows was rounded on the way. If that
+    rounding depends on the input, it reveals the input whatever the noise. `audit` tests this
+    statistic without being given it.
 
     Parameters
     ----------
     answers : ndarray
-        Floats of any shape; what is not finite counts as zero does.
+        Floats of any shape; values that are not finite are treated as zero.
 
     Returns
     -------
     ndarray
-        The power of two of the lowest bit that is set in each float; 1024 for zero.
+        Exponent of two of the lowest set bit; 1024 for zero.
 
     References
     ----------
-    .. [1] Mironov 2012.
+    .. [1] Mironov. "On significance of the least significant bits for differential privacy". CCS
+       2012. https://doi.org/10.1145/2382196.2382264
 
     Examples
     --------
@@ -165,15 +165,15 @@ def low_bits(answers: np.ndarray) -> np.ndarray:
     array([   0.,   -2.,  -55., 1024.])
     """
     fractions, exponents = np.frexp(np.asarray(answers, np.float64))
-    whole = (np.where(np.isfinite(fractions), fractions, 0.0) * 2.0**53).astype(np.int64)
-    lowest = (whole & -whole).astype(np.float64)
+    mantissa = (np.where(np.isfinite(fractions), fractions, 0.0) * 2.0**53).astype(np.int64)
+    lowest = (mantissa & -mantissa).astype(np.float64)
     with np.errstate(divide="ignore"):
         grain = np.log2(lowest) + exponents - 53
-    return np.where(whole == 0, 1024.0, grain)
+    return np.where(mantissa == 0, 1024.0, grain)
 
 
 def _views(answers: np.ndarray) -> Iterator[tuple[str, Score]]:
-    """The columns that an answer of this type may give itself away by."""
+    """Named views of the answers by which this type of answer may leak."""
     yield "values", _table
     if answers.dtype.kind == "f":
         yield "low bits", lambda x: low_bits(_table(x))
@@ -184,20 +184,20 @@ def _views(answers: np.ndarray) -> Iterator[tuple[str, Score]]:
 
 
 def _table(answers: np.ndarray) -> np.ndarray:
-    """One row of numbers for each run."""
-    if answers.dtype.kind == "f":  # what is no number is still an answer
+    """Answers as float64, one row per run."""
+    if answers.dtype.kind == "f":  # NaN is an answer too
         answers = np.where(np.isnan(answers), np.inf, answers)
     return answers.reshape(len(answers), -1).astype(np.float64)
 
 
 def _bits(answers: np.ndarray) -> np.ndarray:
-    """The bits of packed words, one to a column."""
+    """Bits of packed words, one per column."""
     rows = np.ascontiguousarray(answers.reshape(len(answers), -1))
     return np.unpackbits(rows.view(np.uint8), axis=1)
 
 
 def _row_codes(answers: np.ndarray) -> np.ndarray:
-    """One number for each whole row: alike for equal rows, and seldom for others."""
+    """A hash of each row as a float: equal for equal rows, and rarely for others."""
     rows = answers.reshape(len(answers), -1).astype(np.uint64)
     codes = np.zeros(len(rows), np.uint64)
     for column in rows.T:  # high bits come down after each product: a sum of products would collide
@@ -208,12 +208,13 @@ def _row_codes(answers: np.ndarray) -> np.ndarray:
 
 
 def _after(columns: Score, score: Score) -> Score:
+    """The score of the columns of an answer."""
     return lambda answers: score(columns(answers))
 
 
 @dataclass(frozen=True)
 class _Likelihood:
-    """The sum over columns of the logarithm of the ratio of two smoothed histograms."""
+    """Sum over columns of the log-ratio of two smoothed histograms."""
 
     edges: list[np.ndarray]
     logs: list[np.ndarray]
@@ -228,7 +229,7 @@ class _Likelihood:
             logs.append(np.log((b + DOUBT) / (a + DOUBT)))
             surprise.append(_surprise(a, b))
         used = np.flatnonzero(np.array(surprise) > SIGNIFICANT)
-        # A column by chance different from the other adds only noise; one is always kept.
+        # A column that differs only by chance adds noise; one is always used.
         return cls(edges, logs, used if used.size else np.array([int(np.argmax(surprise))]))
 
     def __call__(self, columns: np.ndarray) -> np.ndarray:
@@ -239,22 +240,23 @@ class _Likelihood:
 
 
 def _edges(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Where bins begin: at quantiles of both, and around every frequent value."""
+    """Lower edges of bins: at quantiles of both sides, and around every frequent value."""
     shown = np.sort(np.concatenate([left[: SHOWN // 2], right[: SHOWN // 2]]).astype(np.float64))
     values, counts = np.unique(shown, return_counts=True)
     frequent = values[np.argsort(-counts)[:ATOMS]]
     frequent = frequent[np.isin(frequent, values[counts >= max(2, shown.size // 4096)])]
-    spread = shown[np.linspace(0, shown.size - 1, EDGES).astype(np.intp)]
-    return np.unique(np.concatenate([spread, frequent, np.nextafter(frequent, np.inf)]))
+    quantiles = shown[np.linspace(0, shown.size - 1, EDGES).astype(np.intp)]
+    return np.unique(np.concatenate([quantiles, frequent, np.nextafter(frequent, np.inf)]))
 
 
 def _histogram(column: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Counts of a column in the bins."""
     positions = np.searchsorted(edges, column, side="right")
     return np.bincount(positions, minlength=edges.size + 1).astype(np.float64)
 
 
 def _surprise(a: np.ndarray, b: np.ndarray) -> float:
-    """By how many deviations two histograms differ more than by chance (chi-squared)."""
+    """Difference of two histograms in standard deviations of chi-squared."""
     both = a + b
     bins = max(int((both > 0).sum()) - 1, 1)
     squares = float(((a - b) ** 2 / np.maximum(both, 1)).sum())
@@ -262,7 +264,7 @@ def _surprise(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _linear(left: np.ndarray, right: np.ndarray) -> Score:
-    """The direction between the means, each column by its own variance, chance ones left out."""
+    """Difference of the means over the variance, of the columns where it is significant."""
     with np.errstate(invalid="ignore"):
         apart = right.mean(axis=0) - left.mean(axis=0)
         variance = (left.var(axis=0) + right.var(axis=0)) / 2
@@ -271,26 +273,26 @@ def _linear(left: np.ndarray, right: np.ndarray) -> Score:
     return lambda columns: columns @ weights
 
 
-def readable(zeros: np.ndarray, ones: np.ndarray, seen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The answers in a form that floats keep, chosen by the first `seen` of them alone.
+def readable(zeros: np.ndarray, ones: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Answers in a form that floats represent exactly, chosen by the first `count` of them alone.
 
-    What is no finite number becomes columns of its own. Integers are counted from the first
-    row, modulo 2**64, as 2**62 and its neighbour are one float.
+    Values that are not finite become columns of their own. Integers are counted from the first row,
+    modulo 2**64, as 2**62 and its neighbour are one float.
     """
-    if zeros.dtype.kind == ones.dtype.kind == "i":  # unsigned words may be bits, kept as they are
+    if zeros.dtype.kind == ones.dtype.kind == "i":  # unsigned words may be bits: unchanged
         first = zeros[0].astype(np.int64)
         return zeros.astype(np.int64) - first, ones.astype(np.int64) - first
     if zeros.dtype.kind != "f" or ones.dtype.kind != "f":
         return zeros, ones
     sides = [side.reshape(len(side), -1) for side in (zeros, ones)]
-    strange = [_strange(side) for side in sides]
-    if not any(each[:seen].any() for each in strange):
+    special = [_special_values(side) for side in sides]
+    if not any(each[:count].any() for each in special):
         return zeros, ones
     plain = [np.nan_to_num(side, posinf=0.0, neginf=0.0) for side in sides]
-    return tuple(np.hstack(pair) for pair in zip(plain, strange, strict=True))  # type: ignore
+    return tuple(np.hstack(pair) for pair in zip(plain, special, strict=True))  # type: ignore
 
 
-def _strange(side: np.ndarray) -> np.ndarray:
-    """Where a number is not one, is infinite, or is the zero below zero."""
+def _special_values(side: np.ndarray) -> np.ndarray:
+    """Indicators of NaN, infinities and negative zero."""
     below = (side == 0) & np.signbit(side)
     return np.hstack([np.isnan(side), np.isposinf(side), np.isneginf(side), below]).astype(float)

@@ -1,8 +1,7 @@
-"""Lower bounds on epsilon from counts of right and wrong guesses, with a stated confidence.
+"""Lower bounds on epsilon from counts of correct and incorrect guesses, with a stated confidence.
 
-A lower bound on epsilon from a single run with many canaries, each in it by a fair coin. The least
-Gaussian privacy loss that counts of guesses leave possible, with its whole curve. The epsilon that
-one model refutes, by guesses about pairs of a member and another.
+From independent trials, from one run with many canaries, or from pairs of a member and a non-member
+of one model; and the smallest Gaussian privacy parameter mu that the counts allow.
 """
 
 import math
@@ -29,28 +28,30 @@ __all__ = [
     "rate_bounds",
 ]
 
-COUNT = integer(1, 10**12)  # beyond, floats could not tell a rate from 1
+COUNT = integer(1, 10**12)  # beyond, a rate could round to 1
 
 DELTA = between(0, 1)
 
 
 @dataclass(frozen=True, repr=False)
 class LowerBound:
-    """What was measured: with this confidence no smaller epsilon is true.
-
-    epsilon: the bound, 0 where nothing was shown; ceiling: the most that as many trials could have
-    shown, had every guess been right; delta: at which both hold.
+    """Lower bound on epsilon with its confidence.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        The bound; 0 if nothing was shown.
     ceiling : float
-        TODO.
+        The largest bound that this number of trials can show, with every guess correct.
     confidence : float
-        TODO.
+        Probability with which the bound is valid.
     delta : float, default=0.0
-        TODO.
+        Delta at which both bounds are stated.
+
+    Examples
+    --------
+    >>> LowerBound(epsilon=0.8586, ceiling=5.601, confidence=0.95)
+    epsilon >= 0.8586 (confidence 0.95; at most 5.601 could show)
     """
 
     epsilon: float
@@ -59,12 +60,12 @@ class LowerBound:
     delta: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The bound as plain JSON values.
+        """Convert the bound to plain JSON values.
 
         Returns
         -------
         dict
-            The bound as plain JSON values.
+            One entry per parameter of the class.
         """
         return asdict(self)
 
@@ -82,42 +83,44 @@ def epsilon_lower_bound(
     delta: float = 0,
     confidence: float = 0.95,
 ) -> LowerBound:
-    """A lower bound on epsilon, from how often a guess about two neighbours was right.
-
-    true_positives of `positives` runs on one neighbour were guessed to be of it, and so were
-    false_positives of `negatives` runs on the other;
+    """Bound epsilon from below by the rates of a guess between two neighbours.
 
     Parameters
     ----------
     true_positives : int
-        TODO.
+        Runs on the first neighbour that were guessed to be of it.
     positives : int
-        TODO.
+        Runs on the first neighbour, at least 1.
     false_positives : int
-        TODO.
+        Runs on the second neighbour that were guessed to be of the first.
     negatives : int
-        TODO.
+        Runs on the second neighbour, at least 1.
     delta : float, default=0
-        From 0 below 1.
+        Delta of the mechanism, at least 0 and below 1.
     confidence : float, default=0.95
-        TODO.
+        Confidence of the bound, above 0 and below 1.
 
     Returns
     -------
     LowerBound
-        A lower bound on epsilon, from how often a guess about two neighbours was right.
+        The bound, and the largest bound that as many runs can show.
 
     Notes
     -----
-    **Guarantee.** Where the mechanism is (epsilon, delta)-private and the guess was fixed before
-    these trials, the result exceeds epsilon with a chance of at most 1 - confidence.
+    **Guarantee.** If the mechanism is (epsilon, delta)-differentially private and the guess was
+    fixed before these trials, the result exceeds epsilon with probability at most 1 - confidence.
+
+    An event S and its complement are both used, by P1(S) <= e^epsilon P0(S) + delta and P0(not S)
+    <= e^epsilon P1(not S) + delta [1]_. Both need the same two one-sided Clopper-Pearson bounds
+    [2]_, so each of these gets half of the error probability.
 
     References
     ----------
-    .. [1] An event S and its complement are both weighed, by P1(S) <= e^epsilon P0(S) + delta and
-       P0(not S) <= e^epsilon P1(not S) + delta; both need the same two one-sided bounds of Clopper
-       and Pearson 1934, so each gets half of the doubt (Kairouz, Oh and Viswanath 2015, theorem
-       2.1).
+    .. [1] Kairouz, Oh, Viswanath. "The composition theorem for differential privacy". ICML 2015,
+       Theorem 2.1 (privacy region of a test). https://arxiv.org/abs/1311.0776
+    .. [2] Clopper, Pearson. "The use of confidence or fiducial limits illustrated in the case of
+       the
+       binomial". Biometrika 1934. https://doi.org/10.1093/biomet/26.4.404
 
     Examples
     --------
@@ -141,7 +144,7 @@ Counts = tuple[int, int, int, int]
 def checked_counts(
     owner: str, true_positives: int, positives: int, false_positives: int, negatives: int
 ) -> Counts:
-    """The four counts of a guess, in the order given, refused where they are impossible."""
+    """The four counts of a guess, in the order given; ValueError if they are impossible."""
     positives = COUNT.check(owner, "positives", positives)
     negatives = COUNT.check(owner, "negatives", negatives)
     hits = integer(0, positives).check(owner, "true_positives", true_positives)
@@ -150,14 +153,14 @@ def checked_counts(
 
 
 def flawless(hits: int, positives: int, alarms: int, negatives: int) -> Counts:
-    """The counts of as many runs, had every guess been right."""
+    """The counts of as many runs with every guess correct."""
     return positives, positives, 0, negatives
 
 
 def rate_bounds(
     true_positives: Any, positives: int, false_positives: Any, negatives: int, confidence: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Least true positive and greatest false positive rates; both hold with this confidence."""
+    """Lower bound on the true- and upper bound on the false-positive rate, jointly valid."""
     from scipy.special import betaincinv
 
     hits, alarms = np.asarray(true_positives), np.asarray(false_positives)
@@ -170,7 +173,7 @@ def rate_bounds(
 
 
 def count_epsilon(least: Any, greatest: Any, delta: float) -> np.ndarray:
-    """The epsilon that rates beyond these bounds need, by the event or by its complement."""
+    """Epsilon that rates beyond these bounds require, by the event or by its complement."""
     tiny = math.ulp(0.0)
     with np.errstate(divide="ignore"):
         event = np.log(np.maximum(least - delta, tiny) / greatest)
@@ -185,37 +188,37 @@ PRECISION = 1e-9
 def one_run_lower_bound(
     correct: int, guesses: int, canaries: int, delta: float = 0, confidence: float = 0.95
 ) -> LowerBound:
-    """A lower bound on epsilon, from right guesses about which canaries took part in one run.
-
-    correct of `guesses` in-or-out guesses were right;
+    """Bound epsilon from below by guesses about many canaries in a single run.
 
     Parameters
     ----------
     correct : int
-        TODO.
+        Number of guesses (included or not) that were correct.
     guesses : int
-        TODO.
+        Number of guesses, at most `canaries`.
     canaries : int
-        All of them, also those that no guess was made about.
+        Number of canaries, including those without a guess.
     delta : float, default=0
-        From 0 below 1.
+        Delta of the mechanism, at least 0 and below 1.
     confidence : float, default=0.95
-        TODO.
+        Confidence of the bound, above 0 and below 1.
 
     Returns
     -------
     LowerBound
-        A lower bound on epsilon, from right guesses about which canaries took part in one run.
+        The bound, and the largest bound that as many guesses can show.
 
     Notes
     -----
-    **Guarantee.** Where the mechanism is (epsilon, delta)-private under add/remove of one canary,
-    each canary took part by its own fair coin, and the guesses follow from the output alone, the
-    result exceeds epsilon with a chance of at most 1 - confidence.
+    **Guarantee.** If the mechanism is (epsilon, delta)-differentially private under add/remove of
+    one canary, each canary was included by its own fair coin, and the guesses depend on the output
+    alone, the result exceeds epsilon with probability at most 1 - confidence.
 
     References
     ----------
-    .. [1] Steinke, Nasr and Jagielski 2023, theorem 5.2 in the form of its corollary 5.4.
+    .. [1] Steinke, Nasr, Jagielski. "Privacy auditing with one (1) training run". NeurIPS 2023,
+       Theorem 5.2 (tail bound of correct guesses), in the form of Corollary 5.4.
+       https://arxiv.org/abs/2305.08846
 
     Examples
     --------
@@ -233,15 +236,17 @@ def one_run_lower_bound(
     return LowerBound(found, perfect, confidence, delta)
 
 
-def chance(correct: int, guesses: int, canaries: int, delta: float, epsilon: float) -> float:
-    """At most the chance of so many right guesses or more, under (epsilon, delta)."""
+def tail_probability(
+    correct: int, guesses: int, canaries: int, delta: float, epsilon: float
+) -> float:
+    """Upper bound on P(at least `correct` guesses are correct) under (epsilon, delta)."""
     from scipy.special import bdtrc, expit
 
-    accuracy = float(expit(epsilon))  # e^epsilon / (1 + e^epsilon): randomised response's
+    accuracy = float(expit(epsilon))  # e^epsilon / (1 + e^epsilon): randomized response's
     tail = float(bdtrc(correct - 1, guesses, accuracy)) if correct else 1.0
     if delta == 0 or tail >= 1:
         return min(tail, 1.0)
-    # What delta buys: the densest stretch of outcomes just below, lifted over the line.
+    # Delta can move the densest range of outcomes just below `correct` above it.
     below = np.arange(correct - 1, -1, -1)
     stretch = np.cumsum(_binomial(below, guesses, accuracy))
     densest = (stretch / np.arange(1, correct + 1)).max(initial=0.0)
@@ -249,7 +254,7 @@ def chance(correct: int, guesses: int, canaries: int, delta: float, epsilon: flo
 
 
 def _binomial(k: Any, n: int, p: float) -> np.ndarray:
-    """The chance of k among n, by logarithms, in a third of the time of scipy.stats."""
+    """Binomial probabilities of k among n by logarithms, in a third of the time of scipy.stats."""
     from scipy.special import gammaln, xlog1py, xlogy
 
     choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
@@ -258,10 +263,10 @@ def _binomial(k: Any, n: int, p: float) -> np.ndarray:
 
 
 def _first_allowed(correct: int, guesses: int, canaries: int, delta: float, doubt: float) -> float:
-    """The end of the refuted epsilons from 0 on, by bisection, from below."""
+    """Upper end of the refuted epsilons from 0 on, by bisection, rounded down."""
 
     def refuted(epsilon: float) -> bool:
-        return chance(correct, guesses, canaries, delta, epsilon) < doubt
+        return tail_probability(correct, guesses, canaries, delta, epsilon) < doubt
 
     if not refuted(0.0):
         return 0.0
@@ -275,26 +280,25 @@ def _first_allowed(correct: int, guesses: int, canaries: int, delta: float, doub
 
 
 EPSILON, GAUSSIAN_DELTA = between(0, math.inf), fraction
-# Beyond this sigma a lattice law differs from the continuous one by 1 / (24 sigma**2) of mu, which
-# it would take more than 1e9 trials to see.
+# Beyond this sigma a discrete Gaussian differs from the continuous one by 1 / (24 sigma**2) of mu,
+# which more than 1e9 trials would be needed to detect.
 SMOOTH = 50
 
 
 @dataclass(frozen=True, repr=False)
 class GaussianFit:
-    """The mu of Gaussian differential privacy that was certified, and its whole curve.
+    """Lower bound on mu of Gaussian differential privacy, with its privacy curve.
 
-    mu: with this confidence the mechanism is m-GDP for no smaller m; ceiling: the most that as many
-    trials could have shown.
+    Returned by `gaussian_fit`.
 
     Parameters
     ----------
     mu : float
-        TODO.
+        The bound: with this confidence the mechanism is m-GDP for no smaller m.
     ceiling : float
-        TODO.
+        The largest bound that this number of trials can show.
     confidence : float
-        TODO.
+        Probability with which the bound is valid.
 
     Examples
     --------
@@ -308,17 +312,23 @@ class GaussianFit:
     confidence: float
 
     def delta(self, epsilon: float) -> float:
-        """The delta of this mu at an epsilon: Dong, Roth and Su 2022, corollary 2.13.
+        """Compute the delta of this mu at an epsilon.
 
         Parameters
         ----------
         epsilon : float
-            TODO.
+            Epsilon, at least 0.
 
         Returns
         -------
         float
-            The delta of this mu at an epsilon: Dong, Roth and Su 2022, corollary 2.13.
+            Smallest delta for which a mu-GDP mechanism is (epsilon, delta)-differentially private.
+
+        References
+        ----------
+        .. [1] Dong, Roth, Su. "Gaussian differential privacy". JRSS B 2022, Corollary 2.13 (delta
+           of
+           mu-GDP). https://arxiv.org/abs/1905.02383
         """
         from scipy.special import log_ndtr
 
@@ -330,17 +340,17 @@ class GaussianFit:
         return math.exp(float(log_ndtr(half - centre))) * -math.expm1(min(ratio, 0.0))
 
     def epsilon(self, delta: float) -> float:
-        """The epsilon of this mu at a delta, from below.
+        """Compute the epsilon of this mu at a delta.
 
         Parameters
         ----------
         delta : float
-            TODO.
+            Delta, above 0 and below 1.
 
         Returns
         -------
         float
-            The epsilon of this mu at a delta, from below.
+            Epsilon at this delta, rounded down.
         """
         delta = GAUSSIAN_DELTA.check("GaussianFit", "delta", delta)
         if self.delta(0) <= delta:
@@ -351,12 +361,12 @@ class GaussianFit:
         return _last(lambda epsilon: self.delta(epsilon) > delta, 0.0, top)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fit as plain JSON values.
+        """Convert the fit to plain JSON values.
 
         Returns
         -------
         dict
-            The fit as plain JSON values.
+            One entry per parameter of the class.
         """
         return asdict(self)
 
@@ -372,39 +382,39 @@ def gaussian_fit(
     negatives: int,
     confidence: float = 0.95,
 ) -> GaussianFit:
-    """The mu of Gaussian differential privacy that a guess about two neighbours certifies.
-
-    as of `epsilon_lower_bound`.
+    """Bound mu of Gaussian differential privacy from below by the rates of a guess.
 
     Parameters
     ----------
     true_positives : int
-        TODO.
+        Runs on the first neighbour that were guessed to be of it.
     positives : int
-        TODO.
+        Runs on the first neighbour, at least 1.
     false_positives : int
-        TODO.
+        Runs on the second neighbour that were guessed to be of the first.
     negatives : int
-        TODO.
+        Runs on the second neighbour, at least 1.
     confidence : float, default=0.95
-        TODO.
+        Confidence of the bound, above 0 and below 1.
 
     Returns
     -------
     GaussianFit
-        The mu of Gaussian differential privacy that a guess about two neighbours certifies.
+        The bound on mu, with `epsilon(delta)` and `delta(epsilon)` of its curve.
 
     Notes
     -----
-    **Guarantee.** Where the mechanism is mu-GDP and the guess was fixed before these trials, the
-    result exceeds mu with a chance of at most 1 - confidence. Its curve is a lower bound of the
-    mechanism's own only where that is Gaussian; elsewhere `epsilon_lower_bound` is what holds.
+    **Guarantee.** If the mechanism is mu-GDP and the guess was fixed before these trials, the
+    result exceeds mu with probability at most 1 - confidence. Its curve is a lower bound on the
+    mechanism's own curve only if the mechanism is Gaussian; for others use `epsilon_lower_bound`.
+
+    A mu-GDP mechanism allows no test with quantile(1 - false positives) - quantile(false negatives)
+    above mu [1]_. The rates are replaced by their Clopper-Pearson bounds.
 
     References
     ----------
-    .. [1] A mu-GDP mechanism allows no test with quantile(1 - false positives) - quantile(false
-       negatives) above mu: Dong, Roth and Su 2022, definition 2.6, on the ends of Clopper and
-       Pearson.
+    .. [1] Dong, Roth, Su. "Gaussian differential privacy". JRSS B 2022, Definition 2.6 (mu-GDP as a
+       trade-off function). https://arxiv.org/abs/1905.02383
 
     Examples
     --------
@@ -421,18 +431,19 @@ def gaussian_fit(
 
 
 def separation(least: Any, greatest: Any) -> np.ndarray:
-    """The distance of two unit normals that rates beyond these bounds need."""
+    """Distance of two unit normals that rates beyond these bounds require."""
     from scipy.special import ndtri
 
-    apart: np.ndarray = np.maximum(ndtri(least) - ndtri(greatest), 0.0)
-    return np.where(least > greatest, apart, 0.0)
+    distance: np.ndarray = np.maximum(ndtri(least) - ndtri(greatest), 0.0)
+    return np.where(least > greatest, distance, 0.0)
 
 
 def noise_epsilon(noise: GaussianNoise, least: float, greatest: float, delta: float) -> float:
-    """The epsilon at delta of the narrowest discrete Gaussian noise that these rates refute.
+    """Epsilon at delta of the smallest discrete Gaussian noise that these rates refute.
 
-    It exceeds that of the noise which is claimed only if the rates refute the claim: by Neyman and
-    Pearson no test of a lattice law against its shift beats a threshold on the sum of the cells.
+    It exceeds that of the claimed noise only if the rates refute the claim: by the Neyman-Pearson
+    lemma no test of a discrete Gaussian against its shift beats a threshold on the sum of the
+    cells.
     """
     from sfumato.privacy.accounting.calibration import gaussian_epsilon
 
@@ -441,33 +452,33 @@ def noise_epsilon(noise: GaussianNoise, least: float, greatest: float, delta: fl
         return 0.0
     near = math.sqrt(noise.cells) * noise.change / mu
     sigma = _last(lambda sigma: _power(noise, sigma, greatest) < least, 4 * near, near / 4)
-    told, claim = (
+    largest, claimed = (
         gaussian_epsilon(delta, variance, change=noise.change, cells=noise.cells)
         for variance in (Fraction(sigma) ** 2, noise.variance)
     )
-    # On a lattice a little more noise can cost a little more: the claim itself has the last word.
+    # On a lattice a little more noise can cost a little more: compare with the claim itself.
     refuted = _power(noise, math.sqrt(noise.variance), greatest) < least
-    return max(told, math.nextafter(claim, math.inf)) if refuted else min(told, claim)
+    return max(largest, math.nextafter(claimed, math.inf)) if refuted else min(largest, claimed)
 
 
 def _power(noise: GaussianNoise, sigma: float, level: float) -> float:
-    """The best true positive rate against noise of this sigma, at this false positive rate."""
+    """Highest true-positive rate against noise of this sigma, at this false-positive rate."""
     from scipy.special import ndtr, ndtri
 
     shift = noise.change * noise.cells
     if sigma > SMOOTH:
         return float(ndtr(ndtri(level) + shift / (sigma * math.sqrt(noise.cells))))
     mass = _summed(sigma, noise.cells, shift)
-    # The larger a sum is, the likelier after the shift, and the sooner it is called a positive.
+    # The larger a sum, the larger its likelihood ratio: positives are taken from the top.
     alarms = np.concatenate([[0.0], np.cumsum(mass[::-1])])
     hits = np.concatenate([[0.0], np.cumsum(np.roll(mass, shift)[::-1])])
     return float(np.interp(level, alarms, hits))
 
 
 def _summed(sigma: float, cells: int, shift: int) -> np.ndarray:
-    """The mass of the sum of so many noises, centred, with room on both sides for the shift."""
-    reach = math.ceil(12 * sigma * (1 + math.sqrt(cells))) + shift
-    points = np.arange(-reach, reach + 1)
+    """Probabilities of the centred sum of all cells' noise, with room for the shift."""
+    half_width = math.ceil(12 * sigma * (1 + math.sqrt(cells))) + shift
+    points = np.arange(-half_width, half_width + 1)
     one = np.exp(-((points / sigma) ** 2) / 2)
     one /= one.sum()
     if cells == 1:
@@ -476,43 +487,44 @@ def _summed(sigma: float, cells: int, shift: int) -> np.ndarray:
     return np.fft.fftshift(np.maximum(np.fft.irfft(turned, one.size), 0.0))
 
 
-def _last(holds: Any, inside: float, outside: float) -> float:
-    """The last point for which it holds, by bisection from `inside`, where it does."""
+def _last(condition: Any, inside: float, outside: float) -> float:
+    """Last point at which the condition is true, by bisection from `inside`, where it is."""
     for _ in range(50):
         middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+        inside, outside = (middle, outside) if condition(middle) else (inside, middle)
     return inside
 
 
-SHARES = (1.0, 0.3, 0.1, 0.03, 0.01)  # of pairs about which a guess is made: the clearest ones
+FRACTIONS = (1.0, 0.3, 0.1, 0.03, 0.01)  # of pairs, the clearest, for which a guess is made
 Scores = tuple[np.ndarray, np.ndarray]  # of members and of others, each in random order
 
 
 def pairs_lower_bound(
     learned_on: Scores, measured_on: Scores, delta: float, confidence: float
 ) -> LowerBound:
-    """A lower bound on epsilon for replacing one rating, from one trained model.
+    """Lower bound on epsilon for replacing one rating, from one trained model.
 
-    Guarantee: where the split was at random, the other rows took no part in training, and the score
-    follows from the model and from rows other than the measured ones, the result exceeds the true
-    epsilon with a chance of at most 1 - confidence.
+    Guarantee: if the split was random, the other rows took no part in training, and the score
+    depends on the model and on rows other than the measured ones, the result exceeds the true
+    epsilon with probability at most 1 - confidence.
 
-    A random member and a random other make a pair; which of the two was learned from is then a fair
-    coin, independent of those of the other pairs, and turning it replaces one rating by another.
-    So the theorem for one run with many canaries holds, which needs no independent models; the
-    bound of independent trials (`epsilon_lower_bound`) would not hold, since all guesses come from
-    one model. How many of the clearest pairs to guess about is chosen on the first half.
+    A random member and a random non-member form a pair. Which of the two is the member is then a
+    fair coin, independent of the other pairs, and flipping it replaces one rating by another. So
+    the theorem for one run with many canaries applies, which needs no independent models. The bound
+    of independent trials (`epsilon_lower_bound`) would not be valid, since all guesses come from
+    one model. The fraction of clearest pairs to guess is chosen on the first half.
     """
-    shown = [_bound(learned_on, share, delta, confidence) for share in SHARES]
-    best = max(range(len(SHARES)), key=lambda at: shown[at].epsilon)
-    return _bound(measured_on, SHARES[best], delta, confidence)
+    shown = [_bound(learned_on, share, delta, confidence) for share in FRACTIONS]
+    best = max(range(len(FRACTIONS)), key=lambda at: shown[at].epsilon)
+    return _bound(measured_on, FRACTIONS[best], delta, confidence)
 
 
-def _bound(scores: Scores, share: float, delta: float, confidence: float) -> LowerBound:
+def _bound(scores: Scores, portion: float, delta: float, confidence: float) -> LowerBound:
+    """One-run bound from the clearest fraction of the pairs."""
     pairs = min(side.size for side in scores)
     gaps = scores[0][:pairs] - scores[1][:pairs]
-    clear = np.argsort(-np.abs(gaps), kind="stable")[: max(int(share * pairs), 1)]
-    guessed = gaps[clear][gaps[clear] != 0]  # no guess where both score alike
+    clear = np.argsort(-np.abs(gaps), kind="stable")[: max(int(portion * pairs), 1)]
+    guessed = gaps[clear][gaps[clear] != 0]  # no guess where both scores are equal
     if not guessed.size:
         return LowerBound(0.0, 0.0, confidence, delta)
     right = int((guessed > 0).sum())

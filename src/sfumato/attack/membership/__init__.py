@@ -1,4 +1,4 @@
-"""Whether a record was in the data that a model learned from."""
+"""Membership inference: whether a record was in the training data of a model."""
 
 from sfumato.attack.membership.inference import Attack, MembershipInference, membership_inference
 

@@ -1,4 +1,4 @@
-"""How far a model's errors on what it learned from are from its errors on what it never saw."""
+"""KL divergence of a model's training errors from its test errors."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -8,21 +8,21 @@ import numpy as np
 
 from sfumato.core.typing import Column
 
-__all__ = ["ErrorLaw", "KLDivergence", "checked_errors", "kl_divergence"]
+__all__ = ["ErrorDistribution", "KLDivergence", "checked_errors", "kl_divergence"]
 
 LEAST = 20
 MOST_BINS = 128
-# Past these a law is visibly not normal; at 100,000 rows a p-value would refuse far closer ones.
+# Beyond these, visibly not normal; at 100,000 rows a p-value would reject far closer ones.
 SKEWNESS, KURTOSIS, DISTANCE = 0.5, 1.0, 0.05
 AGREED = 0.1
 
 
 @dataclass(frozen=True)
-class ErrorLaw:
-    """The errors of one side in five figures.
+class ErrorDistribution:
+    """Summary of the errors of one side.
 
-    kurtosis: the excess over a normal law; distance: the largest difference between the
-    distribution function and that of the normal law of the same mean and deviation.
+    `kurtosis` is the excess over a normal distribution; `distance` the Kolmogorov-Smirnov distance
+    from the normal distribution of the same mean and standard deviation.
     """
 
     rows: int
@@ -34,7 +34,7 @@ class ErrorLaw:
 
     @property
     def normal(self) -> bool:
-        """True where all three signs of another law are small."""
+        """True if skewness, kurtosis and distance are all small."""
         return (
             abs(self.skewness) <= SKEWNESS
             and abs(self.kurtosis) <= KURTOSIS
@@ -43,33 +43,48 @@ class ErrorLaw:
 
 
 class KLDivergence(float):
-    """A divergence by (4.15), which is a number of nats, with all that is needed to believe it.
+    """KL divergence of training errors from test errors, in nats, with diagnostics.
 
-    free: the estimate that assumes no law; free_error: its standard error; train, test: the two
-    laws; trusted: False where the formula must not be believed. Laws that look normal can still
-    differ in their tails, so the two estimates must also agree.
+    A float: the Gaussian formula (4.15). Returned by `kl_divergence`.
 
     Parameters
     ----------
-    gaussian : object
-        TODO.
+    gaussian : float
+        Divergence of two normal distributions with the means and variances of the errors, (4.15).
     free : float
-        TODO.
+        Nonparametric estimate from histograms.
     free_error : float
-        TODO.
-    train : ErrorLaw
-        TODO.
-    test : ErrorLaw
-        TODO.
+        Standard error of `free`.
+    train : ErrorDistribution
+        Mean, deviation and normality of the training errors.
+    test : ErrorDistribution
+        The same of the test errors.
+
+    Notes
+    -----
+    Distributions that look normal can still differ in their tails, so `trusted` also requires that
+    the two estimates agree.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> found = kl_divergence(rng.normal(0, 0.8, 5000), rng.normal(0, 0.9, 5000))
+    >>> found.train.normal, round(found.kld, 2)
+    (True, 0.01)
     """
 
     free: float
     free_error: float
-    train: ErrorLaw
-    test: ErrorLaw
+    train: ErrorDistribution
+    test: ErrorDistribution
 
     def __new__(
-        cls, gaussian: float, free: float, free_error: float, train: ErrorLaw, test: ErrorLaw
+        cls,
+        gaussian: float,
+        free: float,
+        free_error: float,
+        train: ErrorDistribution,
+        test: ErrorDistribution,
     ) -> "KLDivergence":
         found = super().__new__(cls, gaussian)
         found.free, found.free_error, found.train, found.test = free, free_error, train, test
@@ -80,26 +95,27 @@ class KLDivergence(float):
 
     @property
     def kld(self) -> float:
-        """The divergence by (4.15) as a plain float."""
+        """Divergence by the Gaussian formula (4.15) as a plain float."""
         return float(self)
 
     @property
     def agrees(self) -> bool:
-        """Whether the free estimate differs by at most a tenth and three standard errors."""
+        """Whether the nonparametric estimate is within 10 % plus three standard errors."""
         return abs(self - self.free) <= AGREED * max(self, self.free) + 3 * self.free_error
 
     @property
     def trusted(self) -> bool:
-        """Whether the formula may be believed: both laws are near normal, and it agrees."""
+        """Whether both error distributions are near normal and both estimates agree."""
         return self.train.normal and self.test.normal and self.agrees
 
     def to_dict(self) -> dict[str, Any]:
-        """The divergence as plain JSON values.
+        """Convert the divergence to plain JSON values.
 
         Returns
         -------
         dict
-            The divergence as plain JSON values.
+            Both estimates, the diagnostics, and the summaries of the two sides; an infinite
+            "gaussian" is None.
         """
         return {
             "gaussian": float(self) if math.isfinite(self) else None,
@@ -114,47 +130,51 @@ class KLDivergence(float):
     def __repr__(self) -> str:
         word = "near normal" if self.trusted else "errors are NOT normal: believe the latter"
         return (
-            f"KL {float(self):.4g} by (4.15), {self.free:.4g} +- {self.free_error:.2g} free of any "
-            f"law ({word})"
+            f"KL {float(self):.4g} by the Gaussian formula (4.15), {self.free:.4g} +- "
+            f"{self.free_error:.2g} nonparametric ({word})"
         )
 
 
 def kl_divergence(train_errors: Column, test_errors: Column) -> KLDivergence:
-    """The Kullback-Leibler divergence, in nats, of training errors from test errors.
+    """Compute the KL divergence of training errors from test errors.
 
-    Thesis section 4.2.3. Its (4.14) takes the ratio of two logarithms, which is a slip: the
-    divergence is the mean of the logarithm of the ratio, and (4.15) is that of two normal laws.
-
-    predicted minus true rating, of rows that were learned from and of rows that were not; at least
-    20 finite numbers each. Where one side is constant (4.15) is infinite.
+    Errors are predicted minus true ratings. A model that has memorised its training data has
+    smaller errors there than on new rows.
 
     Parameters
     ----------
-    train_errors : array_like
-        TODO.
-    test_errors : array_like
-        TODO.
+    train_errors : array_like of shape (n,)
+        Errors on rows that the model learned from; at least 20 finite numbers.
+    test_errors : array_like of shape (m,)
+        Errors on rows that it did not learn from; at least 20 finite numbers.
 
     Returns
     -------
     KLDivergence
-        The Kullback-Leibler divergence, in nats, of training errors from test errors.
+        The divergence in nats by the Gaussian formula, a float, with a nonparametric estimate
+        beside it. It is infinite if one side is constant and the other differs.
 
     Notes
     -----
-    **Guarantee.** None of privacy. It is an average over rows: a single rating may be betrayed
-    while the average is near 0. Formula (4.15) is exact for two normal laws; `trusted` says whether
-    it may be believed here. The free estimate compares shares of rows in bins laid between the
-    quantiles of both sides. It cannot see what differs inside a bin, so it is low where laws hardly
-    overlap; the surplus that chance alone would give, (bins - 1) (1/n + 1/m) / 2, is taken off, and
-    below 0 it is told as 0.
+    **Guarantee.** No privacy guarantee: the divergence is an average over rows, and a single rating
+    may be exposed while the average is near 0. The Gaussian formula (4.15) is exact for two normal
+    distributions; `trusted` says whether it applies. The nonparametric estimate compares fractions
+    of rows in bins between the quantiles of both sides. Differences within a bin are lost, so it is
+    too low for distributions that hardly overlap. Its bias under equality, (bins - 1) (1/n + 1/m) /
+    2, is subtracted, and negative results are set to 0.
+
+    References
+    ----------
+    .. [1] Thesis, section 4.2.3, equation (4.15) (divergence of two normal distributions). Its
+       definition (4.14) takes the ratio of two logarithms; the divergence is the mean of the
+       logarithm of the ratio.
 
     Examples
     --------
     >>> import numpy as np
-    >>> draws = np.random.default_rng(0)
-    >>> kl_divergence(draws.normal(0, 0.8, 50_000), draws.normal(0, 0.9, 50_000))
-    KL 0.01232 by (4.15), 0.01178 +- 0.00098 free of any law (near normal)
+    >>> rng = np.random.default_rng(0)
+    >>> kl_divergence(rng.normal(0, 0.8, 50_000), rng.normal(0, 0.9, 50_000))
+    KL 0.01232 by the Gaussian formula (4.15), 0.01178 +- 0.00098 nonparametric (near normal)
     """
     train, test = (
         checked_errors("kl_divergence", name, errors)
@@ -166,12 +186,12 @@ def kl_divergence(train_errors: Column, test_errors: Column) -> KLDivergence:
 
 
 def checked_errors(owner: str, name: str, errors: Any) -> np.ndarray:
-    """A column of errors, refused where it is short or not finite."""
+    """A column of errors as float64; ValueError if it is short or not finite."""
     column: np.ndarray = np.asarray(errors)
     if column.ndim != 1 or column.dtype.kind not in "biuf":
         raise ValueError(f"{owner}: {name} must be one column of numbers.")
     if column.size < LEAST:
-        raise ValueError(f"{owner}: {name} must hold at least {LEAST} rows, not {column.size}.")
+        raise ValueError(f"{owner}: {name} must have at least {LEAST} rows, not {column.size}.")
     column = column.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(column))
     if bad.size:
@@ -179,22 +199,23 @@ def checked_errors(owner: str, name: str, errors: Any) -> np.ndarray:
     return column
 
 
-def _distribution(errors: np.ndarray) -> ErrorLaw:
+def _distribution(errors: np.ndarray) -> ErrorDistribution:
+    """Moments of the errors and their Kolmogorov-Smirnov distance from a normal distribution."""
     from scipy.special import ndtr
 
     mean, deviation = float(errors.mean()), float(errors.std())
     if errors.min() == errors.max():
-        return ErrorLaw(errors.size, mean, 0.0, 0.0, 0.0, 0.5)
+        return ErrorDistribution(errors.size, mean, 0.0, 0.0, 0.0, 0.5)
     ordered = np.sort((errors - mean) / deviation)
     bell = ndtr(ordered)
     steps = np.arange(errors.size + 1) / errors.size
     distance = max(float((steps[1:] - bell).max()), float((bell - steps[:-1]).max()))
     skewness, kurtosis = float((ordered**3).mean()), float((ordered**4).mean()) - 3
-    return ErrorLaw(errors.size, mean, deviation, skewness, kurtosis, distance)
+    return ErrorDistribution(errors.size, mean, deviation, skewness, kurtosis, distance)
 
 
-def _gaussian(train: ErrorLaw, test: ErrorLaw) -> float:
-    """(4.15): of the normal law of the training errors from that of the test errors."""
+def _gaussian(train: ErrorDistribution, test: ErrorDistribution) -> float:
+    """Divergence of two normal distributions, (4.15), training errors from test errors."""
     if not (train.deviation and test.deviation):
         same = (train.mean, train.deviation) == (test.mean, test.deviation)
         return 0.0 if same else math.inf
@@ -204,21 +225,21 @@ def _gaussian(train: ErrorLaw, test: ErrorLaw) -> float:
 
 
 def _binned(train: np.ndarray, test: np.ndarray) -> tuple[float, float]:
-    """The divergence over bins of equal mass, less its surplus by chance; its standard error."""
+    """Histogram estimate of the divergence, less its bias, and its standard error."""
     n, m = train.size, test.size
     bins = int(min(MOST_BINS, max(4, 2 * min(n, m) ** (1 / 3))))
-    # Each side has half of the say, or the larger one would choose all the bins.
+    # Both sides count equally, or the larger one would choose all the bins.
     sides = [np.quantile(side, np.arange(1, bins) / bins) for side in (train, test)]
     edges = np.unique((sides[0] + sides[1]) / 2)
-    p, q = (_shares(side, edges) for side in (train, test))
+    p, q = (_fractions(side, edges) for side in (train, test))
     logs = np.log(p / q)
     found = float(p @ logs)
     surplus = edges.size / 2 * (1 / n + 1 / m)
-    spread = float(p @ (logs - found) ** 2) / n + float(q @ (p / q - 1) ** 2) / m
-    return max(found - surplus, 0.0), math.sqrt(spread)
+    variance = float(p @ (logs - found) ** 2) / n + float(q @ (p / q - 1) ** 2) / m
+    return max(found - surplus, 0.0), math.sqrt(variance)
 
 
-def _shares(errors: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The share of rows in each bin; half a row more each, so that no bin is empty."""
+def _fractions(errors: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Fraction of rows in each bin, with half a row added so that no bin is empty."""
     counts = np.bincount(np.searchsorted(edges, errors, "right"), minlength=edges.size + 1) + 0.5
     return np.asarray(counts / counts.sum(), np.float64)

@@ -1,7 +1,6 @@
-"""Membership inference: can one tell which ratings a model learned from, and how surely?
+"""Membership inference attacks on a model: which ratings it learned from, with exact intervals.
 
-Rates with the ends of their intervals, none of which rests on a normal law or on resampling. How
-well one score tells members from others: area, hits at few false alarms, advantage.
+No interval rests on a normal approximation or on resampling.
 """
 
 import math
@@ -43,13 +42,13 @@ __all__ = [
     "inferred",
     "mean_rank_rate",
     "membership_inference",
-    "told_apart",
+    "roc_curve",
     "widest_gap_rate",
 ]
 
 
 class Rate(float):
-    """A measured rate, which is a number, with `low` and `high`, the ends of its interval."""
+    """A measured rate (a float) with `low` and `high`, the ends of its confidence interval."""
 
     low: float
     high: float
@@ -63,7 +62,7 @@ class Rate(float):
         return float(self), self.low, self.high
 
     def to_dict(self) -> dict[str, float]:
-        """The rate and its ends as plain JSON values."""
+        """Convert the rate and its interval to plain JSON values."""
         return {"value": float(self), "low": self.low, "high": self.high}
 
     def __repr__(self) -> str:
@@ -71,34 +70,35 @@ class Rate(float):
 
 
 def binomial_rate(hits: int, trials: int, confidence: float) -> Rate:
-    """The rate of hits with its interval of Clopper and Pearson 1934."""
+    """Rate of hits with its Clopper-Pearson interval."""
     low, high = rate_bounds(hits, trials, hits, trials, confidence)
     return Rate(hits / trials, float(low), float(high))
 
 
 def mean_rank_rate(value: float, pairs: int, confidence: float) -> Rate:
-    """An area under the curve, with an interval that holds for every law of the scores.
+    """Area under the ROC curve, with an interval valid for every distribution of the scores.
 
-    The area is a mean of means over `pairs`, the smaller side, of independent pairs of a member and
-    another, so that Chernoff's bound for as many coins holds: Hoeffding 1963, section 5.
+    The area is a mean of means over `pairs` (the smaller side) independent pairs of a member and a
+    non-member, so the Chernoff bound of as many coins applies: Hoeffding 1963, section 5
+    (U-statistics).
     """
     most = math.log(2 / (1 - confidence)) / pairs
     return Rate(value, 1 - _farthest(1 - value, most), _farthest(value, most))
 
 
 def widest_gap_rate(value: float, members: int, others: int, confidence: float) -> Rate:
-    """The largest distance of two distribution functions: Massart 1990, half the doubt a side."""
-    reach = math.sqrt(math.log(4 / (1 - confidence)) / 2)
-    reach *= 1 / math.sqrt(members) + 1 / math.sqrt(others)
-    return Rate(value, max(value - reach, 0.0), min(value + reach, 1.0))
+    """Largest distance of two distribution functions, with its interval by Massart (1990)."""
+    half_width = math.sqrt(math.log(4 / (1 - confidence)) / 2)
+    half_width *= 1 / math.sqrt(members) + 1 / math.sqrt(others)
+    return Rate(value, max(value - half_width, 0.0), min(value + half_width, 1.0))
 
 
-def _farthest(seen: float, most: float) -> float:
-    """The largest rate whose relative entropy from the seen one is at most this, by bisection."""
-    low, high = seen, 1.0
+def _farthest(observed: float, most: float) -> float:
+    """Largest rate whose KL divergence from the observed rate is at most `most`, by bisection."""
+    low, high = observed, 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if binary_divergence(seen, middle) <= most else (low, middle)
+        low, high = (middle, high) if binary_divergence(observed, middle) <= most else (low, middle)
     return high
 
 
@@ -108,12 +108,12 @@ POINTS = 160
 
 @dataclass(frozen=True)
 class RocCurve:
-    """What a score, higher for members, tells; every rate with its interval.
+    """How well a score separates members from non-members; every rate with its interval.
 
-    auc: the chance that a member scores above another, ties counting half; tpr: the share
-    of members found at each allowed rate of false alarms, 0.001 and 0.01; advantage: the largest
-    difference of the two rates over all thresholds, so it is above 0 also by chance; curve: points
-    (false alarms, members found), for a figure.
+    `auc` is the probability that a member scores above a non-member, ties counting half; `tpr` the
+    true-positive rate at the false-positive rates 0.001 and 0.01; `advantage` the largest
+    difference of the two rates over all thresholds, positively biased; `curve` points
+    (false-positive rate, true-positive rate) for a figure.
     """
 
     members: int
@@ -124,7 +124,7 @@ class RocCurve:
     curve: tuple[tuple[float, float], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
+        """Convert the figures to plain JSON values."""
         return {
             "members": self.members,
             "others": self.others,
@@ -135,12 +135,12 @@ class RocCurve:
         }
 
 
-def told_apart(members: np.ndarray, others: np.ndarray, confidence: float) -> RocCurve:
-    """Measure a score on members and on others, neither of which may be empty.
+def roc_curve(members: np.ndarray, others: np.ndarray, confidence: float) -> RocCurve:
+    """Measure a score on members and on non-members, neither of which may be empty.
 
-    Guarantee: where the score was fixed before and rows are independent, each interval holds the
-    true rate with at least this confidence. Of rows with equal scores as large a share is called
-    members as the allowed false alarms permit, as an attacker would who tosses a coin.
+    Guarantee: if the score was fixed before and rows are independent, each interval covers the true
+    rate with at least this confidence. Ties are broken at random, as an attacker would: of rows
+    with equal scores, as large a fraction counts as members as the allowed false positives permit.
     """
     members, others = np.sort(members), np.sort(others)
     size = members.size, others.size
@@ -159,29 +159,32 @@ def told_apart(members: np.ndarray, others: np.ndarray, confidence: float) -> Ro
 
 
 def _below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Number of ordered values below each of `values`."""
     return np.searchsorted(ordered, values, "left")
 
 
 def _area(members: np.ndarray, others: np.ndarray) -> float:
+    """Area under the ROC curve (Mann-Whitney statistic, ties counting half)."""
     ends = (np.searchsorted(others, members, side).sum() for side in ("left", "right"))
     return float(sum(ends)) / (2 * members.size * others.size)
 
 
 def _hits(members: np.ndarray, others: np.ndarray, allowed: float) -> tuple[int, int]:
-    """The most false alarms that are allowed, and how many members are found at that price."""
+    """Largest allowed number of false positives, and the true positives at that threshold."""
     alarms = min(int(allowed * others.size + 1e-9), others.size - 1)
     threshold = others[others.size - 1 - alarms]
-    (found, tied), (alarmed, alike) = (_above(side, threshold) for side in (members, others))
-    return alarms, found + int(tied * (alarms - alarmed) / alike)
+    (found, tied), (alarmed, equal) = (_above(side, threshold) for side in (members, others))
+    return alarms, found + int(tied * (alarms - alarmed) / equal)
 
 
 def _above(ordered: np.ndarray, threshold: float) -> tuple[int, int]:
-    """How many scores are above a threshold, and how many equal it."""
+    """Number of scores above a threshold, and number equal to it."""
     left, right = (int(np.searchsorted(ordered, threshold, side)) for side in ("left", "right"))
     return ordered.size - right, right - left
 
 
 def _curve(members: np.ndarray, others: np.ndarray) -> tuple[tuple[float, float], ...]:
+    """Points (false-positive rate, true-positive rate) at rates that are even in logarithm."""
     rates = np.geomspace(1 / others.size, 1, POINTS)
     counts = sorted({_hits(members, others, float(rate)) for rate in rates})
     points = [(alarms / others.size, hits / members.size) for alarms, hits in counts]
@@ -201,33 +204,38 @@ Scores = dict[str, tuple[str, Score]]  # by name: what the attacker knows, and t
 
 @dataclass(frozen=True)
 class Attack(RocCurve):
-    """One attack: what the attacker knows, how well it told members from others, what it refutes.
-
-    epsilon: the lower bound for replacing one rating by another; an algorithm that is private under
-    add/remove may spend twice its epsilon on that, so half of the bound holds there.
-    auc_by_activity: in each quarter of the users by their number of ratings, quietest first; None
-    of too few rows.
+    """One membership inference attack: its ROC curve and the epsilon that it refutes.
 
     Parameters
     ----------
     members : int
-        TODO.
+        Number of measured rows that the model learned from.
     others : int
-        TODO.
+        Number of measured rows that it did not learn from.
     auc : Rate
-        TODO.
-    tpr : dict
-        TODO.
+        Probability that a member scores above a non-member.
+    tpr : dict of float to Rate
+        True-positive rate at each allowed false-positive rate, 0.001 and 0.01.
     advantage : Rate
-        TODO.
-    curve : tuple
-        TODO.
+        Largest difference of true- and false-positive rates over all thresholds; positively biased.
+    curve : tuple of tuple of float
+        Points (false-positive rate, true-positive rate) of the ROC curve.
     knows : str
-        TODO.
+        What the attacker knows and observes.
     epsilon : LowerBound
-        TODO.
-    auc_by_activity : tuple
-        TODO.
+        Lower bound on epsilon for replacing one rating by another. Under add/remove adjacency,
+        replacing may cost twice epsilon, so half of the bound is valid there.
+    auc_by_activity : tuple of Rate
+        `auc` in each quarter of the users by number of ratings, least active first; None where
+        there are too few rows.
+
+    Examples
+    --------
+    >>> from sfumato.attack.mechanism_audit.lower_bounds import LowerBound
+    >>> bound = LowerBound(0.0, 3.0, 0.95)
+    >>> half = Rate(0.5, 0.4, 0.6)
+    >>> Attack(50, 50, half, {0.001: half}, half, ((1.0, 1.0),), "the rating", bound, ()).auc
+    0.5 (0.4 to 0.6)
     """
 
     knows: str
@@ -239,55 +247,67 @@ class Attack(RocCurve):
         return f"Attack(auc={self.auc!r}, advantage={self.advantage!r}, {self.epsilon!r}, {rows})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values.
+        """Convert the figures to plain JSON values.
 
         Returns
         -------
         dict
-            The figures as plain JSON values.
+            One entry per parameter of the class; rates with "value", "low" and "high".
         """
         epsilon = {**self.epsilon.to_dict(), "relation": "replace"}
         activity = [rate and rate.to_dict() for rate in self.auc_by_activity]
-        told = {"knows": self.knows, **super().to_dict()}
-        return {**told, "epsilon": epsilon, "auc_by_activity": activity}
+        fields = {"knows": self.knows, **super().to_dict()}
+        return {**fields, "epsilon": epsilon, "auc_by_activity": activity}
 
 
 @dataclass(frozen=True, repr=False)
 class MembershipInference(Table):
-    """Attacks by name, for the curator: they are computed from raw data and are no release.
+    """Membership inference attacks on one model, by name.
 
-    auc: of the attack that tells most; epsilon: the largest lower bound of all.
+    Returned by `membership_inference`. Computed from raw data and not a release: for the curator
+    only.
 
     Parameters
     ----------
-    attacks : dict
-        TODO.
+    attacks : dict of str to Attack
+        Each attack with its figures.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> users, items = rng.integers(0, 50, 400), np.arange(400)
+    >>> train, test = Interactions(users, items, rng.normal(3, 1, 400)).split(0.5, 0.5)
+    >>> class Constant:
+    ...     def predict(self, users, items):
+    ...         return np.full(len(users), 3.0)
+    >>> sorted(membership_inference(Constant(), train, test).attacks)
+    ['likelihood ratio', 'loss']
     """
 
     attacks: dict[str, Attack]
 
     @property
     def strongest(self) -> str:
-        """The name of the attack with the largest area under its curve."""
+        """Name of the attack with the largest area under its ROC curve."""
         return max(self.attacks, key=lambda name: self.attacks[name].auc)
 
     @property
     def auc(self) -> float:
-        """TODO."""
+        """Area under the ROC curve of the strongest attack."""
         return float(self.attacks[self.strongest].auc)
 
     @property
     def epsilon(self) -> LowerBound:
-        """TODO."""
+        """Largest lower bound on epsilon over all attacks."""
         return max((a.epsilon for a in self.attacks.values()), key=lambda bound: bound.epsilon)
 
     def to_dict(self) -> dict[str, Any]:
-        """The attacks as plain JSON values.
+        """Convert the attacks to plain JSON values.
 
         Returns
         -------
         dict
-            The attacks as plain JSON values.
+            The name of the strongest attack and all attacks by name.
         """
         attacks = {name: attack.to_dict() for name, attack in self.attacks.items()}
         return {"strongest": self.strongest, "attacks": attacks}
@@ -297,7 +317,7 @@ class MembershipInference(Table):
         return f"MembershipInference({len(self.attacks)} attacks, {best})"
 
     def _columns(self) -> dict[str, Any]:
-        """A row an attack: area under its curve, members found at 0.1 % false alarms, epsilon."""
+        """One row per attack: area under its curve, TPR at 0.1 % FPR, epsilon."""
         found = list(self.attacks.values())
         return {
             "attack": list(self.attacks),
@@ -329,57 +349,65 @@ def membership_inference(
     delta: float = 0,
     random_state: RandomState = 0,
 ) -> MembershipInference:
-    """Guess which ratings a model learned from, by every attack we know, and count.
+    """Attack a model by membership inference: guess which ratings it learned from.
+
+    Runs every attack that the model allows: loss threshold, likelihood ratio, latent factors if the
+    model exposes them, and shadow models if `make` is given.
 
     Parameters
     ----------
     model : object
-        With `predict(users, items)`, attacked also by its factors if it gives them.
+        A fitted model with `predict(users, items)`.
     train : Interactions
-        What it learned from,.
+        Ratings that the model learned from, at least 40.
     test : Interactions
-        At least 40 ratings each.
+        Ratings that it did not learn from, at least 40, split off at random.
     make : callable or None, default=None
-        A function that gives an untrained model like it: then `shadows` of them, from 3 to 64, are
-        trained on all rows but a part.
+        Function that returns an untrained model of the same kind. If given, shadow models are
+        trained, each on all rows of both sets except one part.
     shadows : int, default=8
-        TODO.
+        Number of shadow models, from 3 to 64.
     sample : int, default=100000
-        The most rows of each side, half of which teach the attacks.
+        Maximum number of rows of each set, at least 40; half of them train the attacks.
     confidence : float, default=0.95
-        TODO.
+        Confidence of the intervals and bounds, above 0 and below 1.
     delta : float, default=0
-        At which epsilon is bounded.
+        Delta at which epsilon is bounded, at least 0 and below 1.
     random_state : int, Generator or None, default=0
-        Of the sample, an int, a numpy Generator or None.
+        Seed of the sample and of the shadow models.
 
     Returns
     -------
     MembershipInference
-        TODO.
+        All attacks, with confidence intervals and lower bounds on epsilon.
 
     Notes
     -----
-    **Guarantee.** Where test rows were split off at random and took no part in training or in
-    choosing the model, each interval holds its rate with this confidence, and so do all lower
-    bounds on epsilon together. An attack that fails proves nothing: there may be a better one.
+    **Guarantee.** If the test rows were split off at random and took no part in training or model
+    selection, each interval covers its rate with this confidence, and all lower bounds on epsilon
+    are jointly valid with this confidence. An attack that fails proves nothing: a stronger one may
+    exist.
 
     References
     ----------
-    .. [1] The loss threshold is that of Yeom and others 2018, the likelihood ratio that of Carlini
-       and others 2022, the bound that of Steinke, Nasr and Jagielski 2023.
+    .. [1] Yeom, Giacomelli, Fredrikson, Jha. "Privacy risk in machine learning: analyzing the
+       connection to overfitting". CSF 2018 (loss threshold). https://arxiv.org/abs/1709.01604
+    .. [2] Carlini, Chien, Nasr, Song, Terzis, Tramer. "Membership inference attacks from first
+       principles". S&P 2022 (likelihood ratio). https://arxiv.org/abs/2112.03570
+    .. [3] Steinke, Nasr, Jagielski. "Privacy auditing with one (1) training run". NeurIPS 2023
+       (lower bound on epsilon). https://arxiv.org/abs/2305.08846
 
     Examples
     --------
     >>> import numpy as np
-    >>> draws = np.random.default_rng(0)
-    >>> users, items = draws.integers(0, 50, 2000), np.arange(2000)
-    >>> train, test = Interactions(users, items, draws.normal(3, 1, 2000)).split(0.5, 0.5)
-    >>> class Parrot:
-    ...     heard = dict(zip(train.items, train.ratings))
+    >>> rng = np.random.default_rng(0)
+    >>> users, items = rng.integers(0, 50, 2000), np.arange(2000)
+    >>> train, test = Interactions(users, items, rng.normal(3, 1, 2000)).split(0.5, 0.5)
+    >>> class Memorising:
+    ...     ratings = dict(zip(train.items, train.ratings))
     ...     def predict(self, users, items):
-    ...         return np.array([self.heard.get(item, 3.0) for item in items])
-    >>> membership_inference(Parrot(), train, test).attacks["loss"].auc
+    ...         return np.array([self.ratings.get(item, 3.0) for item in items])
+    >>> membership_inference(Memorising(), train, test).attacks["loss"].auc
     1 (0.9926 to 1)
     """
     settings = checked_settings(
@@ -394,14 +422,14 @@ def membership_inference(
 
 
 def checked_settings(owner: str, **given: Any) -> dict[str, Any]:
-    """The settings in their plain types, or ValueError naming the first that is wrong."""
+    """Settings in plain types; ValueError naming the first that is invalid."""
     return {name: LIMITS[name].check(owner, name, value) for name, value in given.items()}
 
 
 def inferred(
     owner: str, model: Any, train: Any, test: Any, make: Any, settings: dict[str, Any]
 ) -> tuple[Sides, MembershipInference]:
-    """The rows that were looked at, and what the attacks told about them."""
+    """The sampled rows of both sides, and the attacks on them."""
     seed = random_seed(owner, settings["random_state"])
     sides = look(owner, model, train, test, settings["sample"], np.random.default_rng(seed))
     scores = dict(_scores(model, train, test, sides.halves()[0]))
@@ -412,14 +440,14 @@ def inferred(
 
 
 def attacked(sides: Sides, scores: Scores, confidence: float, delta: float) -> dict[str, Attack]:
-    """Each attack, measured on the half of the rows that taught none of them."""
+    """Each attack, measured on the half of the rows that trained none of them."""
     learned, measured = sides.halves()
     together = 1 - (1 - confidence) / len(scores)
     found = {}
     for name, (knows, score) in scores.items():
         before, after = ((score(half.members), score(half.others)) for half in (learned, measured))
         found[name] = Attack(
-            **vars(told_apart(*after, confidence)),
+            **vars(roc_curve(*after, confidence)),
             knows=knows,
             epsilon=pairs_lower_bound(before, after, delta, together),
             auc_by_activity=_by_activity(measured, after, confidence),
@@ -430,16 +458,17 @@ def attacked(sides: Sides, scores: Scores, confidence: float, delta: float) -> d
 def _by_activity(
     sides: Sides, scores: tuple[np.ndarray, np.ndarray], confidence: float
 ) -> tuple[Rate | None, ...]:
-    """The area under the curve among the rows of each quarter of the users."""
+    """Area under the ROC curve among the rows of each quarter of the users."""
     found: list[Rate | None] = []
     for quarter in range(4):
-        told = [of[side.quarter == quarter] for of, side in zip(scores, sides[:2], strict=True)]
-        few = min(side.size for side in told) < LEAST // 2
-        found.append(None if few else told_apart(told[0], told[1], confidence).auc)
+        parts = [of[side.quarter == quarter] for of, side in zip(scores, sides[:2], strict=True)]
+        few = min(side.size for side in parts) < LEAST // 2
+        found.append(None if few else roc_curve(parts[0], parts[1], confidence).auc)
     return tuple(found)
 
 
 def _shadow_scores(make: Any, train: Any, test: Any, shadows: int, seed: int) -> Scores:
+    """The attack by shadow models, with what it knows."""
     knows = "the rating, all rows of both sides and the training; sees predictions"
     return {"shadow models": (knows, by_shadow_models(make, train, test, shadows, seed))}
 
@@ -454,7 +483,7 @@ def _scores(
     if has_factors(model):
         ids = [side.coded().item_ids for side in (train, test)]
         items = np.unique(np.concatenate(ids))
-        knows = "half of the members; holds the factors of user and items"
+        knows = "half of the members; has the factors of user and items"
         yield "factors", (f"{knows}, not the rating", by_factors(model, items, known, False))
-        knows = "the rating and half of the members; holds the factors of user and items"
+        knows = "the rating and half of the members; has the factors of user and items"
         yield "factors and rating", (knows, by_factors(model, items, known, True))

@@ -1,4 +1,4 @@
-"""What a trained model gives away about its ratings, on one page for the curator."""
+"""The audit of a trained model: what it leaks about its ratings, with JSON, figure and page."""
 
 import json
 import math
@@ -27,31 +27,41 @@ EVERYTHING = "the whole file"
 
 @dataclass(frozen=True, repr=False)
 class ModelAudit(Page):
-    """What attacks found out about a model; for the curator, since it is computed from raw data.
+    """Result of the attacks on a trained model.
 
-    model: its kind; rows: how many of train and test were looked at, and how many of pairs on both
-    sides were left out; rmse: on train and on test; densities: of the errors, for the figure;
-    divergence, membership, activity: what was measured; claimed: epsilon and delta that the model's
-    statement allows for replacing one rating, None unless it is of one event and the whole file.
+    Returned by `audit_model`. Computed from raw data and not a release: for the curator only.
 
     Parameters
     ----------
     model : str
-        TODO.
-    rows : dict
-        TODO.
-    rmse : dict
-        TODO.
+        Class of the model.
+    rows : dict of str to int
+        Number of sampled rows: "train", "test", and "left_out" for pairs on both sides.
+    rmse : dict of str to float
+        Root mean squared error on "train" and on "test".
     divergence : KLDivergence
-        TODO.
+        Divergence of training errors from test errors.
     membership : MembershipInference
-        TODO.
-    activity : tuple
-        TODO.
-    densities : dict
-        TODO.
-    claimed : tuple or None
-        TODO.
+        Membership inference attacks.
+    activity : tuple of Quarter
+        Errors and divergence in each quarter of the users by activity, least active first.
+    densities : dict of str to list of float
+        Densities of the errors for the figure: "edges", "train" and "test".
+    claimed : tuple of float or None
+        Epsilon and delta that the model's privacy statement implies for replacing one rating. None
+        unless the statement is for one event and covers the whole file.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> users, items = rng.integers(0, 50, 400), np.arange(400)
+    >>> train, test = Interactions(users, items, rng.normal(3, 1, 400)).split(0.5, 0.5)
+    >>> class Constant:
+    ...     def predict(self, users, items):
+    ...         return np.full(len(users), 3.0)
+    >>> found = audit_model(Constant(), train, test)
+    >>> found.model, found.rows["train"], found.refuted
+    ('Constant', 200, None)
     """
 
     model: str
@@ -65,18 +75,18 @@ class ModelAudit(Page):
 
     @property
     def refuted(self) -> bool | None:
-        """True where an attack refutes the model's statement; None where there is none to test."""
+        """Whether an attack refutes the model's privacy statement; None if it has none."""
         if self.claimed is None:
             return None
         return self.membership.epsilon.epsilon > self.claimed[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain JSON values: figures over many rows, none about one.
+        """Convert the audit to plain JSON values.
 
         Returns
         -------
         dict
-            The audit as plain JSON values: figures over many rows, none about one.
+            Aggregates over many rows; no value of a single row.
         """
         claimed = self.claimed and dict(zip(("epsilon", "delta"), self.claimed, strict=True))
         return {
@@ -93,41 +103,41 @@ class ModelAudit(Page):
         }
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the figures as JSON, whole or not at all.
+        """Write the figures as JSON, atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write.
         """
         text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
         write(path, text.encode())
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure, whole or not at all.
+        """Write the figure as PNG, atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write.
         """
         from sfumato.attack.report.model_figure import figure_png
 
         write(path, figure_png(self.to_dict()))
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one page that needs no other file, whole or not at all.
+        """Write one self-contained HTML page, atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write.
         """
         from sfumato.attack.report.html import page
         from sfumato.attack.report.model_figure import figure_png
 
-        told = self.to_dict()
-        write(path, page(told, figure_png(told)).encode())
+        fields = self.to_dict()
+        write(path, page(fields, figure_png(fields)).encode())
 
     def _headline(self) -> str:
         errors = f"RMSE {self.rmse['train']:.4f} on train, {self.rmse['test']:.4f} on test"
@@ -166,49 +176,52 @@ def audit_model(
     confidence: float = 0.95,
     random_state: RandomState = 0,
 ) -> ModelAudit:
-    """Measure what a model gives away about the ratings it learned from.
+    """Measure what a trained model leaks about the ratings it learned from.
 
-    as of `membership_inference`; delta is that of the model's own statement, if any.
+    Runs `membership_inference`, compares errors on training and test rows, and checks the model's
+    privacy statement, if it has one, against the measured lower bound on epsilon.
 
     Parameters
     ----------
     model : object
-        TODO.
+        A fitted model with `predict(users, items)`; its `statement`, if any, is checked.
     train : Interactions
-        TODO.
+        Ratings that the model learned from, at least 40.
     test : Interactions
-        TODO.
+        Ratings that it did not learn from, at least 40, split off at random.
     make : callable or None, default=None
-        TODO.
+        Function that returns an untrained model of the same kind, for shadow models.
     shadows : int, default=8
-        TODO.
+        Number of shadow models, from 3 to 64.
     sample : int, default=100000
-        TODO.
+        Maximum number of rows of each set, at least 40; half of them train the attacks.
     confidence : float, default=0.95
-        TODO.
+        Confidence of the intervals and bounds, above 0 and below 1.
     random_state : int, Generator or None, default=0
-        TODO.
+        Seed of the sample and of the shadow models.
 
     Returns
     -------
     ModelAudit
-        TODO.
+        All figures, with methods that write JSON, a figure and a page.
 
     Notes
     -----
-    **Guarantee.** That of `membership_inference`, for a test set split off at random; the same
-    input gives the same audit. A model that no attack betrays is not thereby proved private.
+    **Guarantee.** Intervals and bounds as of `membership_inference`, for a test set that was split
+    off at random; epsilon is bounded at the delta of the model's statement, if any, else at 0. The
+    same input gives the same audit. A model that withstands these attacks is not thereby proved
+    private.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> draws = np.random.default_rng(0)
-    >>> users, items = draws.integers(0, 50, 4000), draws.integers(0, 500, 4000)
-    >>> train, test = Interactions(users, items, draws.integers(1, 6, 4000)).split(0.5, 0.5)
-    >>> class Cautious:
+    >>> rng = np.random.default_rng(0)
+    >>> users, items = rng.integers(0, 50, 4000), rng.integers(0, 500, 4000)
+    >>> train, test = Interactions(users, items, rng.integers(1, 6, 4000)).split(0.5, 0.5)
+    >>> class Constant:
     ...     def predict(self, users, items):
     ...         return np.full(len(users), 3.0)
-    >>> found = audit_model(Cautious(), train, test)
+    >>> found = audit_model(Constant(), train, test)
     >>> found.membership.attacks["loss"].auc.low < 0.5, found.membership.epsilon.epsilon
     (True, 0.0)
     """
@@ -238,10 +251,10 @@ def audit_model(
 
 
 def _claimed(statement: PrivacyStatement | None) -> tuple[float, float] | None:
-    """What the statement allows for replacing one rating by another; None where it is of no use.
+    """Epsilon and delta of the statement for replacing one rating; None if it does not apply.
 
-    It is where one rating is its unit, its noise is fresh and it covers all that attacks look at.
-    Replacing is removing and adding: epsilon twice, and delta once plain and once e^epsilon fold.
+    It applies if one rating is its unit, its noise is secure and it covers all that attacks use.
+    Replacing is removing and adding: epsilon twice, and delta once plain and once times e^epsilon.
     """
     if statement is None or statement.insecure or statement.unit != "event":
         return None
@@ -254,12 +267,12 @@ def _claimed(statement: PrivacyStatement | None) -> tuple[float, float] | None:
 
 
 def _densities(sides: Sides) -> dict[str, list[float]]:
-    """Densities of the errors on a grid that all but a thousandth at either end lies in."""
+    """Densities of the errors on a grid from their 0.1 % to their 99.9 % quantile."""
     both = np.concatenate([side.errors for side in sides[:2]])
     low, high = np.quantile(both, (0.001, 0.999))
     edges = np.linspace(low - 0.01, high + 0.01, BINS + 1)
-    told = {"edges": edges.tolist()}
+    densities = {"edges": edges.tolist()}
     for name, side in zip(("train", "test"), sides[:2], strict=True):
-        shares = np.histogram(side.errors, edges)[0] / len(side)
-        told[name] = (shares / np.diff(edges)).tolist()
-    return told
+        fractions = np.histogram(side.errors, edges)[0] / len(side)
+        densities[name] = (fractions / np.diff(edges)).tolist()
+    return densities

@@ -1,7 +1,4 @@
-"""What an attacker looks at: rows that a model learned from and rows that it did not, alike.
-
-Quarters of the users by how much they rated: how well each is predicted, and how it leaks.
-"""
+"""Rows that a model learned from and rows that it did not, as an attacker sees them."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,10 +17,11 @@ ODD = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Records:
-    """Rows of one side, in random order, with what the model says about them.
+    """Rows of one side in random order, with the model's predictions.
 
-    activity, popularity: how many ratings the user and the item have in both sides together, which
-    is the same whichever side a row is on; quarter: of the users by activity, from 0 to 3.
+    `activity` and `popularity` count the ratings of the user and the item in both sides together,
+    which does not depend on the row's side; `quarter` is the user's quarter by activity, from 0 to
+    3.
     """
 
     pairs: Interactions
@@ -38,11 +36,11 @@ class Records:
 
     @property
     def errors(self) -> np.ndarray:
-        """Predicted minus true ratings, as in thesis section 4.2.3."""
+        """Predicted minus true ratings, the errors of thesis section 4.2.3."""
         return np.asarray(self.predicted - self.pairs.ratings, np.float64)
 
     def part(self, rows: np.ndarray) -> "Records":
-        """The rows at these places, or where a mask is true."""
+        """The rows at these positions, or where a mask is true."""
         columns = (self.predicted, self.activity, self.popularity, self.quarter)
         return Records(self.pairs.filter(rows), *(column[rows] for column in columns))
 
@@ -51,10 +49,10 @@ class Records:
 
 
 class Sides(NamedTuple):
-    """Members, which the model learned from, and others; and what was seen on the way to them.
+    """Members, which the model learned from, and others; with the quarters of activity.
 
-    quarters: the least activity of users in the second to the fourth quarter; left_out: rows of
-    pairs that are on both sides, which tell nothing.
+    `quarters` has the lowest activity of users in the second to the fourth quarter; `left_out`
+    counts the rows of pairs that are on both sides, which are excluded.
     """
 
     members: Records
@@ -63,7 +61,7 @@ class Sides(NamedTuple):
     left_out: int
 
     def halves(self) -> tuple["Sides", "Sides"]:
-        """One half to learn an attack on, the other to measure it on; the order is random."""
+        """One half to train an attack, the other to measure it; rows are in random order."""
         sides = [np.array_split(np.arange(len(side)), 2) for side in self[:2]]
         first, second = (
             self._replace(members=self.members.part(a), others=self.others.part(b))
@@ -75,7 +73,7 @@ class Sides(NamedTuple):
 def look(
     owner: str, model: Any, train: Any, test: Any, sample: int, random: np.random.Generator
 ) -> Sides:
-    """Up to `sample` rows of each side at random, as the attacker sees them."""
+    """Up to `sample` random rows of each side, with predictions."""
     for name, side in (("train", train), ("test", test)):
         _enough(owner, name, len(side))
     hashes = [side.hashed() for side in (train, test)]
@@ -95,11 +93,13 @@ def look(
 
 
 def _enough(owner: str, name: str, rows: int, which: str = "") -> None:
+    """Raise ValueError if a side has too few rows."""
     if rows < LEAST:
         raise ValueError(f"{owner}: {name} must have at least {LEAST} ratings{which}, not {rows}.")
 
 
 def _predicted(owner: str, name: str, model: Any, pairs: Interactions) -> np.ndarray:
+    """The model's predictions of these pairs, checked."""
     predicted = np.asarray(model.predict(pairs.users, pairs.items), np.float64)
     if predicted.shape != (len(pairs),):
         raise ValueError(f"{owner}: model must predict one number for each of {len(pairs)} rows.")
@@ -108,7 +108,7 @@ def _predicted(owner: str, name: str, model: Any, pairs: Interactions) -> np.nda
 
 
 class _Counts:
-    """How often each id of a column occurs on both sides together."""
+    """Number of occurrences of each id of a column in both sides together."""
 
     def __init__(self, columns: tuple[np.ndarray, ...]) -> None:
         _, positions, counts = np.unique(
@@ -122,7 +122,7 @@ class _Counts:
 
 
 def _on_both(keys: list[np.ndarray]) -> list[np.ndarray]:
-    """Which rows of each side are of a pair of user and item that the other side has too."""
+    """Masks of the rows of each side whose pair of user and item is on the other side too."""
     ordered = [np.sort(side) for side in keys]
     positions = [
         np.minimum(np.searchsorted(ordered[1 - at], keys[at]), keys[1 - at].size - 1)
@@ -135,7 +135,7 @@ def _on_both(keys: list[np.ndarray]) -> list[np.ndarray]:
 class Quarter:
     """A quarter of the users: those with at least `least` ratings and fewer than the next one's.
 
-    train, test: rows looked at; divergence and root mean squared errors: None of too few rows.
+    `train` and `test` count the rows; divergence and root mean squared errors are None for too few.
     """
 
     least: int
@@ -146,13 +146,13 @@ class Quarter:
     divergence: KLDivergence | None
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values."""
+        """Convert the figures to plain JSON values."""
         found = None if self.divergence is None else self.divergence.to_dict()
         return {**vars(self), "divergence": found}
 
 
 def quarters(sides: Sides) -> tuple[Quarter, ...]:
-    """All four, the quietest users first."""
+    """All four quarters, the least active users first."""
     return tuple(_quarter(sides, at) for at in range(4))
 
 

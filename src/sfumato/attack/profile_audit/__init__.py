@@ -1,1 +1,1 @@
-"""What released profiles tell an attacker, measured user by user."""
+"""Audits of released profiles: what attackers recover, measured on true profiles."""

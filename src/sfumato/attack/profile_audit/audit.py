@@ -1,4 +1,4 @@
-"""What released profiles give away about those who are in them, on one page for the curator."""
+"""The audit of released profiles: what attackers recover at each epsilon, with its files."""
 
 import json
 import os
@@ -17,43 +17,47 @@ from sfumato.data.interactions import Interactions
 __all__ = ["ProfileAudit", "audit_profiles"]
 
 OWNER = "audit_profiles"
-OCTAVES = 3  # below and above the epsilon asked for
-FAR = 1.9  # times epsilon: another that is worth telling
+OCTAVES = 3  # below and above the mechanism's epsilon
+FAR = 1.9  # ratio of epsilons at which another one is worth reporting
 
 
 @dataclass(frozen=True, repr=False)
 class ProfileAudit(Table):
-    """What attacks recover of released profiles; for the curator, since raw data was looked at.
+    """Result of the attacks on released profiles, over a range of epsilons.
 
-    mechanism: its kind and parameters; epsilon: the one that was asked for or chosen; points: what
-    was measured there and at other epsilons, in order; popularity: the mean share of a profile that
-    popularity alone recovers; users: how many are known and attacked, and how many would be at
-    most; candidates: items that a profile may have; mean_size: items of an attacked profile;
-    neighbours: how many the utility is about; choice: the epsilon chosen, None if none was asked
-    for.
+    Returned by `audit_profiles`. Computed from raw data and not a release: for the curator only.
 
     Parameters
     ----------
     mechanism : dict
-        TODO.
+        Kind and parameters of the mechanism.
     epsilon : float
-        TODO.
-    points : tuple
-        TODO.
+        The mechanism's epsilon, or the chosen one.
+    points : tuple of Point
+        Measurements at each epsilon, in increasing order.
     popularity : float
-        TODO.
-    users : dict
-        TODO.
+        Mean fraction of a profile that popularity alone recovers.
+    users : dict of str to int
+        Number of users: "known", "learned_from", "attacked" and "at_most".
     candidates : int
-        TODO.
+        Number of items that a profile may contain.
     mean_size : float
-        TODO.
+        Mean number of items of an attacked profile.
     neighbours : int
-        TODO.
+        Number of nearest neighbours in the measure of utility.
     random_state : int
-        TODO.
+        Seed of the audit.
     choice : EpsilonChoice or None
-        TODO.
+        The choice of epsilon, None if `max_recovery` was not given.
+
+    Examples
+    --------
+    >>> from sfumato.data import generate_world
+    >>> from sfumato.profile import Blip
+    >>> world = generate_world(users=40, items=50, ratings=500).interactions
+    >>> found = audit_profiles(world, Blip(bits=256, hashes=4, epsilon=8), epsilons=[2])
+    >>> [point.epsilon for point in found.points], found.choice
+    ([2.0, 8.0], None)
     """
 
     mechanism: dict[str, Any]
@@ -69,12 +73,12 @@ class ProfileAudit(Table):
 
     @property
     def point(self) -> Point:
-        """What was measured at the epsilon that was asked for."""
+        """Measurements at the audited epsilon."""
         return next(point for point in self.points if point.epsilon == self.epsilon)
 
     @property
     def recovery(self) -> float:
-        """The mean share of a profile that the best attack recovers at the epsilon asked for."""
+        """Mean fraction of a profile that the best attack recovers at the audited epsilon."""
         return self.point.recovery
 
     @property
@@ -97,23 +101,23 @@ class ProfileAudit(Table):
 
     @property
     def promise(self) -> str:
-        """What epsilon promises of one item, and how little of a whole profile."""
+        """The guarantee for one item, and the weaker one for an entire profile."""
         here, delta = self.point, ""
         if here.delta:
             delta = f" at delta {here.delta:.3g}"
         return (
-            f"The release hides one item of a profile at epsilon {here.epsilon:.4g}{delta}; all "
-            f"items of a profile of mean size, {round(self.mean_size)}, it hides only at epsilon "
-            f"{here.profile_epsilon:.4g}."
+            "The release is differentially private for one item of a profile with epsilon "
+            f"{here.epsilon:.4g}{delta}; for all items of a profile of mean size, "
+            f"{round(self.mean_size)}, only with epsilon {here.profile_epsilon:.4g}."
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The audit as plain JSON values: figures over many users, none about one.
+        """Convert the audit to plain JSON values.
 
         Returns
         -------
         dict
-            The audit as plain JSON values: figures over many users, none about one.
+            Aggregates over many users; no value of a single user.
         """
         alone = self.point.attacks[POPULARITY]
         return {
@@ -139,46 +143,46 @@ class ProfileAudit(Table):
         }
 
     def files(self) -> dict[str, bytes]:
-        """The JSON, the figure and the page, by the ends of their names.
+        """Render the JSON, the figure and the page.
 
         Returns
         -------
-        dict
-            The JSON, the figure and the page, by the ends of their names.
+        dict of str to bytes
+            Contents of the files by extension: "json", "png" and "html".
         """
         from sfumato.attack.report.profile_page import figure_png, page
 
-        told = self.to_dict()
-        png = figure_png(told)
-        return {"json": _json(told), "png": png, "html": page(told, png).encode()}
+        fields = self.to_dict()
+        png = figure_png(fields)
+        return {"json": _json(fields), "png": png, "html": page(fields, png).encode()}
 
     def save_json(self, path: str | os.PathLike[str]) -> None:
-        """Write the figures as JSON, whole or not at all.
+        """Write the figures as JSON, atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write.
         """
         write(path, _json(self.to_dict()))
 
     def save_png(self, path: str | os.PathLike[str]) -> None:
-        """Write the figure, whole or not at all.
+        """Write the figure as PNG, atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write.
         """
         write(path, self.files()["png"])
 
     def save_html(self, path: str | os.PathLike[str]) -> None:
-        """Write one page that needs no other file, whole or not at all.
+        """Write one self-contained HTML page, atomically.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write.
         """
         write(path, self.files()["html"])
 
@@ -193,7 +197,7 @@ class ProfileAudit(Table):
         return f"ProfileAudit of {self.mechanism['kind']} ({AUDIENCE}): {self.sentence}"
 
     def _columns(self) -> dict[str, Any]:
-        """A row an epsilon: what is recovered there, by which attack, and what is still found."""
+        """One row per epsilon: recovery, strongest attack and utility."""
         names = [
             "epsilon",
             "delta",
@@ -219,44 +223,50 @@ def audit_profiles(
     random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> ProfileAudit:
-    """Measure what an attacker recovers of profiles that a mechanism releases.
+    """Measure what attackers recover of profiles that a mechanism releases.
 
-    Thesis 3.5; privacy and utility as there.
+    Some users are known to the attacker, others are released and attacked, at several epsilons.
 
     Parameters
     ----------
     interactions : Interactions
-        Raw, of at least 20 users.
-    mechanism : object
-        A Blip, Jlt, Signs or Minima.
+        Raw interactions of at least 20 users.
+    mechanism : Blip, Jlt, Signs or Minima
+        The mechanism to audit.
     epsilons : iterable or None, default=None
-        Others to look at, by default up to three octaves below and above its own.
+        Other epsilons to measure. None takes up to three octaves below and above the mechanism's
+        own.
     max_recovery : float or None, default=None
-        A share between 0 and 1 to choose an epsilon for as `choose_epsilon` does (from raw data,
-        which no release's guarantee covers), which is then looked at in place of the mechanism's
-        own, None to choose none.
+        Fraction of a profile, between 0 and 1, for which to choose an epsilon as `choose_epsilon`
+        does; it replaces the mechanism's own. The choice depends on raw data and is not covered by
+        the guarantee of any release. None chooses none.
     known : float, default=0.6
-        The share of users whose raw profiles the attacker knows.
+        Fraction of users whose raw profiles the attacker knows, between 0 and 1.
     sample : int or None, default=None
-        The most users who are attacked, by default 200, fewer (20 or more) where users x items
-        would exceed 2**22.
+        Maximum number of attacked users. None takes 200, or fewer (but at least 20) where users x
+        items would exceed 2**22.
     n : int, default=10
-        Nearest neighbours to find again.
+        Number of nearest neighbours in the measure of utility.
     random_state : int, Generator or None, default=0
-        Of the split, the noise and the attacks.
+        Seed of the split, the noise and the attacks.
     progress : callable or None, default=None
-        None or a callback (done, total).
+        Called as progress(done, total) while attacks run.
 
     Returns
     -------
     ProfileAudit
-        TODO.
+        Recovery, privacy and utility at each epsilon, with methods that write JSON, a figure and a
+        page.
 
     Notes
     -----
-    **Guarantee.** The same input gives the same audit; attackers see only what a release would
-    hold, and the popularity of items among known users. The releases are made with seeded noise and
-    thrown away. Attacks that fail prove nothing.
+    **Guarantee.** The same input gives the same audit. Attackers see only what a release would
+    contain, and the profiles of known users. The releases are made with seeded noise and discarded.
+    Attacks that fail prove nothing.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.5 (reconstruction of released profiles, privacy and utility).
 
     Examples
     --------
@@ -272,11 +282,11 @@ def audit_profiles(
     if max_recovery is not None:
         choice = chosen(OWNER, scene, max_recovery, LARGEST, progress)
         own = choice.epsilon or own
-    asked = _asked(epsilons, own, choice)
+    requested = _requested(epsilons, own, choice)
     return ProfileAudit(
         mechanism={"kind": type(mechanism).__name__, **_plain(mechanism.parameters)},
         epsilon=own,
-        points=_attacked(scene, asked, progress),
+        points=_attacked(scene, requested, progress),
         popularity=scene.popularity,
         users={
             "known": scene.known_users,
@@ -292,10 +302,10 @@ def audit_profiles(
     )
 
 
-def _asked(
+def _requested(
     epsilons: Iterable[float] | None, own: float, choice: EpsilonChoice | None
 ) -> list[float]:
-    """Which epsilons to look at, rising: those given, else those tried, else some around."""
+    """Epsilons to measure, rising: those given, else those of the choice, else around `own`."""
     if epsilons is not None:
         others = [positive.check(OWNER, "epsilons", each) for each in epsilons]
     elif choice is not None and choice.tried:
@@ -305,23 +315,27 @@ def _asked(
     return sorted({*others, own})
 
 
-def _attacked(scene: Scenario, asked: list[float], progress: Progress | None) -> tuple[Point, ...]:
+def _attacked(
+    scene: Scenario, requested: list[float], progress: Progress | None
+) -> tuple[Point, ...]:
+    """Measurements at these epsilons, with progress over all of them."""
     users = scene.users.size
 
-    def at(place: int, epsilon: float) -> Point:
-        def tell(share: float) -> None:
+    def at(position: int, epsilon: float) -> Point:
+        def report(fraction_done: float) -> None:
             if progress is not None:
-                progress(round((place + share) * users), len(asked) * users)
+                progress(round((position + fraction_done) * users), len(requested) * users)
 
-        return scene.at(epsilon, tell)
+        return scene.at(epsilon, report)
 
-    return tuple(at(place, epsilon) for place, epsilon in enumerate(asked))
+    return tuple(at(position, epsilon) for position, epsilon in enumerate(requested))
 
 
 def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters but for epsilon, which varies."""
+    """Parameters except epsilon and sigma, which vary."""
     return {name: value for name, value in parameters.items() if name not in ("epsilon", "sigma")}
 
 
-def _json(told: dict[str, Any]) -> bytes:
-    return (json.dumps(told, indent=1, allow_nan=False) + "\n").encode()
+def _json(fields: dict[str, Any]) -> bytes:
+    """JSON bytes of the fields."""
+    return (json.dumps(fields, indent=1, allow_nan=False) + "\n").encode()

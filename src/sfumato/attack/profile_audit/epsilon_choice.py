@@ -1,4 +1,4 @@
-"""The largest epsilon of a grid at which attackers recover no more than is allowed, how sure."""
+"""The largest epsilon of a grid at which attacks recover no more than allowed, and its interval."""
 
 import math
 from collections.abc import Callable
@@ -19,8 +19,8 @@ __all__ = ["LARGEST", "EpsilonChoice", "Progress", "choose_epsilon", "chosen"]
 OWNER = "choose_epsilon"
 LARGEST = 64.0
 RANGE = 4096  # the largest epsilon is this much larger than the smallest that may be chosen
-# The 24 values a decade of IEC 60063, about 10 % apart: whoever reads the choice learns a place on
-# this list, and not where exactly the raw data put the limit.
+# The 24 values per decade of IEC 60063, about 10 % apart: whoever reads the choice learns an entry
+# of this list, and not where exactly the raw data put the limit.
 TENTHS = (
     *(10, 11, 12, 13, 15, 16, 18, 20, 22, 24, 27, 30),
     *(33, 36, 39, 43, 47, 51, 56, 62, 68, 75, 82, 91),
@@ -36,33 +36,37 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, repr=False)
 class EpsilonChoice(Table):
-    """An epsilon for profiles, chosen by attacks on raw data: for the curator, not a release.
+    """Epsilon for profiles that was chosen by attacks on raw data.
 
-    No guarantee of a release covers it: one row of the raw data can move it to another value of the
-    grid, and low, high and recovery move with every row. epsilon: the largest one of the grid at
-    which the best attack recovers at most max_recovery, None if there is none; low, high: where it
-    would be for other users of the same kind, 95 times in 100 (0 means none, and the largest asked
-    means that or more); recovery: at epsilon; popularity: what popularity alone recovers, whatever
-    is released; tried: each epsilon that was attacked, with what was recovered.
+    Returned by `choose_epsilon`. Not a release, and not covered by the guarantee of any: one row of
+    the raw data can move it to another value of the grid, and `low`, `high` and `recovery` vary
+    with every row. For the curator only.
 
     Parameters
     ----------
     max_recovery : float
-        TODO.
+        Largest allowed fraction of a profile.
     epsilon : float or None
-        TODO.
+        Largest epsilon of the grid at which the best attack recovers at most `max_recovery`; None
+        if there is none.
     low : float
-        TODO.
+        Lower end of the 95 % interval of epsilon for other users of the same kind; 0 means none.
     high : float
-        TODO.
+        Upper end of that interval; `largest` means that or more.
     recovery : float or None
-        TODO.
+        Mean fraction of a profile that the best attack recovers at `epsilon`.
     popularity : float
-        TODO.
+        Mean fraction that popularity alone recovers, whatever is released.
     largest : float
-        TODO.
-    tried : tuple
-        TODO.
+        Largest epsilon of the search.
+    tried : tuple of tuple of float
+        Each attacked epsilon with the fraction recovered.
+
+    Examples
+    --------
+    >>> choice = EpsilonChoice(0.3, 2.0, 1.5, 2.4, 0.29, 0.2, 64.0, ((2.0, 0.29), (2.2, 0.31)))
+    >>> choice.sentence[:41]
+    'Epsilon 2 is the largest of a fixed grid '
     """
 
     max_recovery: float
@@ -76,43 +80,44 @@ class EpsilonChoice(Table):
 
     @property
     def sentence(self) -> str:
-        """What was found, in plain words."""
-        asked, alone = f"{self.max_recovery:.0%}", f"{self.popularity:.1%}"
+        """The choice in plain words, with a caution that it depends on raw data."""
+        allowed, alone = f"{self.max_recovery:.0%}", f"{self.popularity:.1%}"
         if self.epsilon is None and self.popularity > self.max_recovery:
             return (
-                f"No epsilon keeps recovery at or below {asked}: popularity alone recovers {alone} "
-                f"of a typical profile, whatever is released. Allow more than {alone}."
+                f"No epsilon keeps recovery at or below {allowed}: popularity alone recovers "
+                f"{alone} of a typical profile, whatever is released. Allow more than {alone}."
             )
         if self.epsilon is None:
             return (
-                f"No epsilon from {self.tried[0][0]:.3g} up keeps recovery at or below {asked}; "
+                f"No epsilon from {self.tried[0][0]:.3g} up keeps recovery at or below {allowed}; "
                 f"popularity alone recovers {alone} of a typical profile. Allow a little more."
             )
         if self.epsilon >= self.largest:
             return (
-                f"Even at epsilon {self.epsilon:.3g}, the largest asked, the best attack recovers "
-                f"{self.recovery:.1%} of a typical profile, at most the {asked} allowed. {CAUTION}"
+                f"Even at epsilon {self.epsilon:.3g}, the largest tried, the best attack recovers "
+                f"{self.recovery:.1%} of a typical profile, at most the {allowed} allowed. "
+                f"{CAUTION}"
             )
         return (
             f"Epsilon {self.epsilon:.3g} is the largest of a fixed grid that keeps recovery at or "
-            f"below {asked}: the best attack recovers {self.recovery:.1%} of a typical profile, "
+            f"below {allowed}: the best attack recovers {self.recovery:.1%} of a typical profile, "
             f"popularity alone {alone}. For other users of the same kind it would lie between "
             f"{self.low:.3g} and {self.high:.3g} ({CONFIDENCE:.0%} interval). {CAUTION}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The choice as plain JSON values.
+        """Convert the choice to plain JSON values.
 
         Returns
         -------
         dict
-            The choice as plain JSON values.
+            One entry per parameter of the class, with the audience, the sentence and the caution.
         """
         names = ("max_recovery", "epsilon", "low", "high", "recovery", "popularity", "largest")
-        told = {name: getattr(self, name) for name in names}
+        figures = {name: getattr(self, name) for name in names}
         tried = [{"epsilon": epsilon, "recovery": value} for epsilon, value in self.tried]
         raw = {"audience": AUDIENCE, "depends_on_raw_data": True, "caution": CAUTION}
-        return {**raw, "sentence": self.sentence, **told, "tried": tried}
+        return {**raw, "sentence": self.sentence, **figures, "tried": tried}
 
     def __repr__(self) -> str:
         found = "no epsilon" if self.epsilon is None else f"epsilon {self.epsilon:.3g}"
@@ -125,9 +130,9 @@ class EpsilonChoice(Table):
         return f"EpsilonChoice ({AUDIENCE}): {self.sentence}"
 
     def _columns(self) -> dict[str, Any]:
-        """A row an epsilon that was attacked, with the share that was recovered."""
-        epsilons, shares = ([pair[side] for pair in self.tried] for side in (0, 1))
-        return {"epsilon": epsilons, "recovery": shares}
+        """One row per attacked epsilon, with the fraction recovered."""
+        epsilons, fractions = ([pair[side] for pair in self.tried] for side in (0, 1))
+        return {"epsilon": epsilons, "recovery": fractions}
 
 
 @renamed_arguments(k="n")
@@ -143,43 +148,42 @@ def choose_epsilon(
     random_state: RandomState = 0,
     progress: Progress | None = None,
 ) -> EpsilonChoice:
-    """The largest epsilon at which the best attack recovers at most a share of typical profiles.
+    """Choose the largest epsilon at which attacks recover at most a given fraction.
 
     Parameters
     ----------
     interactions : Interactions
-        Raw.
-    mechanism : object
-        A Blip, Jlt, Signs or Minima, whose other parameters are kept.
+        Raw interactions of at least 20 users.
+    mechanism : Blip, Jlt, Signs or Minima
+        The mechanism; its parameters other than epsilon are used unchanged.
     max_recovery : float, default=0.3
-        The share of a profile, between 0 and 1.
+        Largest allowed mean fraction of a profile, between 0 and 1.
     largest : float, default=64.0
-        Where the search begins and the one value that need not be of the grid; the others as of
-        `audit_profiles`.
+        Largest epsilon of the search, above 0; the only value that need not be on the grid.
     known : float, default=0.6
-        TODO.
+        Fraction of users whose raw profiles the attacker knows, between 0 and 1.
     sample : int or None, default=None
-        TODO.
+        Maximum number of attacked users; the default is that of `audit_profiles`.
     n : int, default=10
-        TODO.
+        Number of nearest neighbours in the measure of utility.
     random_state : int, Generator or None, default=0
-        TODO.
+        Seed of the split, the noise and the attacks.
     progress : callable or None, default=None
-        TODO.
+        Called as progress(done, total) while attacks run.
 
     Returns
     -------
     EpsilonChoice
-        The largest epsilon at which the best attack recovers at most a share of typical profiles.
+        The epsilon with its interval, or None as epsilon with the reason in `sentence`.
 
     Notes
     -----
-    **Guarantee.** The same input gives the same choice; the epsilon chosen was attacked itself,
-    with the noise and the users of all others that were tried, and the next one up on a grid that
-    is fixed beforehand (1, 1.1, 1.2, 1.3, 1.5, ... about 10 % apart), or largest, was found too
-    large. It is measured, not proved: a better attack may exist. Nor is it private: epsilon depends
-    on raw profiles, removing one row can move it, and what a release with it promises does not
-    cover that. To be safe, choose on public or earlier data.
+    **Guarantee.** The same input gives the same choice. The chosen epsilon was attacked itself,
+    with the noise and the users of all others that were tried, and the next one up was found too
+    large, on a grid that is fixed beforehand (1, 1.1, 1.2, 1.3, 1.5, ..., about 10 % apart) and
+    ends at `largest`. The choice is measured, not proved: a stronger attack may exist. Nor is it
+    private: epsilon depends on raw profiles, removing one row can move it, and the guarantee of a
+    release with it does not cover that. To be safe, choose on public or earlier data.
 
     Examples
     --------
@@ -197,27 +201,27 @@ def choose_epsilon(
 def chosen(
     owner: str, scene: Scenario, max_recovery: float, largest: float, progress: Progress | None
 ) -> EpsilonChoice:
-    """The choice for a scene, by halving the part of the grid where it lies."""
+    """The choice for a scenario, by binary search on the grid."""
     max_recovery = fraction.check(owner, "max_recovery", max_recovery)
     top = positive.check(owner, "largest", largest)
     if scene.popularity > max_recovery:
-        return _told(scene, [], max_recovery, top, None)
+        return _summarised(scene, [], max_recovery, top, None)
     tried: dict[int, Point] = {}
     grid = _grid(top)
     search = _EpsilonSearch(scene, grid, tried, progress)
-    low, high = -1, len(grid) - 1  # what is lower than all that may be tried counts as kept
+    low, high = -1, len(grid) - 1  # below the grid, the limit counts as met
     if search.recovery(high) <= max_recovery:
         low = high
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if search.recovery(middle) <= max_recovery else (low, middle)
     points = [tried[at] for at in sorted(tried)]
-    return _told(scene, points, max_recovery, top, tried.get(low))
+    return _summarised(scene, points, max_recovery, top, tried.get(low))
 
 
 @dataclass(frozen=True)
 class _EpsilonSearch:
-    """Points at places of the grid, each attacked once."""
+    """Measurements at positions of the grid, each attacked once."""
 
     scene: Scenario
     grid: list[float]
@@ -226,26 +230,27 @@ class _EpsilonSearch:
 
     def recovery(self, at: int) -> float:
         if at not in self.tried:
-            self.tried[at] = self.scene.at(self.grid[at], self._tell)
+            self.tried[at] = self.scene.at(self.grid[at], self._report)
         return self.tried[at].recovery
 
-    def _tell(self, share: float) -> None:
+    def _report(self, fraction_done: float) -> None:
         if self.progress is not None:
             users, planned = self.scene.users.size, 1 + len(self.grid).bit_length()
             total = max(planned, len(self.tried) + 1) * users
-            self.progress(round((len(self.tried) + share) * users), total)
+            self.progress(round((len(self.tried) + fraction_done) * users), total)
 
 
 def _grid(largest: float) -> list[float]:
-    """What may be chosen, rising: all values of the list in range, and the largest."""
+    """Epsilons that may be chosen, rising: all values of the list in range, and the largest."""
     decades = range(math.floor(math.log10(largest / RANGE)), math.floor(math.log10(largest)) + 1)
     values = (float(f"{tenths}e{decade - 1}") for decade in decades for tenths in TENTHS)
     return [*(value for value in values if largest / RANGE <= value < largest), largest]
 
 
-def _told(
+def _summarised(
     scene: Scenario, points: list[Point], allowed: float, largest: float, best: Point | None
 ) -> EpsilonChoice:
+    """The choice with its interval, from the points that were tried."""
     low, high = _interval(points, allowed, scene.settings.random_state) if points else (0.0, 0.0)
     return EpsilonChoice(
         max_recovery=allowed,
@@ -260,13 +265,13 @@ def _told(
 
 
 def _interval(points: list[Point], allowed: float, random_state: int) -> tuple[float, float]:
-    """Where the choice would fall for users drawn anew from these, by the bootstrap."""
-    shares = np.stack([point.shares for point in points])  # epsilons x attacks x users
-    users = shares.shape[2]
+    """Bootstrap interval of the choice, over users."""
+    fractions = np.stack([point.fractions for point in points])  # epsilons x attacks x users
+    users = fractions.shape[2]
     draws = np.random.default_rng(random_state).multinomial(
         users, np.full(users, 1 / users), RESAMPLED
     )
-    means = np.einsum("eau,ru->rea", shares, draws / users, optimize=True).max(axis=2)
+    means = np.einsum("eau,ru->rea", fractions, draws / users, optimize=True).max(axis=2)
     crossings = _crossings(np.log([point.epsilon for point in points]), means, allowed)
     ends = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
     low, high = np.quantile(crossings, ends, method="inverted_cdf")
@@ -274,9 +279,9 @@ def _interval(points: list[Point], allowed: float, random_state: int) -> tuple[f
 
 
 def _crossings(logs: np.ndarray, curves: np.ndarray, allowed: float) -> np.ndarray:
-    """Log epsilon where each curve first leaves what is allowed; -inf if it never kept it.
+    """Log epsilon where each curve first exceeds `allowed`; -inf if it always does.
 
-    Between two epsilons that were tried a curve is taken as straight.
+    Curves are interpolated linearly between the epsilons that were tried.
     """
     above = curves > allowed
     after = np.where(above.any(axis=1), above.argmax(axis=1), logs.size)

@@ -1,7 +1,4 @@
-"""How much of profiles an attack rebuilds, and how useful the release is that it was given.
-
-How many of each user's nearest neighbours a release finds: what it is still useful for.
-"""
+"""Evaluation of attacks on profiles: reconstruction quality, and the utility of the release."""
 
 import math
 import warnings
@@ -41,25 +38,29 @@ K = integer(1, 2**20)
 
 @dataclass(frozen=True)
 class NeighbourRecall:
-    """The share of true nearest neighbours that a release finds.
+    """Recall of true nearest neighbours in a release: a measure of its utility.
 
-    recall: the mean over users; error: its standard error; chance: what n users picked at random
-    would get; n; users, how many; recalls, of every user, not in `to_dict`.
+    Returned by `neighbour_recall`.
 
     Parameters
     ----------
     recall : float
-        TODO.
+        Mean over users of the fraction of true nearest neighbours that the release finds.
     error : float
-        TODO.
+        Standard error of `recall` over users.
     chance : float
-        TODO.
+        Expected recall of n users chosen at random.
     n : int
-        TODO.
+        Number of neighbours.
     users : int
-        TODO.
-    recalls : ndarray
-        TODO.
+        Number of users.
+    recalls : ndarray of shape (n_users,)
+        Recall of each user; not part of `to_dict`.
+
+    Examples
+    --------
+    >>> NeighbourRecall(0.42, 0.03, 0.05, 10, 200, np.full(200, 0.42)).recall
+    0.42
     """
 
     recall: float
@@ -71,17 +72,17 @@ class NeighbourRecall:
 
     @property
     def k(self) -> int:
-        """The old name of `n`."""
+        """Deprecated name of `n`."""
         warnings.warn("NeighbourRecall: k is now called n.", DeprecationWarning, stacklevel=2)
         return self.n
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values; n is called k, as reports do.
+        """Convert the figures to plain JSON values.
 
         Returns
         -------
         dict
-            The figures as plain JSON values; n is called k, as reports do.
+            One entry per parameter except `recalls`; n is under the key "k".
         """
         names = ("recall", "error", "chance", "n", "users")
         return {"k" if name == "n" else name: getattr(self, name) for name in names}
@@ -91,42 +92,44 @@ class NeighbourRecall:
 def neighbour_recall(
     released: Any, interactions: Interactions, n: int = 10, metric: str = "cosine"
 ) -> NeighbourRecall:
-    """How many of each user's n nearest on raw profiles are among the n nearest of the release.
-
-    Thesis 3.5.4, with n = 10.
+    """Measure how many true nearest neighbours of each user a release finds.
 
     Parameters
     ----------
-    released : object
-        Profiles whose `nearest_rows` is asked.
+    released : ReleasedProfiles
+        Released profiles with a method `nearest_rows`, of at least 2 users.
     interactions : Interactions
-        The raw profiles.
+        The raw interactions.
     n : int, default=10
-        Below the number of users.
-    metric : str, default="cosine"
-        "cosine", "jaccard" or "inner", for both. A place that the release leaves open, as at
-        epsilon 0, finds nobody.
+        Number of neighbours, at least 1 and below the number of users.
+    metric : {"cosine", "jaccard", "inner"}, default="cosine"
+        Similarity, used for both raw and released profiles.
 
     Returns
     -------
     NeighbourRecall
-        How many of each user's n nearest on raw profiles are among the n nearest of the release.
+        Mean recall with its standard error, and the expected recall of random users.
 
     Notes
     -----
-    **Guarantee.** A user who is as near as the n-th nearest is as right as that one, but no more of
-    them than there are places left. The standard error takes users as independent, though they are
-    each other's neighbours.
+    **Guarantee.** A user who is as similar as the n-th nearest counts as correct, but no more of
+    these ties than remaining ranks. A neighbour that the release does not name, as at epsilon 0,
+    counts as a miss. The standard error treats users as independent, though they are each other's
+    neighbours.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.5.4 (utility of released profiles), with n = 10.
 
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> had = Interactions([1, 1, 2, 2, 3], ["tea", "rum", "tea", "rum", "ale"], [1] * 5)
+    >>> raw = Interactions([1, 1, 2, 2, 3], ["tea", "rum", "tea", "rum", "ale"], [1] * 5)
     >>> mixed = SimpleNamespace(
     ...     users_=np.array([1, 2, 3]),
     ...     nearest_rows=lambda rows, n, *, metric: (np.array([[1], [2], [0]]), None))
-    >>> told = neighbour_recall(mixed, had, n=1)
-    >>> round(told.recall, 3), round(told.chance, 3)  # both others are as far from the third
+    >>> found = neighbour_recall(mixed, raw, n=1)
+    >>> round(found.recall, 3), round(found.chance, 3)  # the third is equally far from both
     (0.667, 0.667)
     """
     owner = "neighbour_recall"
@@ -134,22 +137,22 @@ def neighbour_recall(
     n = integer(1, max(users.size - 1, 1)).check(owner, "n", n)
     metric = METRICS.check(owner, "metric", metric)
     if users.size < 2:
-        raise ValueError(f"{owner}: released must hold at least 2 users.")
+        raise ValueError(f"{owner}: released must have at least 2 users.")
     true = _Similarity(_matrix(interactions, users), metric)
-    recalls, chances = np.empty(users.size), np.empty(users.size)
+    recalls, by_chance = np.empty(users.size), np.empty(users.size)
     step = max(1, CELLS // users.size)
     for start in range(0, users.size, step):
         rows = np.arange(start, min(start + step, users.size))
         found = np.asarray(released.nearest_rows(rows, n, metric=metric)[0])
-        recalls[rows], chances[rows] = _recalls(true.of(rows), found, rows, n)
+        recalls[rows], by_chance[rows] = _recalls(true.of(rows), found, rows, n)
     error = float(recalls.std(ddof=1)) / math.sqrt(recalls.size)
     return NeighbourRecall(
-        float(recalls.mean()), error, float(chances.mean()), n, users.size, recalls
+        float(recalls.mean()), error, float(by_chance.mean()), n, users.size, recalls
     )
 
 
 def _matrix(interactions: Interactions, users: np.ndarray) -> Any:
-    """Users x items, 1 where the user has the item."""
+    """Sparse users x items, 1 where the user has the item."""
     from scipy.sparse import csr_array
 
     of, items, ids = profiles(interactions, users)
@@ -157,10 +160,10 @@ def _matrix(interactions: Interactions, users: np.ndarray) -> Any:
 
 
 class _Similarity:
-    """Rows of a table compared with all of its rows, 0 where a profile is empty.
+    """Similarities of rows of a table with all of its rows, 0 where a profile is empty.
 
-    Cosines are squared: a quotient of integers is the same float wherever it is the same
-    fraction, so that ties are ties; a root would make some of them differ.
+    Cosines are squared: a quotient of integers is the same float wherever it is the same fraction,
+    so that ties are exact; a square root would make some of them differ.
     """
 
     def __init__(self, matrix: Any, metric: str) -> None:
@@ -169,7 +172,7 @@ class _Similarity:
         self._sizes = np.asarray(matrix.sum(axis=1)).ravel()
 
     def of(self, rows: np.ndarray) -> np.ndarray:
-        """The similarity of these rows to all."""
+        """Similarity of these rows with all rows."""
         common = (self._matrix[rows] @ self._turned).toarray()
         if self._metric == "inner":
             return np.asarray(common)
@@ -182,20 +185,20 @@ class _Similarity:
 def _recalls(
     similar: np.ndarray, found: np.ndarray, rows: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The recall of each row, and what k others picked at random would get."""
+    """Recall of each row, and the expected recall of k random others."""
     at = np.arange(rows.size)
-    similar[at, rows] = -1.0  # nobody is their own neighbour
+    similar[at, rows] = -1.0  # a user is not their own neighbour
     least = -np.partition(-similar, k - 1, axis=1)[:, k - 1 : k]
     sure, tied = (similar > least).sum(axis=1), (similar == least).sum(axis=1)
     near = np.where(found >= 0, np.take_along_axis(similar, np.maximum(found, 0), axis=1), -1.0)
     right = (near > least).sum(axis=1)
     right = right + np.minimum((near == least).sum(axis=1), k - sure)
-    chance = (k * sure / (similar.shape[1] - 1) + _capped(similar.shape[1] - 1, tied, k, sure)) / k
-    return right / k, chance
+    others = similar.shape[1] - 1
+    return right / k, (k * sure / others + _capped(others, tied, k, sure)) / k
 
 
 def _capped(others: int, tied: np.ndarray, k: int, sure: np.ndarray) -> np.ndarray:
-    """The mean of min(T, k - sure), T being how many of k random others are among the tied."""
+    """Mean of min(T, k - sure), where T is the number of k random others among the tied."""
     from scipy.special import gammaln
 
     def ways(n: Any, m: Any) -> Any:
@@ -204,9 +207,9 @@ def _capped(others: int, tied: np.ndarray, k: int, sure: np.ndarray) -> np.ndarr
         return np.where(inside, gammaln(n + 1) - gammaln(m + 1) - gammaln(n - m + 1), -np.inf)
 
     drawn = np.arange(k + 1)
-    tied, left = tied[:, None], (k - sure)[:, None]
+    tied, open_ = tied[:, None], (k - sure)[:, None]
     log = ways(tied, drawn) + ways(others - tied, k - drawn) - ways(others, k)
-    return np.asarray((np.exp(log) * np.minimum(drawn, left)).sum(axis=1))
+    return np.asarray((np.exp(log) * np.minimum(drawn, open_)).sum(axis=1))
 
 
 CELLS = 1 << 22  # of a table at a time
@@ -215,37 +218,40 @@ RANKS = integer(1, 2**20)
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """How well profiles were rebuilt.
+    """Quality of reconstructed profiles.
 
-    cosine: (3.36), the mean over users, with cosine_low and cosine_high, its 10 % and 90 %
-    quantiles, and cosine_error, the standard error of the mean; precision and recall of the rebuilt
-    profiles, means over users who have such a figure; average_precision: (3.37) over `ranks` ranks,
-    with its standard error; users, how many; cosines, of every user, not in `to_dict`.
+    Returned by `reconstruction`.
 
     Parameters
     ----------
     cosine : float
-        TODO.
+        Mean cosine of true and reconstructed profiles over users, (3.36).
     cosine_low : float
-        TODO.
+        10 % quantile of the cosines.
     cosine_high : float
-        TODO.
+        90 % quantile of the cosines.
     cosine_error : float
-        TODO.
+        Standard error of `cosine`.
     precision : float
-        TODO.
+        Mean precision over users with a nonempty reconstruction; NaN if there is none.
     recall : float
-        TODO.
+        Mean recall over users with a nonempty profile; NaN if there is none.
     average_precision : float
-        TODO.
+        Mean precision over the first `ranks` ranks, mAP@R of (3.37).
     average_precision_error : float
-        TODO.
+        Standard error of `average_precision`.
     ranks : int
-        TODO.
+        Number of ranks of `average_precision`.
     users : int
-        TODO.
-    cosines : ndarray
-        TODO.
+        Number of users.
+    cosines : ndarray of shape (n_users,)
+        Cosine of each user; not part of `to_dict`.
+
+    Examples
+    --------
+    >>> truth = np.array([[True, True, False, False], [True, False, False, True]])
+    >>> reconstruction(truth.astype(float), truth, 2).cosine
+    1.0
     """
 
     cosine: float
@@ -268,61 +274,70 @@ class Reconstruction:
 
     @property
     def privacy(self) -> float:
-        """1 - cosine: what 3.5.4 calls privacy, under the attack that was made."""
+        """Privacy as defined in thesis section 3.5.4: 1 - cosine under this attack."""
         return 1 - self.cosine
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values, None for those that do not exist.
+        """Convert the figures to plain JSON values.
 
         Returns
         -------
         dict
-            The figures as plain JSON values, None for those that do not exist.
+            One entry per parameter except `cosines`; NaN becomes None.
         """
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        del told["cosines"]
+        figures = {each.name: getattr(self, each.name) for each in fields(self)}
+        del figures["cosines"]
         return {
             name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in told.items()
+            for name, value in figures.items()
         }
 
 
 def reconstruction(scores: Matrix, truth: Any, sizes: Any, *, ranks: int = 10) -> Reconstruction:
-    """How much of each profile is among its items of highest score, as many as it seems to have.
-
-    Thesis (3.36), where |P| must be read as the norm of a vector of zeros and ones: the items in
-    common over the root of the product of both sizes. (3.37) averages precision over all ranks, not
-    only those of right items.
+    """Evaluate profiles rebuilt from the items of highest score.
 
     Parameters
     ----------
-    scores : array_like
-        Users x candidates, higher for what is likelier in the profile, infinities allowed.
-    truth : object
-        A `GroundTruth`, or booleans in that shape.
-    sizes : object
-        How many items to take of each row (an estimate; it is rounded and cut to 0 and the number
-        of candidates) or one number for all.
+    scores : array_like of shape (n_users, n_candidates)
+        Score of each item, higher for items more likely in the profile; infinities are allowed, NaN
+        is not.
+    truth : GroundTruth or array_like of bool, shape (n_users, n_candidates)
+        True profiles.
+    sizes : array_like of shape (n_users,) or float
+        Number of items to take of each row, or one number for all. Estimates are rounded and
+        clipped to the range from 0 to the number of candidates.
     ranks : int, default=10
-        R in (3.37): beyond the last candidate nothing is found.
+        R in mAP@R (3.37); ranks beyond the last candidate find nothing.
 
     Returns
     -------
     Reconstruction
-        How much of each profile is among its items of highest score, as many as it seems to have.
+        Cosine, precision, recall and mean average precision, averaged over users.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, or a score or size is NaN.
 
     Notes
     -----
-    **Guarantee.** Equal scores favour nobody: where a cut goes through candidates of one score,
-    each of them is counted with the same share, so every figure is the mean over all ways to break
-    the ties, and no chance is involved. Items outside the candidates cannot be found and count as
-    missed. An empty profile that is rebuilt as empty has cosine 1.
+    **Guarantee.** Ties are not broken at random: every figure is the mean over all orders of equal
+    scores. Items outside the candidates cannot be found and count as missed. An empty profile that
+    is rebuilt as empty has cosine 1.
+
+    In the cosine (3.36), |P| is read as the norm of a 0/1 vector: the number of common items over
+    the root of the product of both sizes. The average precision (3.37) averages precision over all
+    ranks, not only over those of correct items.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.5, equations (3.36) (cosine of a reconstruction) and (3.37) (mAP@R).
 
     Examples
     --------
     >>> truth = np.array([[True, True, False, False]])
-    >>> told = reconstruction([[0.9, 0.5, 0.5, 0.1]], truth, 2)
-    >>> told.cosine, told.precision  # the first, and one of two, of which one is right
+    >>> found = reconstruction([[0.9, 0.5, 0.5, 0.1]], truth, 2)
+    >>> found.cosine, found.precision  # the first item, and one of two tied, of which one is right
     (0.75, 0.75)
     """
     owner = "reconstruction"
@@ -338,7 +353,7 @@ def reconstruction(scores: Matrix, truth: Any, sizes: Any, *, ranks: int = 10) -
         )
         precision, recall = hits / taken, hits / true
     return Reconstruction(
-        *_spread(cosines),
+        *_summary(cosines),
         _mean(precision[taken > 0]),
         _mean(recall[true > 0]),
         _mean(precisions),
@@ -350,6 +365,7 @@ def reconstruction(scores: Matrix, truth: Any, sizes: Any, *, ranks: int = 10) -
 
 
 def _scores(owner: str, scores: Any) -> np.ndarray:
+    """Scores as a float64 table; ValueError if one is NaN."""
     table = np.asarray(scores)
     if table.ndim != 2 or not table.size or table.dtype.kind not in "biuf":
         raise ValueError(f"{owner}: scores must be a table of numbers, users x candidates.")
@@ -360,17 +376,19 @@ def _scores(owner: str, scores: Any) -> np.ndarray:
 
 
 def _taken(owner: str, sizes: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Number of items to take of each row, rounded and clipped."""
     given = np.asarray(sizes, np.float64)
     if given.shape not in ((), shape[:1]) or np.isnan(given).any():
         raise ValueError(
             f"{owner}: sizes must be a number, or one for each of {shape[0]} users, and not NaN; "
-            "where a release tells no size, give the mean one of known profiles."
+            "where a release shows no size, give the mean size of known profiles."
         )
     cut = np.clip(np.rint(given), 0, shape[1]).astype(np.int64)
     return np.broadcast_to(cut, shape[:1])
 
 
 def _right(owner: str, truth: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Booleans of the true profiles, and the number of items outside the candidates."""
     right, outside = truth if isinstance(truth, GroundTruth) else (np.asarray(truth), 0)
     if right.shape != shape or right.dtype != np.bool_:
         raise ValueError(f"{owner}: truth must be booleans in the shape of scores, {shape}.")
@@ -380,37 +398,37 @@ def _right(owner: str, truth: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, 
 def _hits(
     scores: np.ndarray, right: np.ndarray, taken: np.ndarray, ranks: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Right items among those taken of each row, and the mean precision over the first ranks."""
+    """Correct items among those taken of each row, and the mean precision over the first ranks."""
     depth = min(max(int(taken.max()), ranks), scores.shape[1])
     hits, precisions = np.empty(len(scores)), np.empty(len(scores))
     step = max(1, CELLS // scores.shape[1])
     for start in range(0, len(scores), step):
         part = slice(start, start + step)
         found = np.zeros((len(scores[part]), depth + 1))  # right items among the first 0, 1, 2, ...
-        np.cumsum(_shares(scores[part], right[part], depth), axis=1, out=found[:, 1:])
+        np.cumsum(_hit_probabilities(scores[part], right[part], depth), axis=1, out=found[:, 1:])
         hits[part] = np.take_along_axis(found, taken[part, None], axis=1)[:, 0]
         at = np.arange(1, ranks + 1)
         precisions[part] = (found[:, np.minimum(at, depth)] / at).mean(axis=1)
     return hits, precisions
 
 
-def _shares(scores: np.ndarray, right: np.ndarray, depth: int) -> np.ndarray:
-    """How likely each of the first so many ranks of a row holds a right item, over broken ties."""
+def _hit_probabilities(scores: np.ndarray, right: np.ndarray, depth: int) -> np.ndarray:
+    """Probability that each of the first ranks of a row is a correct item, over all tie orders."""
     least = -scores
     order = np.argpartition(least, depth - 1, axis=1)[:, :depth]
     values = np.take_along_axis(least, order, axis=1)
     within_order = np.argsort(values, axis=1)
     order = np.take_along_axis(order, within_order, axis=1)
     values = np.take_along_axis(values, within_order, axis=1)
-    shares = _tied_means(values, np.take_along_axis(right, order, axis=1).astype(np.float64))
-    # Only the last run of equal scores may go on beyond the depth: its share is that of the row.
+    probabilities = _tied_means(values, np.take_along_axis(right, order, axis=1).astype(np.float64))
+    # Only the last run of equal scores may extend beyond the depth: average it over the row.
     last = least == values[:, -1:]
-    share = (last & right).sum(axis=1) / last.sum(axis=1)
-    return np.where(values == values[:, -1:], share[:, None], shares)
+    last_probability = (last & right).sum(axis=1) / last.sum(axis=1)
+    return np.where(values == values[:, -1:], last_probability[:, None], probabilities)
 
 
 def _tied_means(values: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """In each row the mean over every run of equal values, at each of its places."""
+    """Mean over each run of equal values in a row, repeated at each of its positions."""
     new = np.ones(values.shape, bool)
     new[:, 1:] = values[:, 1:] != values[:, :-1]
     starts = np.flatnonzero(new)
@@ -419,14 +437,17 @@ def _tied_means(values: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.repeat(means, lengths).reshape(values.shape)
 
 
-def _spread(cosines: np.ndarray) -> tuple[float, float, float, float]:
+def _summary(cosines: np.ndarray) -> tuple[float, float, float, float]:
+    """Mean, 10 % and 90 % quantiles, and standard error of the mean."""
     low, high = np.quantile(cosines, (0.1, 0.9))
     return _mean(cosines), float(low), float(high), _error(cosines)
 
 
 def _mean(values: np.ndarray) -> float:
+    """Mean, NaN if empty."""
     return float(values.mean()) if values.size else math.nan
 
 
 def _error(values: np.ndarray) -> float:
+    """Standard error of the mean, NaN for fewer than two values."""
     return float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.nan

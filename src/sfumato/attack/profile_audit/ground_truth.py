@@ -1,8 +1,6 @@
-"""True profiles as a table, and what an attacker knows of them from others: priors of items, sizes.
+"""True profiles as a matrix, and the priors that an attacker learns from known users.
 
-Ids are found by their text, so that 7 and "7" are one item, as in released profiles.
-
-Shares of items among users, when only some users were seen: a beta law fitted to all items.
+Ids are matched by their text, so that 7 and "7" are one item, as in released profiles.
 """
 
 from dataclasses import dataclass
@@ -22,22 +20,23 @@ __all__ = [
     "item_prior",
     "profiles",
     "size_prior",
-    "smoothed_shares",
+    "smoothed_proportions",
     "truth_matrix",
 ]
 
-ENOUGH = 20  # users and items, below which there is no law to fit
-LARGEST = 14.0  # of |log a| and |log b|: counts without a spread would drive them on for ever
+ENOUGH = 20  # users and items, below which no beta distribution is fitted
+LARGEST = 14.0  # of |log a| and |log b|: counts without variance would make them diverge
 
 
-def smoothed_shares(counts: np.ndarray, users: int) -> np.ndarray:
-    """The expected share of each item among all users, given how many of some users have it.
+def smoothed_proportions(counts: np.ndarray, users: int) -> np.ndarray:
+    """Expected proportion of users with each item, given the counts among some users.
 
-    Guarantee: above 0 and below 1: (count + a) / (users + a + b), the mean after a beta(a, b) law
-    of shares. a and b make the counts of all items likeliest; of fewer than 20 users or items a is
-    the mean share and a + b is 1, so that the law weighs as much as one user.
+    Guarantee: above 0 and below 1: (count + a) / (users + a + b), the posterior mean under a
+    beta(a, b) prior of proportions. a and b maximise the likelihood of the counts of all items.
+    With fewer than 20 users or items, a is the mean proportion and a + b is 1: the prior weighs as
+    much as one user.
 
-    >>> smoothed_shares(np.array([2, 1, 0]), 2).round(3)  # a = 4 / 8
+    >>> smoothed_proportions(np.array([2, 1, 0]), 2).round(3)  # a = 4 / 8
     array([0.833, 0.5  , 0.167])
     """
     a = (counts.sum() + 1) / (users * counts.size + 2)
@@ -48,18 +47,18 @@ def smoothed_shares(counts: np.ndarray, users: int) -> np.ndarray:
 
 
 def _likeliest(counts: np.ndarray, users: int, a: float, b: float) -> tuple[float, float]:
-    """The likeliest a and b of a beta-binomial law, by descent from these on, over their logs."""
+    """Maximum-likelihood a and b of a beta-binomial distribution, by L-BFGS over their logs."""
     from scipy.optimize import minimize
     from scipy.special import betaln, digamma
 
-    seen, times = np.unique(counts, return_counts=True)
+    values, times = np.unique(counts, return_counts=True)
 
     def surprise(logs: np.ndarray) -> tuple[float, np.ndarray]:
         a, b = np.exp(logs)
-        found = times @ (betaln(seen + a, users - seen + b) - betaln(a, b))
+        found = times @ (betaln(values + a, users - values + b) - betaln(a, b))
         all_of = counts.size * (digamma(users + a + b) - digamma(a + b))
-        up = times @ (digamma(seen + a) - digamma(a)) - all_of
-        down = times @ (digamma(users - seen + b) - digamma(b)) - all_of
+        up = times @ (digamma(values + a) - digamma(a)) - all_of
+        down = times @ (digamma(users - values + b) - digamma(b)) - all_of
         return -found / counts.size, -np.array([a * up, b * down]) / counts.size
 
     ends = [(-LARGEST, LARGEST)] * 2
@@ -76,16 +75,22 @@ def _likeliest(counts: np.ndarray, users: int, a: float, b: float) -> tuple[floa
 
 
 class GroundTruth(NamedTuple):
-    """Which candidates are in which profile, and how many more items it has.
+    """True profiles of users: which candidates they contain, and how many other items.
 
-    present: booleans, users x candidates; outside: for each user the items that are no candidates.
+    Returned by `truth_matrix`.
 
     Parameters
     ----------
-    present : ndarray
-        TODO.
-    outside : ndarray
-        TODO.
+    present : ndarray of shape (n_users, n_candidates)
+        Booleans, True where the profile contains the candidate.
+    outside : ndarray of shape (n_users,)
+        Number of items of each profile that are not candidates.
+
+    Examples
+    --------
+    >>> truth = GroundTruth(np.array([[True, False], [True, True]]), np.array([1, 0]))
+    >>> truth.sizes
+    array([2, 2])
     """
 
     present: np.ndarray
@@ -98,20 +103,22 @@ class GroundTruth(NamedTuple):
 
     @property
     def sizes(self) -> np.ndarray:
-        """The items of each profile, candidates or not."""
+        """Number of items of each profile, candidates or not."""
         return np.asarray(self.present.sum(axis=1) + self.outside)
 
 
 @dataclass(frozen=True)
 class SizePrior:
-    """The sizes of known profiles: `sizes` that occur, rising, `chances` of each, and their mean.
+    """Distribution of the sizes of known profiles.
+
+    Returned by `size_prior`.
 
     Parameters
     ----------
-    sizes : ndarray
-        TODO.
-    chances : ndarray
-        TODO.
+    sizes : ndarray of int
+        Sizes that occur, in increasing order.
+    chances : ndarray of float
+        Probability of each size; they sum to 1.
 
     Examples
     --------
@@ -128,16 +135,16 @@ class SizePrior:
 
     @property
     def mean(self) -> float:
-        """TODO."""
+        """Mean number of items of a profile."""
         return float(self.sizes @ self.chances)
 
     def to_dict(self) -> dict[str, Any]:
-        """The law as plain JSON values.
+        """Convert the distribution to plain JSON values.
 
         Returns
         -------
         dict
-            The law as plain JSON values.
+            "mean", "sizes" and "chances".
         """
         return {
             "mean": self.mean,
@@ -147,105 +154,107 @@ class SizePrior:
 
 
 def truth_matrix(interactions: Interactions, users: Ids, candidates: Ids) -> GroundTruth:
-    """The true profiles of these users: which candidates they have, and how many other items.
-
-    interactions;
+    """Build the true profiles of users over a list of candidates.
 
     Parameters
     ----------
     interactions : Interactions
-        TODO.
+        Raw interactions.
     users : array_like or scalar
-        Columns of distinct ids.
+        Distinct ids of the users, one row each.
     candidates : array_like or scalar
-        Columns of distinct ids.
+        Distinct ids of the items, one column each.
 
     Returns
     -------
     GroundTruth
-        The true profiles of these users: which candidates they have, and how many other items.
+        Which candidates each user has, and the number of other items.
 
     Notes
     -----
     **Guarantee.** An item that occurs twice counts once; a user without rows has an empty profile;
-    rows of other users are left out.
+    rows of other users are ignored.
 
     Examples
     --------
-    >>> had = Interactions([1, 1, 1, 2], ["tea", "rum", "tea", "ale"], [1, 1, 1, 1])
-    >>> truth = truth_matrix(had, [2, 1], ["tea", "milk"])
+    >>> raw = Interactions([1, 1, 1, 2], ["tea", "rum", "tea", "ale"], [1, 1, 1, 1])
+    >>> truth = truth_matrix(raw, [2, 1], ["tea", "milk"])
     >>> truth.present.tolist(), truth.outside
     ([[False, False], [True, False]], array([1, 1]))
     """
     users = distinct_ids("truth_matrix", "users", users)
     candidates = distinct_ids("truth_matrix", "candidates", candidates)
     of, items, ids = profiles(interactions, users)
-    place = positions_by_text(ids, candidates)[items]
-    inside = place >= 0
+    position = positions_by_text(ids, candidates)[items]
+    inside = position >= 0
     present = np.zeros((users.size, candidates.size), bool)
-    present[of[inside], place[inside]] = True
+    present[of[inside], position[inside]] = True
     return GroundTruth(present, np.bincount(of[~inside], minlength=users.size))
 
 
 def item_prior(interactions: Interactions, candidates: Ids, users: Ids | None = None) -> np.ndarray:
-    """How likely each candidate is in a profile, from those of known users.
-
-    interactions of known users;
+    """Estimate the prior probability of each item from known users.
 
     Parameters
     ----------
     interactions : Interactions
-        TODO.
+        Interactions of known users.
     candidates : array_like or scalar
-        A column of distinct ids.
+        Distinct ids of the items.
     users : array_like, scalar or None, default=None
-        The known users where some have no rows or some rows are not to be used, None for all who
-        occur.
+        Known users, if some have no rows or some rows are to be ignored; None takes all who occur.
 
     Returns
     -------
-    ndarray
-        How likely each candidate is in a profile, from those of known users.
+    ndarray of shape (n_candidates,)
+        Probability that a profile contains each candidate.
 
     Notes
     -----
     **Guarantee.** Above 0 and below 1. An item that k of n known users have gets (k + a) / (n + a +
-    b), the mean of its share after a beta law that is fitted to all candidates, so that items
-    nobody known has keep the chance that such items have (where many are new, that matters).
+    b), the posterior mean of its proportion under a beta prior that is fitted to all candidates. So
+    an item that no known user has gets the probability that such items have on average.
 
     Examples
     --------
-    >>> had = Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1])
-    >>> item_prior(had, ["tea", "rum", "ale"]).round(3)
+    >>> raw = Interactions([1, 1, 2], ["tea", "rum", "tea"], [1, 1, 1])
+    >>> item_prior(raw, ["tea", "rum", "ale"]).round(3)
     array([0.833, 0.5  , 0.167])
     """
     owner = "item_prior"
     known = _known(owner, interactions, users)
     candidates = distinct_ids(owner, "candidates", candidates)
     _, items, ids = profiles(interactions, known)
-    place = positions_by_text(ids, candidates)[items]
-    counts = np.bincount(place[place >= 0], minlength=candidates.size)
-    return smoothed_shares(counts, known.size)
+    position = positions_by_text(ids, candidates)[items]
+    counts = np.bincount(position[position >= 0], minlength=candidates.size)
+    return smoothed_proportions(counts, known.size)
 
 
 def size_prior(interactions: Interactions, users: Ids | None = None) -> SizePrior:
-    """How many items the profiles of known users have: the law of (3.8), as it was seen.
-
-    interactions and users as of `item_prior`; at least one user. With `occupancy` of `bounds`,
-    (3.8) is prior.chances @ occupancy(bits, hashes, prior.sizes); its sum begins at an empty
-    profile, which sets no bit.
+    """Compute the distribution of profile sizes among known users.
 
     Parameters
     ----------
     interactions : Interactions
-        TODO.
+        Interactions of known users.
     users : array_like, scalar or None, default=None
-        TODO.
+        Known users, at least one, if some have no rows or some rows are to be ignored; None takes
+        all who occur.
 
     Returns
     -------
     SizePrior
-        How many items the profiles of known users have: the law of (3.8), as it was seen.
+        The empirical distribution of the number of distinct items.
+
+    Notes
+    -----
+    With `occupancy` of `sfumato.attack.bounds`, the mean occupancy (3.8) of a Bloom filter is
+    ``prior.chances @ occupancy(bits, hashes, prior.sizes)``. Its sum includes empty profiles, which
+    set no bit.
+
+    References
+    ----------
+    .. [1] Thesis, section 3.1, equation (3.8) (occupancy for random profile sizes).
 
     Examples
     --------
@@ -263,17 +272,17 @@ def size_prior(interactions: Interactions, users: Ids | None = None) -> SizePrio
 def profiles(
     interactions: Interactions, users: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each item of each of these users once: place of the user, place of the item, items' ids."""
+    """Distinct (user, item) pairs of these users as positions, and the items' ids."""
     coded = interactions.coded()
     of = positions_by_text(coded.user_ids, users)[coded.user_codes]
-    kept = of >= 0
+    mask = of >= 0
     items = max(coded.item_ids.size, 1)
-    pairs = np.unique(of[kept] * items + coded.item_codes[kept])
+    pairs = np.unique(of[mask] * items + coded.item_codes[mask])
     return pairs // items, pairs % items, coded.item_ids
 
 
 def distinct_ids(owner: str, name: str, ids: Any) -> np.ndarray:
-    """A column of ids, refused where one occurs twice."""
+    """A column of ids; ValueError if one occurs twice."""
     column = ids_of(ids, name)
     if unique(column).size != column.size:
         raise ValueError(f"{owner}: {name} must be distinct ids.")
@@ -281,4 +290,5 @@ def distinct_ids(owner: str, name: str, ids: Any) -> np.ndarray:
 
 
 def _known(owner: str, interactions: Interactions, users: Any) -> np.ndarray:
+    """The known users: those given, else all who occur."""
     return interactions.coded().user_ids if users is None else distinct_ids(owner, "users", users)

@@ -1,8 +1,4 @@
-"""Known and attacked users of a file, and what attackers recover of a release at any epsilon.
-
-What attacks recovered of released profiles at one epsilon: figures over many users. The attacks on
-one release that an audit makes, and what each recovers.
-"""
+"""The scenario of a profile audit: known and attacked users, the attacks, and what they recover."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -42,8 +38,8 @@ __all__ = [
     "Attacker",
     "Point",
     "Recovered",
+    "Report",
     "Scenario",
-    "Tell",
 ]
 
 POPULARITY = "popularity alone"
@@ -65,12 +61,12 @@ BY_POPULARITY, BY_TASTE = "joint, popularity", "joint, taste"
 
 @dataclass(frozen=True)
 class Recovered:
-    """What one attack recovered.
+    """What one attack recovered, averaged over users.
 
-    recovery: the share of a profile among as many items as the profile has, those the attack ranks
-    first: its mean over users, the standard error of that, and its 10 % and 90 % quantiles low and
-    high; cosine and its spread, precision and recall: of reconstructions of the size that the
-    attacker estimates; average_precision: over the first 10 ranks.
+    `recovery` is the fraction of a profile among the items that the attack ranks first, as many as
+    the profile has: its mean, standard error `error` and 10 % and 90 % quantiles `low` and `high`.
+    The cosines, precision and recall are of reconstructions of the size that the attacker
+    estimates; `average_precision` is over the first 10 ranks.
     """
 
     recovery: float
@@ -87,11 +83,11 @@ class Recovered:
 
     @classmethod
     def of(cls, granted: list[Reconstruction], estimated: list[Reconstruction]) -> "Recovered":
-        """From reconstructions of the true sizes and of estimated ones, of parts of the users."""
+        """Combine reconstructions of true and of estimated sizes, of parts of the users."""
         weights = np.array([part.users for part in estimated])
         return cls(
-            *_spread(np.concatenate([part.cosines for part in granted])),
-            *_spread(np.concatenate([part.cosines for part in estimated])),
+            *_summary(np.concatenate([part.cosines for part in granted])),
+            *_summary(np.concatenate([part.cosines for part in estimated])),
             *(
                 float(np.average([getattr(part, name) for part in estimated], weights=weights))
                 for name in ("precision", "recall", "average_precision")
@@ -101,19 +97,20 @@ class Recovered:
 
 @dataclass(frozen=True)
 class Point:
-    """What was measured at one epsilon.
+    """Measurements at one epsilon.
 
-    delta: of the statement; profile_epsilon: the loss for a whole profile of mean size, at that
-    delta; attacks: what each recovered; shares: attacks x users, the share of each profile that was
-    recovered; utility: the recall of nearest neighbours, with its standard error, and what chance
-    would give; item_nats, profile_nats: what the release tells about an item and about a profile.
+    `delta` is that of the statement; `profile_epsilon` the loss for an entire profile of mean size
+    at that delta; `attacks` what each attack recovered; `fractions`, attacks x users, the recovered
+    fraction of each profile; `utility` the recall of nearest neighbours, with its standard error
+    and its expectation for random users; `item_nats` and `profile_nats` the information of the
+    release about an item and about a profile.
     """
 
     epsilon: float
     delta: float
     profile_epsilon: float
     attacks: dict[str, Recovered]
-    shares: np.ndarray
+    fractions: np.ndarray
     utility: float
     utility_error: float
     utility_by_chance: float
@@ -122,56 +119,59 @@ class Point:
 
     @property
     def strongest(self) -> str:
-        """The attack that recovers most; popularity where no other recovers more."""
+        """Attack with the largest recovery; popularity if no other recovers more."""
         return max(self.attacks, key=lambda name: self.attacks[name].recovery)
 
     @property
     def recovery(self) -> float:
-        """The mean share of a profile that the strongest attack recovers."""
+        """Mean fraction of a profile that the strongest attack recovers."""
         return self.attacks[self.strongest].recovery
 
     @property
     def by_popularity(self) -> float:
-        """The most that is recovered by attackers who know no more of items than popularity."""
+        """Largest recovery of attackers who know no more about items than popularity."""
         return max(attack.recovery for name, attack in self.attacks.items() if name != BY_TASTE)
 
     @property
     def privacy(self) -> float:
-        """1 - mean cosine of the reconstruction under the best attack (3.5.4)."""
+        """1 - mean cosine of the reconstruction under the best attack (thesis section 3.5.4)."""
         return 1 - max(attack.cosine for attack in self.attacks.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures as plain JSON values, None for those that are not finite."""
-        told = {name: _finite(getattr(self, name)) for name in NUMBERS}
+        """Convert the figures to plain JSON values, None for those that are not finite."""
+        figures = {name: _finite(getattr(self, name)) for name in NUMBERS}
         attacks = {
             name: {key: _finite(value) for key, value in asdict(attack).items()}
             for name, attack in self.attacks.items()
         }
-        return {**told, "strongest": self.strongest, "attacks": attacks}
+        return {**figures, "strongest": self.strongest, "attacks": attacks}
 
 
-def _spread(values: np.ndarray) -> tuple[float, float, float, float]:
+def _summary(values: np.ndarray) -> tuple[float, float, float, float]:
+    """Mean, standard error, and 10 % and 90 % quantiles."""
     low, high = np.quantile(values, (0.1, 0.9))
     error = float(values.std(ddof=1)) / math.sqrt(values.size)
     return float(values.mean()), error, float(low), float(high)
 
 
 def _finite(value: float) -> float | None:
+    """The value, None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
-LEARNED_USERS, LEARNED_CELLS = 4000, 1 << 24  # that tastes are learned from: users, users x items
-QUICK = 0.2  # of the time of all attacks goes by before that by taste
-Tell = Callable[[float], None]  # is told which share of the work is done
+LEARNED_USERS, LEARNED_CELLS = 4000, 1 << 24  # at most, to fit the latent prior
+QUICK = 0.2  # fraction of the time of all attacks before that with the latent prior
+Report = Callable[[float], None]  # takes the fraction of the work that is done
 Pair = tuple[Reconstruction, Reconstruction]
 
 
 @dataclass(frozen=True)
 class Attacker:
-    """Who sees releases, and knows the profiles of some other users.
+    """An attacker who sees releases and knows the profiles of some other users.
 
-    candidates: all items; prior: how popular each is; taste: which go together; sizes: how many a
-    profile has; learned: how many of the known users taste was learned from.
+    `candidates` are all items; `prior` their popularity; `taste` the latent prior of items that go
+    together; `sizes` the distribution of profile sizes; `learned` the number of known users from
+    which the latent prior was learned.
     """
 
     candidates: np.ndarray
@@ -182,7 +182,7 @@ class Attacker:
 
     @classmethod
     def who_knows(cls, known: Interactions, candidates: np.ndarray) -> "Attacker":
-        """The attacker who has seen these profiles; tastes are learned from some of very many."""
+        """The attacker who knows these profiles; a sample of them fits the latent prior."""
         coded = known.coded()
         most = min(LEARNED_USERS, max(LEARNED_CELLS // candidates.size, 1))
         some = np.random.default_rng(0).permutation(coded.user_ids.size)[:most]
@@ -190,27 +190,29 @@ class Attacker:
         prior, sizes = item_prior(known, candidates), size_prior(known)
         return cls(candidates, prior, taste, sizes, some.size)
 
-    def recovered(self, seen: ReleasedProfiles, truth: GroundTruth, tell: Tell) -> dict[str, Pair]:
-        """By each attack: reconstructions of the true sizes, and of those that are estimated."""
-        estimated = expected_sizes(seen, self.sizes)
+    def recovered(
+        self, released: ReleasedProfiles, truth: GroundTruth, report: Report
+    ) -> dict[str, Pair]:
+        """By each attack: reconstructions of the true sizes, and of the estimated sizes."""
+        estimated = expected_sizes(released, self.sizes)
 
         def measured(scores: np.ndarray) -> Pair:
             granted = reconstruction(scores, truth, truth.sizes)
             return granted, reconstruction(scores, truth, estimated)
 
         def early(done: int, total: int) -> None:
-            tell(QUICK * done / total)
+            report(QUICK * done / total)
 
         def late(done: int, total: int) -> None:
-            tell(QUICK + (1 - QUICK) * done / total)
+            report(QUICK + (1 - QUICK) * done / total)
 
-        told = (seen, self.candidates)
-        single = measured(single_decoder(*told, sizes=self.sizes))
-        with_prior = measured(single_decoder(*told, self.prior, sizes=self.sizes))
-        joint = joint_decoder(*told, self.prior, sizes=self.sizes, progress=early)
-        taste = joint_decoder(*told, self.taste, sizes=self.sizes, progress=late)
+        observed = (released, self.candidates)
+        single = measured(single_decoder(*observed, sizes=self.sizes))
+        with_prior = measured(single_decoder(*observed, self.prior, sizes=self.sizes))
+        joint = joint_decoder(*observed, self.prior, sizes=self.sizes, progress=early)
+        taste = joint_decoder(*observed, self.taste, sizes=self.sizes, progress=late)
         return {
-            POPULARITY: measured(popularity(*told, self.prior)),
+            POPULARITY: measured(popularity(*observed, self.prior)),
             "single, no prior": single,
             "single, popularity": with_prior,
             BY_POPULARITY: measured(joint),
@@ -218,15 +220,15 @@ class Attacker:
         }
 
 
-LEAST = 20  # users, below which nothing can be said of others like them
-CELLS = 1 << 23  # scores held at a time
-MOST = 200  # users who are attacked, unless told
-ATTACKED = 1 << 22  # users x items, unless told: a large catalogue takes minutes, not hours
+LEAST = 20  # users, below which nothing can be said about others of the same kind
+CELLS = 1 << 23  # scores in memory at a time
+MOST = 200  # attacked users by default
+ATTACKED = 1 << 22  # users x items by default: a large catalogue takes minutes, not hours
 
 
 @dataclass(frozen=True)
 class AttackSettings:
-    """Whom to attack and how; see `audit_profiles`."""
+    """Which users to attack and how; see `audit_profiles`."""
 
     known: float
     sample: int | None
@@ -234,7 +236,7 @@ class AttackSettings:
     random_state: Any  # once checked, an int
 
     def checked(self, owner: str) -> "AttackSettings":
-        """The settings in plain types, or ValueError naming what is wrong."""
+        """Settings in plain types; ValueError naming the invalid one."""
         return AttackSettings(
             fraction.check(owner, "known", self.known),
             optional(integer(2, 2**31)).check(owner, "sample", self.sample),
@@ -243,18 +245,18 @@ class AttackSettings:
         )
 
     def attacked(self, items: int) -> int:
-        """The most users who are attacked where there are so many items."""
+        """Maximum number of attacked users for this number of items."""
         if self.sample is not None:
             return self.sample
         return min(MOST, max(ATTACKED // items, LEAST))
 
 
 class Scenario:
-    """Users of whom an attacker knows the profiles, and users whose releases are attacked.
+    """Users whose profiles an attacker knows, and users whose releases are attacked.
 
-    Guarantee: the same input gives the same figures; at every epsilon the same users are attacked,
-    with noise from the same bits, so that epsilons differ in nothing else. Each is attacked once.
-    Parameters: owner, who is named in errors; the others as of `audit_profiles`.
+    Guarantee: the same input gives the same figures. At every epsilon the same users are attacked,
+    with noise from the same random bits, so that only epsilon differs. Each epsilon is attacked
+    once. `owner` is named in errors; the other parameters are those of `audit_profiles`.
     """
 
     def __init__(
@@ -278,20 +280,20 @@ class Scenario:
 
     @cached_property
     def own_epsilon(self) -> float:
-        """The epsilon of the mechanism as it was given."""
-        asked = self.mechanism.parameters["epsilon"]
-        if asked is None:  # it was told by sigma
-            asked = self._released(self.mechanism, self.users[:1], 0).statement.epsilon
-        if not asked:
+        """Epsilon of the mechanism as given."""
+        epsilon = self.mechanism.parameters["epsilon"]
+        if epsilon is None:  # the noise was given by sigma
+            epsilon = self._released(self.mechanism, self.users[:1], 0).statement.epsilon
+        if not epsilon:
             raise ValueError(
-                f"{self._owner}: epsilon must be above 0: at 0 a release tells nothing, and only "
-                "popularity is left."
+                f"{self._owner}: epsilon must be above 0: at 0 a release carries no information, "
+                "and only popularity remains."
             )
-        return positive.check(type(self.mechanism).__name__, "epsilon", asked)
+        return positive.check(type(self.mechanism).__name__, "epsilon", epsilon)
 
     @cached_property
     def popularity(self) -> float:
-        """The mean share of a profile that popularity alone recovers, whatever is released."""
+        """Mean fraction of a profile that popularity alone recovers, whatever is released."""
         prior = self._attacker.prior
         parts = [
             reconstruction(np.broadcast_to(prior, truth.present.shape), truth, truth.sizes).cosines
@@ -301,44 +303,46 @@ class Scenario:
 
     @cached_property
     def mean_size(self) -> float:
-        """The items of an attacked profile, on average."""
+        """Mean number of items of an attacked profile."""
         return float(np.concatenate([truth.sizes for _, truth in self._parts()]).mean())
 
-    def at(self, epsilon: float, tell: Tell | None = None) -> Point:
-        """What attackers recover at this epsilon."""
+    def at(self, epsilon: float, report: Report | None = None) -> Point:
+        """Measurements of the attacks at this epsilon."""
         if epsilon not in self._points:
-            self._points[epsilon] = self._attacked(epsilon, tell or (lambda share: None))
+            self._points[epsilon] = self._attacked(epsilon, report or (lambda fraction_done: None))
         return self._points[epsilon]
 
-    def _attacked(self, epsilon: float, tell: Tell) -> Point:
+    def _attacked(self, epsilon: float, report: Report) -> Point:
         mechanism, done, found = _at_epsilon(self.mechanism, epsilon), 0, []
         for users, truth in self._parts():
-            seen = self._released(mechanism, users, done)
-            found.append(self._attacker.recovered(seen, truth, self._ahead(tell, done, users)))
+            released = self._released(mechanism, users, done)
+            found.append(
+                self._attacker.recovered(released, truth, self._ahead(report, done, users))
+            )
             done += users.size
-        if len(seen) < done:  # neighbours are looked for among all
-            seen = self._released(mechanism, self.users, 0)
-        return self._point(epsilon, seen, found)
+        if len(released) < done:  # neighbours are searched among all
+            released = self._released(mechanism, self.users, 0)
+        return self._point(epsilon, released, found)
 
-    def _ahead(self, tell: Tell, done: int, users: np.ndarray) -> Tell:
-        """Told of a share of these users, it tells of all."""
-        return lambda share: tell((done + share * users.size) / self.users.size)
+    def _ahead(self, report: Report, done: int, users: np.ndarray) -> Report:
+        """Report of the overall fraction done, from the fraction done for these users."""
+        return lambda fraction_done: report((done + fraction_done * users.size) / self.users.size)
 
-    def _point(self, epsilon: float, seen: ReleasedProfiles, found: list[Any]) -> Point:
+    def _point(self, epsilon: float, released: ReleasedProfiles, found: list[Any]) -> Point:
         size = max(round(self.mean_size), 1)
-        near = neighbour_recall(seen, self.rows, self.n)
-        about_item, about_each = profile_information(seen, size)
+        near = neighbour_recall(released, self.rows, self.n)
+        about_item, about_each = profile_information(released, size)
         names = list(found[0])
         granted = {name: [part[name][0] for part in found] for name in names}
         return Point(
             epsilon=epsilon,
-            delta=float(seen.statement.delta),
-            profile_epsilon=float(seen.profile_epsilon(size)),
+            delta=float(released.statement.delta),
+            profile_epsilon=float(released.profile_epsilon(size)),
             attacks={
                 name: Recovered.of(granted[name], [part[name][1] for part in found])
                 for name in names
             },
-            shares=np.stack(
+            fractions=np.stack(
                 [np.concatenate([part.cosines for part in granted[name]]) for name in names]
             ),
             utility=near.recall,
@@ -349,13 +353,14 @@ class Scenario:
         )
 
     def _parts(self) -> Iterator[tuple[np.ndarray, GroundTruth]]:
-        """Attacked users, as many at a time as there is room for, with their true profiles."""
+        """Blocks of attacked users that fit in memory, with their true profiles."""
         step = max(CELLS // self.candidates.size, 1)
         for start in range(0, self.users.size, step):
             users = self.users[start : start + step]
             yield users, truth_matrix(self.rows, users, self.candidates)
 
     def _released(self, mechanism: Any, users: np.ndarray, first: int) -> ReleasedProfiles:
+        """Seeded release of these users' profiles."""
         rows = self.rows
         if users.size < self.users.size:
             coded = rows.coded()
@@ -366,6 +371,7 @@ class Scenario:
 
 
 def _mechanism(owner: str, mechanism: Any) -> Any:
+    """The mechanism; TypeError if it is not one of profiles."""
     if not isinstance(mechanism, ProfileMechanism):
         raise TypeError(
             f"{owner}: mechanism must be a Blip, Jlt, Signs or Minima, not "
@@ -375,7 +381,7 @@ def _mechanism(owner: str, mechanism: Any) -> Any:
 
 
 def _at_epsilon(mechanism: Any, epsilon: float) -> Any:
-    """A mechanism like this one, but for epsilon."""
+    """The same mechanism at another epsilon."""
     parameters = {**mechanism.parameters, "epsilon": epsilon}
     if "sigma" in parameters:
         parameters["sigma"] = None
@@ -383,6 +389,7 @@ def _at_epsilon(mechanism: Any, epsilon: float) -> Any:
 
 
 def _enough(owner: str, interactions: Any) -> Interactions:
+    """The interactions; an error if they are of too few users."""
     if not isinstance(interactions, Interactions):
         raise TypeError(
             f"{owner}: interactions must be Interactions, not {type(interactions).__name__}."
@@ -397,6 +404,6 @@ def _enough(owner: str, interactions: Any) -> Interactions:
 
 
 def _all_nats(items: int, size: int) -> float:
-    """What there is to know of a profile of so many items: log(items choose size)."""
+    """Entropy of a uniform profile of this size: log(items choose size)."""
     size = min(size, items)
     return math.lgamma(items + 1) - math.lgamma(size + 1) - math.lgamma(items - size + 1)

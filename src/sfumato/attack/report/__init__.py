@@ -1,1 +1,1 @@
-"""Audits as pages and pictures."""
+"""Figures and HTML pages of audits."""

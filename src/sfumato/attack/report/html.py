@@ -1,7 +1,4 @@
-"""The page of a model's audit: tables, the figure and what each number means, in one file.
-
-What every audit of raw data shares: whom it is for, and how its files are written.
-"""
+"""The HTML page of a model's audit, and what the pages of all audits have in common."""
 
 import os
 from base64 import b64encode
@@ -24,47 +21,49 @@ dt { font-weight: 600; } dd { margin: 0 0 0.6rem 1rem; }
 .wide { overflow-x: auto; }
 """
 MEANINGS = {
-    "RMSE": "The typical error of a prediction; a model that learned its ratings by heart errs "
-    "much less on train than on test.",
-    "Divergence": "How far the errors on learned ratings are from those on others, on average; "
-    "0 means alike, and a single rating may be betrayed while the average is small.",
-    "AUC": "How often a rating that was learned from looks more like one than a rating that was "
-    "not; 0.5 is guessing, 1 is certainty.",
-    "Found at 0.1 % (1 %) false alarms": "The share of learned ratings that an attacker names who "
-    "may be wrong about one other rating in a thousand (in a hundred); guessing finds as many.",
-    "Advantage": "The best difference between members found and false alarms; a little above 0 "
-    "also by chance, so look whether its interval begins above 0.",
-    "Epsilon at least": "Training that is differentially private for replacing one rating cannot, "
-    "but by rare bad luck, have a smaller epsilon; halve it for adding or removing one.",
-    "Quarters": "The users in order of how many ratings they gave, cut into four equal groups; "
-    "a user with few ratings moves their own factors more with each.",
+    "RMSE": "Root mean squared error of the predictions. A model that memorised its ratings has a "
+    "much smaller error on train than on test.",
+    "Divergence": "Kullback-Leibler divergence of the errors on train from those on test, in nats. "
+    "The Gaussian formula, equation (4.15) of the thesis, is exact for normal errors; the "
+    "nonparametric estimate compares histograms. 0 means equal distributions. It is an average: a "
+    "single rating may be exposed while the divergence is small.",
+    "AUC": "Probability that a training rating (a member) scores above another one; 0.5 is "
+    "guessing, 1 is certainty.",
+    "TPR at 0.1 % (1 %) FPR": "True-positive rate, the fraction of members found, at a "
+    "false-positive rate of 0.1 % (1 %); guessing finds the same fraction.",
+    "Advantage": "Largest difference of true- and false-positive rates over all thresholds. Its "
+    "expectation is above 0 even for guessing: check that the interval excludes 0.",
+    "Epsilon at least": "Lower bound on epsilon for replacing one rating, valid with the stated "
+    "confidence. Halve it for adding or removing one.",
+    "Quarters": "Users sorted by their number of ratings, in four groups of equal size. For a user "
+    "with few ratings, each of them has more influence on the user's factors.",
 }
 
 
-def page(told: dict[str, Any], png: bytes) -> str:
-    """The page of an audit, given as its dictionary, with its figure inside."""
-    title = f"Audit of {escape(told['model'])}"
+def page(fields: dict[str, Any], png: bytes) -> str:
+    """HTML page of an audit, given as its dictionary, with its figure embedded."""
+    title = f"Audit of {escape(fields['model'])}"
     parts = [
         f"<h1>{title}</h1>",
-        f'<p class="audience"><strong>{escape(told["audience"])}</strong>. These figures are '
+        f'<p class="audience"><strong>{escape(fields["audience"])}</strong>. These figures are '
         "computed from raw ratings and no noise protects them.</p>",
-        _verdict(told),
-        _summary(told),
+        _verdict(fields),
+        _summary(fields),
         f'<img alt="{ALT}" src="data:image/png;base64,{b64encode(png).decode()}">',
         "<h2>Attacks</h2>",
-        _attacks(told["membership"]["attacks"]),
+        _attacks(fields["membership"]["attacks"]),
         "<h2>Quarters of the users</h2>",
-        _quarters(told),
+        _quarters(fields),
         "<h2>What the figures mean</h2>",
         "<dl>" + "".join(f"<dt>{a}</dt><dd>{b}</dd>" for a, b in MEANINGS.items()) + "</dl>",
         "<p>An attack that fails proves nothing: a better one may exist. Intervals and epsilon "
-        "hold where the test ratings were split off at random and never used for training.</p>",
+        "are valid if the test ratings were split off at random and never used for training.</p>",
     ]
     return document(title, parts)
 
 
 def document(title: str, parts: list[str]) -> str:
-    """A whole page of these parts; empty ones leave no line."""
+    """Complete HTML page of these parts; empty ones are dropped."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">\
 <title>{title}</title><style>{STYLE}</style>'
     body = "\n".join(part for part in parts if part)
@@ -74,18 +73,18 @@ def document(title: str, parts: list[str]) -> str:
 ALT = "Errors on train and test, attack curves, divergence and AUC by quarter of the users"
 
 
-def _verdict(told: dict[str, Any]) -> str:
-    if told["claimed"] is None:
-        return "<p>The model states no privacy of its whole file that these attacks could test.</p>"
-    claim = f"epsilon {told['claimed']['epsilon']:.4g}, delta {told['claimed']['delta']:.3g}"
+def _verdict(fields: dict[str, Any]) -> str:
+    if fields["claimed"] is None:
+        return "<p>The model has no privacy statement for its whole file to test.</p>"
+    claim = f"epsilon {fields['claimed']['epsilon']:.4g}, delta {fields['claimed']['delta']:.3g}"
     allowed = f"The model's statement allows {claim} for replacing one rating"
-    if told["refuted"]:
+    if fields["refuted"]:
         return f'<p class="refuted"><strong>{allowed}, and an attack refutes it.</strong></p>'
     return f"<p>{allowed}; no attack refutes it, which proves nothing more.</p>"
 
 
-def _summary(told: dict[str, Any]) -> str:
-    distribution, rows = told["divergence"], told["rows"]
+def _summary(fields: dict[str, Any]) -> str:
+    distribution, rows = fields["divergence"], fields["rows"]
     believed = (
         "near normal" if distribution["trusted"] else "errors are not normal: do not believe it"
     )
@@ -93,15 +92,15 @@ def _summary(told: dict[str, Any]) -> str:
     return table(
         ["", "train", "test"],
         [
-            ["ratings looked at", f"{rows['train']:,}", f"{rows['test']:,}"],
-            ["RMSE", *(f"{told['rmse'][side]:.4f}" for side in ("train", "test"))],
+            ["ratings sampled", f"{rows['train']:,}", f"{rows['test']:,}"],
+            ["RMSE", *(f"{fields['rmse'][side]:.4f}" for side in ("train", "test"))],
             ["skewness of errors", *_both(distribution, "skewness")],
             ["excess kurtosis of errors", *_both(distribution, "kurtosis")],
-            ["distance from a normal law", *_both(distribution, "distance")],
-            ["ratings left out (on both sides)", "", f"{rows['left_out']:,}"],
-            [f"divergence by (4.15), nats ({believed})", "", formula],
+            ["distance from a normal distribution", *_both(distribution, "distance")],
+            ["ratings excluded (on both sides)", "", f"{rows['left_out']:,}"],
+            [f"divergence by the Gaussian formula (4.15), nats ({believed})", "", formula],
             [
-                "divergence free of any law, nats",
+                "divergence, nonparametric, nats",
                 "",
                 f"{distribution['free']:.4f} ± {distribution['free_error']:.4f}",
             ],
@@ -114,7 +113,7 @@ def _both(distribution: dict[str, Any], key: str) -> list[str]:
 
 
 def _attacks(attacks: dict[str, Any]) -> str:
-    names = ["attack", "AUC", "found at 0.1 % false alarms", "found at 1 %", "advantage"]
+    names = ["attack", "AUC", "TPR at 0.1 % FPR", "TPR at 1 % FPR", "advantage"]
     rows = [
         [
             f"{name}: knows {attack['knows']}",
@@ -128,12 +127,12 @@ def _attacks(attacks: dict[str, Any]) -> str:
     return table([*names, "epsilon at least"], rows)
 
 
-def _quarters(told: dict[str, Any]) -> str:
-    attacks = told["membership"]["attacks"]
+def _quarters(fields: dict[str, Any]) -> str:
+    attacks = fields["membership"]["attacks"]
     names = ["ratings of a user, from", "train rows", "test rows", "RMSE train", "RMSE test"]
-    names += ["divergence (4.15)", "free"]
+    names += ["divergence, Gaussian (4.15)", "nonparametric"]
     rows = []
-    for at, quarter in enumerate(told["activity"]):
+    for at, quarter in enumerate(fields["activity"]):
         distribution = quarter["divergence"] or {}
         numbers = (quarter["train_rmse"], quarter["test_rmse"], distribution.get("gaussian"))
         areas = [attack["auc_by_activity"][at] for attack in attacks.values()]
@@ -157,7 +156,7 @@ def _rate(rate: dict[str, float], form: str) -> str:
 
 
 def table(names: list[str], rows: list[list[str]]) -> str:
-    """A table of texts, which are escaped."""
+    """HTML table of texts, which are escaped."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     body = "\n".join(
         "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
@@ -170,7 +169,9 @@ AUDIENCE = "for the curator; not a release"
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file, whole or not at all."""
-    from sfumato.core.file_format import write_atomic  # a large room, for those who write files
+    """Write a file atomically."""
+    from sfumato.core.file_format import (
+        write_atomic,  # slow to import, and only needed to write files
+    )
 
     write_atomic(Path(path), data)

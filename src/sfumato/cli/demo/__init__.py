@@ -98,8 +98,13 @@ def _best_sellers(shop: _Shop) -> Iterator[Any]:
 
 def _how_many(shop: _Shop) -> Iterator[Any]:
     yield "How many different customers?  HyperLogLog().update(users)"
-    seen = sketch.HyperLogLog().update(shop.user)
-    yield "customers", f"{seen.estimate():,.0f}", f"{np.unique(shop.user).size:,}", _size(seen)
+    customers = sketch.HyperLogLog().update(shop.user)
+    yield (
+        "customers",
+        f"{customers.estimate():,.0f}",
+        f"{np.unique(shop.user).size:,}",
+        _size(customers),
+    )
 
 
 def _bought(shop: _Shop) -> Iterator[Any]:
@@ -107,11 +112,11 @@ def _bought(shop: _Shop) -> Iterator[Any]:
     bought = sketch.BloomFilter.from_capacity(ITEMS, 0.01).update(shop.names)
     yield "item 1", str(bool(bought.contains(["item 1"])[0])), "True", _size(bought)
     strange = bought.contains([f"not for sale {i}" for i in range(10_000)]).mean()
-    yield "share of false yes", f"{strange:.2%}", "0 %", ""
+    yield "false positive rate", f"{strange:.2%}", "0 %", ""
 
 
 def _alike(shop: _Shop) -> Iterator[Any]:
-    yield "How alike are two baskets?  MinHash(256).update(a).similarity(MinHash(256).update(b))"
+    yield "How similar are two baskets?  MinHash(256).update(a).similarity(MinHash(256).update(b))"
     one, other = shop.basket(0), shop.basket(1)
     left, right = sketch.MinHash(256).update(one), sketch.MinHash(256).update(other)
     truth = np.intersect1d(one, other).size / np.union1d(one, other).size
@@ -119,7 +124,7 @@ def _alike(shop: _Shop) -> Iterator[Any]:
 
 
 def _directions(shop: _Shop) -> Iterator[Any]:
-    yield "How alike are two tastes?  CosineSketch(1024).update(rows)"
+    yield "How similar are two customers?  CosineSketch(1024).update(rows)"
     random = np.random.default_rng(1)
     tastes = random.normal(size=(2, 64)) + random.normal(size=64)
     truth = float(tastes[0] @ tastes[1] / np.linalg.norm(tastes[0]) / np.linalg.norm(tastes[1]))
@@ -127,21 +132,21 @@ def _directions(shop: _Shop) -> Iterator[Any]:
     yield "cosine of two vectors", f"{codes.cosine(codes)[0, 1]:.3f}", f"{truth:.3f}", _size(codes)
 
 
-def _told(shop: _Shop) -> Iterator[Any]:
-    yield "What may be told?  sketch.release(epsilon=1, ledger=ledger, dataset='orders')"
+def _released(shop: _Shop) -> Iterator[Any]:
+    yield "What may be released?  sketch.release(epsilon=1, ledger=ledger, dataset='orders')"
     counts = sketch.CountSketch(8192, 5, combine="median").update(shop.names)
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "shop.ledger")
         ledger.create("orders", epsilon=1.5)
-        told = counts.release(1, ledger=ledger, dataset="orders", release_id="june")
+        released = counts.release(1, ledger=ledger, dataset="orders", release_id="june")
         for item in (0, 10, 1000):
-            says = float(told.estimate([f"item {item}"])[0])
-            yield f"item {item}, private", f"{says:,.0f}", f"{shop.counts[item]:,}", _size(told)
-        bound = f"+-{told.error_bound(0.99):,.0f}"
+            says = float(released.estimate([f"item {item}"])[0])
+            yield f"item {item}, private", f"{says:,.0f}", f"{shop.counts[item]:,}", _size(released)
+        bound = f"+-{released.error_bound(0.99):,.0f}"
         yield "off by at most, 99 % of items", bound, "", ""
         again = counts.release(1, ledger=ledger, dataset="orders", release_id="june")
         spent = f"epsilon {ledger.spent('orders').epsilon:g}"
-        yield "a retry: same bytes, spent", f"{again == told}, {spent}", "epsilon 1", ""
+        yield "a retry: same bytes, spent", f"{again == released}, {spent}", "epsilon 1", ""
         try:
             counts.release(1, ledger=ledger, dataset="orders")
         except BudgetExceeded:
@@ -149,7 +154,7 @@ def _told(shop: _Shop) -> Iterator[Any]:
 
 
 def _measured(shop: _Shop) -> Iterator[Any]:
-    yield "Does the promise hold?  audit(Laplace(1, epsilon=1), (0, 1))"
+    yield "Does the guarantee hold?  audit(Laplace(1, epsilon=1), (0, 1))"
     honest = audit(Laplace(1, epsilon=1), (0, 1), 20_000)
     broken = audit(lambda x, n, s: Laplace(1, 4).sample(x, n), (0, 1), 20_000, claimed=1)
     verdict = "missed" if broken else "caught"
@@ -181,6 +186,6 @@ STOPS = (
     _alike,
     _directions,
     _together,
-    _told,
+    _released,
     _measured,
 )

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 class _Rows:
-    """Points of three clusters, some strange ones, a class and a number for each of them."""
+    """Points of three clusters and some anomalies, each with a class and a number."""
 
     def __init__(self, rows: int, seed: int) -> None:
         draw = np.random.default_rng(seed)
@@ -52,7 +52,7 @@ def density(console: Console, rows: int = 20_000) -> list[Row]:
     for name in NAMES:
         table.add_column(name, justify="left" if name == "question" else "right")
     for row in found:
-        table.add_row(row["asked"], *(_written(row[key]) for key in list(row)[1:]))
+        table.add_row(row["question"], *(_written(row[key]) for key in list(row)[1:]))
     console.print(table)
     console.print(
         "Six releases, epsilon 1 each and 6 together; each answers without end. Bounds and classes "
@@ -61,11 +61,11 @@ def density(console: Console, rows: int = 20_000) -> list[Row]:
     return found
 
 
-def _row(asked: str, *answers: Any) -> Row:
+def _row(question: str, *answers: Any) -> Row:
     """The answer of a release, of the same model without privacy, and the truth if there is one."""
     values = [None if each is None else float(each) for each in answers]
     names = ("private", "not_private", "truth")
-    return {"asked": asked, **dict.fromkeys(names), **dict(zip(names, values, strict=False))}
+    return {"question": question, **dict.fromkeys(names), **dict(zip(names, values, strict=False))}
 
 
 def _both(kind: Any, **parameters: Any) -> tuple[Any, Any]:
@@ -74,12 +74,12 @@ def _both(kind: Any, **parameters: Any) -> tuple[Any, Any]:
 
 
 def _dense(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
-    told, plain = (
+    private, plain = (
         model.fit(learned.points) for model in _both(SketchDensity, bandwidth=5, bounds=BOUNDS)
     )
     truth = plain.sketch_.exact(learned.points, POSITIONS) / len(learned.points)
     for place, *answers in zip(
-        POSITIONS, told.density(POSITIONS), plain.density(POSITIONS), truth, strict=True
+        POSITIONS, private.density(POSITIONS), plain.density(POSITIONS), truth, strict=True
     ):
         x, y = place
         yield _row(f"how crowded is it around ({x:.0f}, {y:.0f})", *answers)
@@ -88,7 +88,7 @@ def _dense(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
 def _highest(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
     both = _both(SketchDensity, bandwidth=5, kernel="gaussian", bounds=BOUNDS)
     found = [find_modes(model.fit(learned.points), random_state=0)[0] for model in both]
-    yield _row("how many places are highest", *map(len, found), len(CENTRES))
+    yield _row("number of modes", *map(len, found), len(CENTRES))
     away = [
         np.linalg.norm(CENTRES[:, None] - positions, axis=2).min(axis=1).max()
         if len(positions)

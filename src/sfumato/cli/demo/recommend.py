@@ -61,7 +61,7 @@ def models(console: Console, ratings: int = 400_000) -> list[dict[str, Any]]:
         )
     console.print(table)
     console.print(
-        "KLD and AUC are what attacks tell apart of ratings learned from and others: 0 and 0.5 "
+        "KLD and AUC measure how well attacks separate training ratings from others: 0 and 0.5 "
         "would be nothing.\n"
     )
     return rows
@@ -73,7 +73,7 @@ def _fitted(train: Interactions) -> Iterator[tuple[str, Any]]:
     yield "sketched", SketchFactorization(bounds=BOUNDS).fit(train)
     yield "sketched, a quarter", SketchFactorization(space_gain=4.0, bounds=BOUNDS).fit(train)
     yield "sketched, clipped", SketchFactorization(clip=2.0, bounds=BOUNDS).fit(train)
-    yield "proved private", _private(train)
+    yield "differentially private", _private(train)
 
 
 def _private(train: Interactions) -> PrivateFactorization:
@@ -128,14 +128,17 @@ def profiles(console: Console, users: int = 600) -> list[dict[str, Any]]:
     world = generate_world(
         users=users, items=800, ratings=ITEMS * users, bounds=(1, 5), random_state=7
     )
-    had = world.interactions
+    interactions = world.interactions
     console.print(
         f"[bold cyan]What does a private profile hide?[/]  {users} generated users, about {ITEMS} "
         "items each; the attacker knows half of them"
     )
-    half = np.unique(had.users)[users // 2]
-    known, attacked = had.filter(had.users < half), had.filter(had.users >= half)
-    items = np.unique(had.items)
+    half = np.unique(interactions.users)[users // 2]
+    known, attacked = (
+        interactions.filter(interactions.users < half),
+        interactions.filter(interactions.users >= half),
+    )
+    items = np.unique(interactions.items)
     popular, taste = item_prior(known, items), learn_prior(known, items, traits=5, rounds=10)
     rows = [_measured_profile(attacked, items, popular, taste, each) for each in MECHANISMS]
     table = Table(*NAMES, box=None, pad_edge=False)
@@ -153,15 +156,15 @@ def profiles(console: Console, users: int = 600) -> list[dict[str, Any]]:
 def _measured_profile(
     attacked: Interactions, items: np.ndarray, popular: np.ndarray, taste: Any, mechanism: Any
 ) -> dict[str, Any]:
-    seen = mechanism.release(attacked, users=np.unique(attacked.users))
-    truth = truth_matrix(attacked, seen.users_, items)
-    expected = expected_sizes(seen, ITEMS)
-    best = joint_decoder(seen, items, taste, sizes=ITEMS)
+    released = mechanism.release(attacked, users=np.unique(attacked.users))
+    truth = truth_matrix(attacked, released.users_, items)
+    expected = expected_sizes(released, ITEMS)
+    best = joint_decoder(released, items, taste, sizes=ITEMS)
     return {
         "release": type(mechanism).__name__,
-        "epsilon": seen.statement.epsilon,
-        "profile": seen.profile_epsilon(ITEMS),
-        "neighbours": neighbour_recall(seen, attacked).recall,
-        "popularity": reconstruction(popularity(seen, items, popular), truth, expected).cosine,
+        "epsilon": released.statement.epsilon,
+        "profile": released.profile_epsilon(ITEMS),
+        "neighbours": neighbour_recall(released, attacked).recall,
+        "popularity": reconstruction(popularity(released, items, popular), truth, expected).cosine,
         "attack": reconstruction(best, truth, expected).cosine,
     }

@@ -32,10 +32,10 @@ def telemetry(console: Console, reports: int = 200_000) -> list[dict[str, Any]]:
     truth[:LISTED] = np.bincount(drawn, minlength=WORDS)[:LISTED]
     rows = [_row(found, truth, at) for at in (*SHOWN, LISTED)]
     _print(console, rows)
-    seen = int(found.detected[:LISTED].sum())
+    detected = int(found.detected[:LISTED].sum())
     console.print(
-        f"{seen} of {LISTED} words found, {int(found.detected[LISTED:].sum())} of {ABSENT} that "
-        f"nobody has; {found.other:,.0f} reports are of no candidate, in truth "
+        f"{detected} of {LISTED} words found, {int(found.detected[LISTED:].sum())} of {ABSENT} "
+        f"that nobody has; {found.other:,.0f} reports are of no candidate, in truth "
         f"{reports - truth.sum():,}.\n"
     )
     return rows
@@ -49,7 +49,7 @@ def _words() -> np.ndarray:
 
 
 def _drawn(reports: int) -> np.ndarray:
-    """Zipf: word number r has the share 1 / r."""
+    """Zipf: the frequency of word r is proportional to 1 / r."""
     shares = np.cumsum(1 / np.arange(1, WORDS + 1))
     drawn = np.random.default_rng(12).random(reports) * shares[-1]
     return np.asarray(np.searchsorted(shares, drawn))

@@ -1,4 +1,4 @@
-"""`sfumato density`: one summary of a table, private when told so, and all that it answers."""
+"""`sfumato density`: one summary of a table, private if requested, and the queries it answers."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import typer
 from sfumato.cli.density import build as density_build
 from sfumato.cli.density import query as density_ask
 from sfumato.cli.density import query as density_draw
-from sfumato.cli.density.files import load, told
+from sfumato.cli.density.files import described, load
 
 __all__ = ["app", "show", "show_share"]
 
@@ -30,13 +30,13 @@ def show(file: Path, json: bool) -> None:
     from sfumato.cli import printing
 
     model = load(file)
-    printing.document(told(model, file, json), json)
+    printing.document(described(model, file, json), json)
     if hasattr(model, "statement_"):
         printing.promise(model.statement_, json)
 
 
 def show_share(file: Path, json: bool) -> None:
-    """Say what one party's share of a secure sum in a file is, without its numbers."""
+    """Describe one party's secret share of a secure sum, without its numbers."""
     import sfumato
     from sfumato.cli import printing
 

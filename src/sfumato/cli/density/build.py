@@ -43,7 +43,8 @@ def build(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
     columns: Annotated[
-        str | None, typer.Option(help="Of the points: a,b,...; all that are left unless told.")
+        str | None,
+        typer.Option(help="Feature columns: a,b,...; default: all that are not used otherwise."),
     ] = None,
     bounds: Annotated[
         list[str] | None,
@@ -55,7 +56,7 @@ def build(
     ] = None,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", help=f"One of {', '.join(KINDS)}; unless told, by what is given."),
+        typer.Option("--kind", help=f"One of {', '.join(KINDS)}; default: by the options given."),
     ] = None,
     label: Annotated[str | None, typer.Option(help="The column of classes: a classifier.")] = None,
     classes: Annotated[
@@ -76,9 +77,9 @@ def build(
     backend: Annotated[
         str | None, typer.Option(help="auto, grid, race, slices or fourier.")
     ] = None,
-    rows: Annotated[int | None, typer.Option(help="Of the sketch; a public rule unless told.")] = (
-        None
-    ),
+    rows: Annotated[
+        int | None, typer.Option(help="Rows of the sketch; default: by a public rule.")
+    ] = (None),
     expected_size: Annotated[
         int | None, typer.Option(help="A public guess of how many rows there are.")
     ] = None,
@@ -90,16 +91,18 @@ def build(
         ),
     ] = None,
     contamination: Annotated[
-        float | None, typer.Option(help="The share of rows that are strange: anomalies.")
+        float | None, typer.Option(help="Expected fraction of anomalies.")
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="What it may cost; without it nothing is private.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Chance that the promise fails.")] = 0.0,
+    delta: Annotated[
+        float, typer.Option(help="Delta of (epsilon, delta)-differential privacy.")
+    ] = 0.0,
     ledger: Ledger = None,
     dataset: Dataset = None,
     release_id: ReleaseId = None,
-    unit: Annotated[str | None, typer.Option(help="What is hidden: event unless told.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Privacy unit; default: event.")] = None,
     relation: Relation = None,
     contributions: Annotated[int | None, typer.Option(help="The most rows of one unit.")] = None,
     seed: Annotated[int, typer.Option(help="Of hashes and directions, never of noise.")] = 0,
@@ -136,7 +139,7 @@ def build(
         _learn(model, source, streamed=kind in STREAMED and bool(bounds), hidden=hidden)
         model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    found = files.told(model, output, json)
+    found = files.described(model, output, json)
     printing.document({**found, "stored_before": stored, "seconds": seconds}, json)
     if epsilon is not None:
         printing.promise(model.statement_, json)
@@ -244,8 +247,8 @@ def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
     from sfumato.cli import printing
 
     if streamed:
-        with printing.progress("reading", hidden=hidden) as tell:
-            model.fit_batches(_counted(source, tell))
+        with printing.progress("reading", hidden=hidden) as advance:
+            model.fit_batches(_counted(source, advance))
         return
     points, beside = source.all()
     if beside is None:
@@ -256,12 +259,12 @@ def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
         model.fit(points, beside)
 
 
-def _counted(source: Any, tell: Any) -> Any:
+def _counted(source: Any, advance: Any) -> Any:
     done = 0
     for part, _ in source.parts():
         yield part
         done += len(part)
-        tell(done, None)
+        advance(done, None)
 
 
 def _labels(model: Any, source: Any, texts: Any) -> Any:

@@ -100,9 +100,11 @@ def _said(model: Any) -> str:
 def _title(model: Any, noise: float) -> str:
     if not hasattr(model, "statement_"):
         return "not private: drawn from the rows as they are"
-    told = model.statement_
-    cost = f"epsilon {told.epsilon:g}" + (f", delta {told.delta:g}" if told.delta else "")
-    kind = "hides next to nothing" if told.warning else "private"
+    statement = model.statement_
+    cost = f"epsilon {statement.epsilon:g}" + (
+        f", delta {statement.delta:g}" if statement.delta else ""
+    )
+    kind = "hides next to nothing" if statement.warning else "private"
     return f"{kind}, {cost}; noise of a value: standard deviation {noise:.2g}"
 
 

@@ -1,4 +1,4 @@
-"""What `sfumato density` is given and tells: points, models, and what a model is."""
+"""Inputs and outputs of `sfumato density`: points, models and their descriptions."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,12 +10,12 @@ __all__ = [
     "Columns",
     "Model",
     "Points",
-    "asked",
     "chosen",
     "column_names",
+    "described",
     "load",
     "numbers",
-    "told",
+    "query_points",
 ]
 
 Model = Annotated[
@@ -64,14 +64,14 @@ def chosen(
     if len(set(names)) < len(names):
         raise ValueError("--columns names a column twice.")
     if beside in names:
-        raise ValueError(f"--columns names {beside!r}, which is what is to be told from the rest.")
+        raise ValueError(f"--columns names {beside!r}, which is the column to predict.")
     return names
 
 
-def asked(
+def query_points(
     model: Any, file: Path | None, at: list[str] | None, columns: str | None, beside: str | None
 ) -> tuple[Any, Any]:
-    """The points a command is asked about, from a table or --at, and the column beside them."""
+    """The query points, from a table or --at, and the label column if there is one."""
     import numpy as np
 
     if (file is None) == (not at):
@@ -155,11 +155,11 @@ def _release(file: Path) -> Any:
     return read(file)
 
 
-def told(model: Any, file: Path, json: bool) -> dict[str, Any]:
+def described(model: Any, file: Path, json: bool) -> dict[str, Any]:
     """What a model is, without its cells."""
     from sfumato.density.serialization import PAYING
 
-    kept = {
+    parameters = {
         name: value for name, value in model.get_params(deep=False).items() if value is not None
     }
     names = column_names(model)
@@ -167,7 +167,7 @@ def told(model: Any, file: Path, json: bool) -> dict[str, Any]:
         "file": str(file),
         "kind": type(model).__name__,
         "columns": names if json else ", ".join(names),
-        "parameters": {name: value for name, value in kept.items() if name not in PAYING},
+        "parameters": {name: value for name, value in parameters.items() if name not in PAYING},
         **_learned(model, json),
         "private": hasattr(model, "statement_"),
         "file_bytes": file.stat().st_size,

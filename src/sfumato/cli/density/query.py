@@ -55,10 +55,10 @@ def query(
         if points is None and not at:
             printing.document({"plot": str(plot)}, json)
             return
-    asked, _ = files.asked(model, points, at, columns, None)
-    logs = model.score_samples(asked)
+    query_points, _ = files.query_points(model, points, at, columns, None)
+    logs = model.score_samples(query_points)
     drawn = {"plot": str(plot)} if plot is not None and json else None
-    _tell(asked, {"density": np.exp(logs), "log_density": logs}, output, json, drawn)
+    _print_rows(query_points, {"density": np.exp(logs), "log_density": logs}, output, json, drawn)
     if plot is not None and not json:
         print(f"{plot}: a heat map.")
 
@@ -69,7 +69,7 @@ def classify(
     at: At = None,
     columns: Columns = None,
     label: Annotated[
-        str | None, typer.Option(help="A column of true classes: tell the accuracy as well.")
+        str | None, typer.Option(help="Column of true classes: print the accuracy too.")
     ] = None,
     output: Output = None,
     force: Force = False,
@@ -80,17 +80,20 @@ def classify(
 
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchClassifier")
-    asked, truth = files.asked(model, points, at, columns, label)
-    chances = model.predict_proba(asked)
-    best = chances.argmax(axis=1)
-    found = {"class": model.classes_[best], "probability": chances[np.arange(len(best)), best]}
+    query_points, truth = files.query_points(model, points, at, columns, label)
+    probabilities = model.predict_proba(query_points)
+    best = probabilities.argmax(axis=1)
+    found = {
+        "class": model.classes_[best],
+        "probability": probabilities[np.arange(len(best)), best],
+    }
     if truth is None:
-        _tell(asked, found, output, json)
+        _print_rows(query_points, found, output, json)
         return
     right = truth == found["class"].astype(str)
     usual = np.unique(truth, return_counts=True)[1].max() / len(truth)
-    told = {"accuracy": float(right.mean()), "most_frequent_class": float(usual)}
-    _tell(asked, {**found, "right": right}, output, json, told)
+    metrics = {"accuracy": float(right.mean()), "most_frequent_class": float(usual)}
+    _print_rows(query_points, {**found, "right": right}, output, json, metrics)
 
 
 def regress(
@@ -98,9 +101,7 @@ def regress(
     points: Points = None,
     at: At = None,
     columns: Columns = None,
-    target: Annotated[
-        str | None, typer.Option(help="A column of true numbers: tell R2 as well.")
-    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column of true values: print R2 too.")] = None,
     output: Output = None,
     force: Force = False,
     json: Json = False,
@@ -110,14 +111,14 @@ def regress(
 
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchRegressor")
-    asked, truth = files.asked(model, points, at, columns, target)
-    found = {"predicted": model.predict(asked)}
+    query_points, truth = files.query_points(model, points, at, columns, target)
+    found = {"predicted": model.predict(query_points)}
     if truth is None:
-        _tell(asked, found, output, json)
+        _print_rows(query_points, found, output, json)
         return
-    left, spread = np.square(truth - found["predicted"]).mean(), truth.var()
-    told = {"r2": float(1 - left / spread) if spread else None, "rmse": float(np.sqrt(left))}
-    _tell(asked, {**found, "true": truth}, output, json, told)
+    left, variance = np.square(truth - found["predicted"]).mean(), truth.var()
+    metrics = {"r2": float(1 - left / variance) if variance else None, "rmse": float(np.sqrt(left))}
+    _print_rows(query_points, {**found, "true": truth}, output, json, metrics)
 
 
 def anomalies(
@@ -129,7 +130,7 @@ def anomalies(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """How strange each point is: the lower its score, the stranger; and whether that is too far.
+    """Score how anomalous each point is (lower is more anomalous), and flag anomalies.
 
     People see the strangest first, with the number of their row; --json and -o keep the order.
     """
@@ -137,14 +138,14 @@ def anomalies(
 
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchAnomalyDetector")
-    asked, _ = files.asked(model, points, at, columns, None)
-    scores = model.score_samples(asked) + 0.0  # no point has a score of -0
+    query_points, _ = files.query_points(model, points, at, columns, None)
+    scores = model.score_samples(query_points) + 0.0  # no point has a score of -0
     found = {"score": scores, "strange": scores < model.offset_}
     if json:
-        _tell(asked, found, output, json)
+        _print_rows(query_points, found, output, json)
         return
     first = np.argsort(scores, kind="stable")
-    _tell(asked, found, output, json, order=first)
+    _print_rows(query_points, found, output, json, order=first)
     share = f"{int(found['strange'].sum()):,} of {len(scores):,}"
     print(f"{share} are strange: below {model.offset_:.6g}, the threshold of the model.")
 
@@ -163,8 +164,8 @@ def _check_plot(plot: Path | None, force: bool, *others: Path | None) -> None:
     check(plot, KINDS, force, *others)
 
 
-def _tell(
-    asked: Any,
+def _print_rows(
+    query_points: Any,
     found: dict[str, Any],
     output: Path | None,
     json: bool,
@@ -177,7 +178,7 @@ def _tell(
     from sfumato.cli import printing
     from sfumato.data.tables import write
 
-    given = _columns(asked)
+    given = _columns(query_points)
     columns = {f"{name}_given" if name in found else name: each for name, each in given.items()}
     columns |= found
     size = len(next(iter(found.values())))
@@ -204,24 +205,24 @@ def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
-def _columns(asked: Any) -> dict[str, Any]:
+def _columns(query_points: Any) -> dict[str, Any]:
     import numpy as np
 
-    if isinstance(asked, np.ndarray):
-        return {f"x{j}": asked[:, j] for j in range(asked.shape[1])}
-    return {name: asked.column(name).to_numpy() for name in asked.column_names}
+    if isinstance(query_points, np.ndarray):
+        return {f"x{j}": query_points[:, j] for j in range(query_points.shape[1])}
+    return {name: query_points.column(name).to_numpy() for name in query_points.column_names}
 
 
 def modes(
     file: Model,
-    n: Annotated[int | None, typer.Option("-n", help="At most so many.", min=1)] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Maximum number of modes.", min=1)] = None,
     threshold: Annotated[
         float, typer.Option(help="Standard deviations of noise that a mode must stand out by.")
     ] = 6.0,
-    seed: Annotated[int, typer.Option(help="Of the places where the search begins.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the starting points.")] = 0,
     json: Json = False,
 ) -> None:
-    """The places where the density is highest, as far as they stand out of the noise."""
+    """Find the modes of the density that stand out of the noise."""
     from sfumato.cli import printing
     from sfumato.density import find_modes
 
@@ -229,7 +230,7 @@ def modes(
     positions, values = find_modes(model, n, threshold=threshold, random_state=seed)
     names = files.column_names(model)
     if not len(positions) and not json:
-        print("No place stands out of the noise.")
+        print("No mode stands out of the noise.")
         return
     printing.rows(
         [
@@ -246,7 +247,9 @@ def sample(
         Path, typer.Option("--output", "-o", help="Where to write the rows: .csv or .parquet.")
     ],
     n: Annotated[int, typer.Option("-n", help="How many rows.", min=1)] = 1000,
-    seed: Annotated[int | None, typer.Option(help="Fresh rows each time unless told.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Random seed; default: fresh rows each time.")
+    ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`sfumato telemetry`: what many people have in common, from reports that hide what each has."""
+"""`sfumato telemetry`: what many people have in common, from locally private reports."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from sfumato.cli.telemetry import reports as telemetry_reports
 __all__ = ["app", "show"]
 
 app = typer.Typer(
-    help="Count what many people have in common, from reports that hide what each has.",
+    help="Count what many people have in common, from locally private reports.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -32,7 +32,7 @@ def show(content: str, file: Path, json: bool) -> None:
 
     if content == "parameters":
         scheme = report_files.scheme(file)
-        printing.document(telemetry_params.told(scheme, file, json), json)
+        printing.document(telemetry_params.described(scheme, file, json), json)
         telemetry_params.promise(scheme, json)
     elif content == "counts":
         telemetry_reports.show_counts(report_files.counts(file), file, json)

@@ -33,8 +33,8 @@ def decode(
     candidates: Annotated[
         Path | None,
         typer.Option(
-            help="Values to look for: a file of one a line, a table with --column, or "
-            "google/rappor's map (.csv); unless told, the categories."
+            help="Candidate values: a file with one per line, a table with --column, or "
+            "google/rappor's map (.csv); default: the categories."
         ),
     ] = None,
     params: report_files.Parameters = None,
@@ -67,7 +67,7 @@ def decode(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Estimate how many reports had each candidate value, with intervals and what can be chance."""
+    """Estimate the number of reports of each candidate value, with intervals and significance."""
     from sfumato.cli import printing
     from sfumato.telemetry import decode as decoding
 
@@ -75,9 +75,9 @@ def decode(
     scheme = report_files.scheme_for(COMMAND, data, params)
     notes: list[str] = []
     looked = report_files.candidates(COMMAND, candidates, column, scheme, notes)
-    with printing.progress("reading", hidden=quiet or json) as tell:
-        gather = report_files.kept if method == "likelihood" else report_files.collected
-        read = gather(COMMAND, data, scheme, tell)
+    with printing.progress("reading", hidden=quiet or json) as advance:
+        gather = report_files.deduplicated if method == "likelihood" else report_files.collected
+        read = gather(COMMAND, data, scheme, advance)
     begin = time.perf_counter()
     found = decoding(read, looked, method=method, level=level, correction=correction, other=other)
     seconds = round(time.perf_counter() - begin, 3)
@@ -101,7 +101,7 @@ def _written(found: Any, output: Path | None, plot: Path | None, top: int, level
         write_atomic(plot, figure(found, top, level, plot))
 
 
-def _shown(found: Any, top: int, told: dict[str, Any]) -> None:
+def _shown(found: Any, top: int, summary: dict[str, Any]) -> None:
     """The likeliest candidates as a table, then what no candidate explains, and the notes."""
     import numpy as np
 
@@ -109,21 +109,21 @@ def _shown(found: Any, top: int, told: dict[str, Any]) -> None:
 
     first = np.argsort(-found.estimate, kind="stable")[:top].tolist()
     printing.rows([{"value": str(found.value[i]), **_row(found, i)} for i in first], False)
-    printing.document({**_summary(found), **told}, False)
+    printing.document({**_summary(found), **summary}, False)
     for note in found.notes:
         print(note)
 
 
 def _summary(found: Any) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "reports": found.reports,
         "candidates": len(found),
         "found": int(found.detected.sum()),
     }
     if found.other > 0 or found.other_std_error > 0:
-        told["no candidate"] = f"{found.other:,.0f}, standard error {found.other_std_error:,.0f}"
-    told["rank"] = found.rank
-    return told if math.isnan(found.dispersion) else {**told, "dispersion": found.dispersion}
+        summary["no candidate"] = f"{found.other:,.0f}, standard error {found.other_std_error:,.0f}"
+    summary["rank"] = found.rank
+    return summary if math.isnan(found.dispersion) else {**summary, "dispersion": found.dispersion}
 
 
 ASSOCIATE_COMMAND = "telemetry associate"
@@ -138,11 +138,15 @@ def associate(
     params_second: Annotated[Path, typer.Option(help="File of the parameters of the second.")],
     candidates_first: Annotated[
         Path | None,
-        typer.Option(help="Values to look for in the first, one a line; unless told, categories."),
+        typer.Option(
+            help="Candidate values of the first variable, one per line; default: its categories."
+        ),
     ] = None,
     candidates_second: Annotated[
         Path | None,
-        typer.Option(help="Values to look for in the second, one a line; unless told, categories."),
+        typer.Option(
+            help="Candidate values of the second variable, one per line; default: its categories."
+        ),
     ] = None,
     level: Annotated[
         float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
@@ -208,13 +212,13 @@ def _show_association(found: Any, top: int, notes: list[str]) -> None:
         ],
         False,
     )
-    told = {
+    summary = {
         "clients": found.reports,
         "p_value_if_unrelated": found.independence.p_value,
         "cramers_v": found.cramers_v,
         "mutual_information_in_bits": found.mutual_information,
     }
-    printing.document(told, False)
+    printing.document(summary, False)
     for note in (*found.notes, *notes):
         print(note)
 

@@ -39,9 +39,9 @@ def figure(decoded: Any, top: int, level: float, place: Path) -> bytes:
 def _values(axis: Any, decoded: Any, first: np.ndarray) -> None:
     at, found = np.arange(len(first)), decoded.detected[first]
     estimate, low, high = (getattr(decoded, name)[first] for name in ("estimate", "low", "high"))
-    for seen, colour, label in ((found, FOUND, "found"), (~found, DOUBTFUL, "could be chance")):
-        if seen.any():
-            axis.barh(at[seen], estimate[seen], 0.66, color=colour, label=label)
+    for rows, colour, label in ((found, FOUND, "found"), (~found, DOUBTFUL, "could be chance")):
+        if rows.any():
+            axis.barh(at[rows], estimate[rows], 0.66, color=colour, label=label)
     reach = np.maximum([estimate - low, high - estimate], 0)
     axis.errorbar(
         estimate, at, xerr=reach, fmt="none", ecolor=ENDS, elinewidth=1, capsize=2.5, zorder=3
@@ -73,9 +73,11 @@ def _dress(axis: Any, names: list[str]) -> None:
 
 
 def _title(axis: Any, decoded: Any, shown: int, level: float) -> None:
-    kept = f"{shown} of {len(decoded)} candidates, " if shown < len(decoded) else ""
-    told = f"Decoded from {decoded.reports:,} reports: {kept}{int(decoded.detected.sum())} found"
-    axis.set_title(f"{told}, with {1 - level:.0%} intervals", fontsize=11, loc="left")
+    counted = f"{shown} of {len(decoded)} candidates, " if shown < len(decoded) else ""
+    title = (
+        f"Decoded from {decoded.reports:,} reports: {counted}{int(decoded.detected.sum())} found"
+    )
+    axis.set_title(f"{title}, with {1 - level:.0%} intervals", fontsize=11, loc="left")
 
 
 def _name(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`sfumato telemetry params`: make a file of parameters, say what it promises, or convert one.
+"""`sfumato telemetry params`: make a file of parameters, state its guarantee, or convert one.
 
 `sfumato telemetry plan`: which scheme sees most at this epsilon, and what will be visible.
 """
@@ -15,7 +15,7 @@ import typer
 from sfumato.cli.options import Force, Json, check_output
 from sfumato.cli.telemetry import report_files, values
 
-__all__ = ["SCHEMES", "params", "plan", "promise", "told"]
+__all__ = ["SCHEMES", "described", "params", "plan", "promise"]
 
 COMMAND = "telemetry params"
 # Written out, so that --help need not load the schemes: what each takes besides the metric.
@@ -63,7 +63,7 @@ def params(
         int | None, typer.Option(help="Groups of clients, each with its own hashes.")
     ] = None,
     cells: Annotated[
-        int | None, typer.Option(help="Cells of a cohort; unless told, the best.")
+        int | None, typer.Option(help="Cells per cohort; default: those of the smallest error.")
     ] = None,
     f: Annotated[
         float | None, typer.Option("-f", help="Chance that a bit of a value is random for ever.")
@@ -85,7 +85,7 @@ def params(
     ] = None,
     categories: Annotated[
         Path | None,
-        typer.Option(help="File of all values there are, one a line; they are public."),
+        typer.Option(help="File of all possible values, one per line; they are public."),
     ] = None,
     other: Annotated[
         bool | None,
@@ -113,7 +113,7 @@ def params(
         check_output(output, force, file, categories)
     options = context.params
     found = _made(options) if file is None else _converted(file, options)
-    document = told(found, output or file, json)
+    document = described(found, output or file, json)
     if output is not None:
         report_files.write_scheme(output, found)
         document |= _missing(output, found)
@@ -121,7 +121,7 @@ def params(
     promise(found, json)
 
 
-def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
+def described(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
     """What a scheme is and costs."""
     import json
 
@@ -147,7 +147,7 @@ def told(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
 
 
 def promise(scheme: Any, as_json: bool) -> None:
-    """The privacy statement as people read it, and on stderr that it promises too little."""
+    """Print the privacy statement, and a warning on stderr if it guarantees too little."""
     from sfumato.cli import printing
 
     printing.promise(scheme.statement(), as_json)
@@ -171,7 +171,7 @@ def _converted(file: Path, options: dict[str, Any]) -> Any:
     csv = file.suffix.lower() == ".csv"
     _refuse(options, ["scheme", "column", *OPTIONS], "with a file of parameters")
     if not csv:
-        _refuse(options, ["metric", "own"], "with a file that tells it")
+        _refuse(options, ["metric", "own"], "with a file that states it")
     given = {"own": options["own"], "metric": options["metric"]}
     return report_files.scheme(file, **{k: v for k, v in given.items() if v is not None})
 
@@ -260,12 +260,12 @@ def plan(
     ] = False,
     categories: Annotated[
         Path | None,
-        typer.Option(help="File of all values, one a line, instead of --dictionary --known."),
+        typer.Option(help="File of all values, one per line, instead of --dictionary --known."),
     ] = None,
     column: values.Column = None,
     longitudinal: Annotated[
         bool,
-        typer.Option("--longitudinal", help="Later reports of one client must not be alike."),
+        typer.Option("--longitudinal", help="Later reports of one client must not be identical."),
     ] = False,
     level: Annotated[
         float, typer.Option(help="Chance allowed of finding any value that is not there.")
@@ -278,7 +278,7 @@ def plan(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Compare schemes at one epsilon: the least count that will be seen, and the bytes it takes."""
+    """Compare schemes at one epsilon: smallest detectable count and bytes per report."""
     from sfumato.cli import printing
     from sfumato.telemetry import plan as planning
 
@@ -304,7 +304,7 @@ def plan(
     printing.rows([_row(row, reports) for row in found.rows], json)
     print(f"Recommended: {found.recommended.name}. {found.why}")
     if output is not None:
-        printing.document(told(scheme, output, json), json)
+        printing.document(described(scheme, output, json), json)
         promise(scheme, json)
 
 
@@ -338,16 +338,16 @@ def _file(output: Path | None) -> dict[str, str]:
 
 
 def _row(row: Any, reports: int) -> dict[str, Any]:
-    """One scheme: from how many reports on a value is seen in half and in nine of ten cases."""
+    """One scheme: the counts that are detected with probability 1/2 and 9/10."""
     blind = math.isinf(row.std_error)
-    seen = {
+    thresholds = {
         name: "nothing" if share >= 1 else f"{share * reports:,.0f} ({share:.3%})"
         for name, share in (("seen half", row.visible), ("seen surely", row.surely_visible))
     }
     return {
         "scheme": row.name,
         "std_error": "too few counts" if blind else f"{row.std_error:,.0f}",
-        **seen,
+        **thresholds,
         "bytes": row.bytes_per_report,
         "cohorts": row.scheme.cohorts,
         "cells": row.scheme.cells,

@@ -1,4 +1,4 @@
-"""Files of telemetry: parameters and counts, ours or google/rappor's, and how to tell them.
+"""Files of telemetry: parameters and counts, ours or google/rappor's, and how to recognise them.
 
 What telemetry commands read: reports and counts of many files, and the candidates.
 """
@@ -20,11 +20,11 @@ __all__ = [
     "check_reports",
     "collected",
     "counts",
+    "deduplicated",
     "holds_parameters",
     "in_order",
     "is_counts",
     "is_csv",
-    "kept",
     "reported",
     "scheme",
     "scheme_for",
@@ -111,7 +111,7 @@ def scheme_for(command: str, files: list[Path], params: Path | None) -> Any:
         return scheme(params)
     held = [file for file in files if is_counts(file) and not is_csv(file)]
     if not held:
-        raise ValueError(f"{command}: give --params, the parameters that the clients had.")
+        raise ValueError(f"{command}: give --params, the parameters that the clients used.")
     return counts(held[0]).scheme
 
 
@@ -137,7 +137,7 @@ def write_counts(path: Path, made: Any) -> None:
 
 
 def check_file(file: Path, what: str, *, pipes: bool = False) -> None:
-    """Refuse what is not there, folders, devices, and pipes unless they are told to do."""
+    """Refuse missing files, folders and devices, and pipes unless they are allowed."""
     if not file.exists():
         raise FileNotFoundError(f"{file}: there is no such file.")
     beginning(file, f"file of {what}", pipes=pipes)
@@ -162,7 +162,7 @@ def _begin(file: Path) -> bytes:
         return opened.read(256)
 
 
-def collected(command: str, files: list[Path], of: Any, tell: Any) -> Any:
+def collected(command: str, files: list[Path], of: Any, advance: Any) -> Any:
     """The counts of all files; counts come first, so that reports in them are found again."""
     from sfumato.telemetry import Counts, read_counts_csv
 
@@ -179,14 +179,14 @@ def collected(command: str, files: list[Path], of: Any, tell: Any) -> Any:
         else:
             for batch in _batches([file], of):
                 total.update(batch)
-                tell(len(total), None)
+                advance(len(total), None)
     for file, more in loose:
         total = total.without_ids()
         _merge(total, more, file)
     return _with_any(command, files, total)
 
 
-def kept(command: str, files: list[Path], of: Any, tell: Any) -> Any:
+def deduplicated(command: str, files: list[Path], of: Any, advance: Any) -> Any:
     """The reports of the files that `collected` would count, as they were sent."""
     from sfumato.telemetry import Reports
     from sfumato.telemetry.reports.reports import added
@@ -196,14 +196,14 @@ def kept(command: str, files: list[Path], of: Any, tell: Any) -> Any:
         check_reports(file)
         if is_counts(file):
             raise ValueError(f"{file}: holds counts; the likelihood needs files of reports.")
-    batches, seen, rows = [_none(of)], HashSet(), 0
+    batches, known_hashes, rows = [_none(of)], HashSet(), 0
     for batch in _batches(files, of):
-        keep, refused, seen = counted_once(of, batch, seen)
+        keep, refused, known_hashes = counted_once(of, batch, known_hashes)
         one = batch.take(keep)
         columns = (one.cohorts, one.payload, one.ids)
         batches.append(Reports(of, *columns, added([batch.refused, refused])))
         rows += len(one)
-        tell(rows, None)
+        advance(rows, None)
     return _with_any(command, files, Reports.concat(batches))
 
 
@@ -216,9 +216,9 @@ def in_order(command: str, file: Path, of: Any) -> Any:
         raise ValueError(f"{file}: holds counts; {command} needs files of reports.")
     whole = Reports.concat([_none(of), *_batches([file], of)])
     if whole.refused:
-        told = ", ".join(f"{reason} {number}" for reason, number in whole.refused.items())
+        reasons = ", ".join(f"{reason} {number}" for reason, number in whole.refused.items())
         raise ValueError(
-            f"{file}: lines must pair, but some are no reports of these parameters: {told}. "
+            f"{file}: lines must pair, but some are no reports of these parameters: {reasons}. "
             "Leave those clients out of both files."
         )
     return whole
@@ -290,12 +290,12 @@ def _with_any(command: str, files: list[Path], read: Any) -> Any:
         raise ValueError(f"{command}: {', '.join(map(str, files))} holds no report.")
     if not read.refused or len(read):
         return read
-    told = ", ".join(f"{reason} {number}" for reason, number in read.refused.items())
-    remedy = "Give the parameters that the clients had."
+    reasons = ", ".join(f"{reason} {number}" for reason, number in read.refused.items())
+    remedy = "Give the parameters that the clients used."
     if set(read.refused) == {"unreadable"}:
         remedy = "Give files that telemetry encode wrote, or lines of that form."
     raise ValueError(
-        f"{command}: no report fits the parameters {read.scheme.fingerprint}; refused are: {told}. "
+        f"{command}: no report fits the parameters {read.scheme.fingerprint}; refused: {reasons}. "
         + remedy
     )
 

@@ -31,7 +31,7 @@ def encode(
         list[str] | None,
         typer.Argument(
             metavar="[FILE]...",
-            help="Files of values, one a line (also .gz), or tables with --column; else stdin.",
+            help="Files of values, one per line (also .gz), or tables with --column; else stdin.",
         ),
     ] = None,
     column: values.Column = None,
@@ -50,7 +50,7 @@ def encode(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Make reports of values. Only the reports leave this computer; values are not kept.
+    """Make reports of values. Only the reports leave this computer; values are not stored.
 
     Every line or row is reported: one without a value, or with one that cannot be, as an empty text
     (with categories or edges as no value of them), unless --skip-nulls leaves it out. With
@@ -73,9 +73,9 @@ def encode(
         named, column, numbers=numbers, skip_nulls=skip_nulls, empty=empty, reported=True
     )
     begin = time.perf_counter()
-    with printing.progress("encoding", hidden=quiet or json) as tell:
-        written = write_reports(output, _encoded(encoder, columns, tell))
-    told = {
+    with printing.progress("encoding", hidden=quiet or json) as advance:
+        written = write_reports(output, _encoded(encoder, columns, advance))
+    summary = {
         "file": str(output),
         "clients": MANY if secret_file is None else ONE,
         "reports": written,
@@ -86,7 +86,7 @@ def encode(
         **({} if seed is None else {"warning": WARNING}),
         "seconds": round(time.perf_counter() - begin, 3),
     }
-    printing.document(told, json)
+    printing.document(summary, json)
 
 
 def aggregate(
@@ -118,8 +118,8 @@ def aggregate(
     check_output(output, force, params, *files)
     scheme = report_files.scheme_for(COMMAND, files, params)
     begin = time.perf_counter()
-    with printing.progress("counting", hidden=quiet or json) as tell:
-        total = report_files.collected(COMMAND, files, scheme, tell)
+    with printing.progress("counting", hidden=quiet or json) as advance:
+        total = report_files.collected(COMMAND, files, scheme, advance)
     loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no place for ids
     if forget_ids or loose:
         total = total.without_ids()
@@ -134,7 +134,7 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
 
     spread, refused = counts.dispersion(), sum(counts.refused.values())
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in counts.refused.items())
-    told = {
+    summary = {
         "file": str(file),
         "kind": "telemetry counts",
         "scheme": counts.scheme.name,
@@ -151,7 +151,7 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
         "file_bytes": file.stat().st_size,
     }
     printing.document(
-        {**told, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json
+        {**summary, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json
     )
     if not as_json:
         print(f"Dispersion: {spread}")
@@ -161,20 +161,20 @@ def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
     """Say that a file holds reports, and of which parameters the first is."""
     from sfumato.cli import printing
 
-    told = {"file": str(file), "kind": "telemetry reports", "fingerprint": fingerprint or None}
-    printing.document({**told, "file_bytes": file.stat().st_size}, as_json)
+    summary = {"file": str(file), "kind": "telemetry reports", "fingerprint": fingerprint or None}
+    printing.document({**summary, "file_bytes": file.stat().st_size}, as_json)
     if not as_json:
         print("The fingerprint is that of the first report. telemetry aggregate counts them all.")
 
 
-def _encoded(encoder: Any, columns: Iterator[tuple[str, int, Any]], tell: Any) -> Iterator[Any]:
+def _encoded(encoder: Any, columns: Iterator[tuple[str, int, Any]], advance: Any) -> Iterator[Any]:
     done = 0
     for _, _, column in columns:
         yield encoder.encode_many(column)
         done += len(column)
-        tell(done, None)
+        advance(done, None)
     if not done:
-        raise ValueError("telemetry encode: the input holds no value; give one a line.")
+        raise ValueError("telemetry encode: the input holds no value; give one per line.")
 
 
 def _secret(file: Path | None) -> bytes | None:

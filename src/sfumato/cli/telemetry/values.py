@@ -72,14 +72,14 @@ def listed(
 
 
 def _remarks(file: Path, repeated: int, values: list[Any]) -> list[str]:
-    told = []
+    messages = []
     if repeated:
-        told.append(f"{file}: repeated values left out: {repeated}.")
+        messages.append(f"{file}: repeated values left out: {repeated}.")
     if spaced := sum(isinstance(value, str) and value != value.strip() for value in values):
-        told.append(
+        messages.append(
             f"{file}: values that begin or end with a space, which is part of them: {spaced}."
         )
-    return told
+    return messages
 
 
 def is_table(file: str) -> bool:
@@ -159,15 +159,15 @@ def _text(lines: bytes, name: str, first: int, empty: Counter[str] | None, repor
         if not reported:
             raise ValueError(f"{name}: line {at} is not UTF-8.") from None
         found = [line if _is_utf8(line) else b"" for line in found]
-    kept = found if reported and empty is None else [line for line in found if line]
-    if len(kept) < len(found):
+    nonempty = found if reported and empty is None else [line for line in found if line]
+    if len(nonempty) < len(found):
         if empty is None:
             raise ValueError(
                 f"{name}, line {first + found.index(b'')} is empty; give a value a line, or "
                 "--skip-nulls leaves such lines out."
             )
-        empty[name] += len(found) - len(kept)
-    return pa.array(kept, pa.binary()).cast(pa.string())
+        empty[name] += len(found) - len(nonempty)
+    return pa.array(nonempty, pa.binary()).cast(pa.string())
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -1,6 +1,6 @@
-"""Tables, frames, dicts of columns and streams as Arrow batches, copied at most by slices.
+"""Tables, frames, dicts of columns, streams and Parquet files as Arrow batches.
 
-Parquet files as pieces of whole row groups, each read page by page on the thread that asks.
+Tables are sliced, not copied. Parquet is read in pieces of complete row groups, page by page.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ from sfumato.data.readers.base import (
 
 __all__ = ["find", "find_parquet"]
 
-STREAM_ROW_BYTES = 64  # a stream tells its types only when it is read
+STREAM_ROW_BYTES = 64  # the types of a stream are known only when it is read
 KINDS = (
     "a path, a list of paths, an Arrow table, batch, reader or dataset, a pandas or polars frame, "
     "a dict of columns or an iterator of those"
@@ -75,7 +75,7 @@ def _frame(source: Any, columns: list[str]) -> SourceLayout:
 
 
 def _exported(source: Any, columns: list[str]) -> SourceLayout:
-    """A frame or query of another library by the Arrow protocol: its own memory, no copy."""
+    """A frame or query of another library by the Arrow protocol, without a copy."""
     schema = pa.RecordBatchReader.from_stream(source).schema
     _check(schema, columns)
 
@@ -87,7 +87,7 @@ def _exported(source: Any, columns: list[str]) -> SourceLayout:
 
 
 def _pandas(frame: Any, columns: list[str]) -> SourceLayout:
-    """A pandas frame, converted slice by slice so that its texts are never all there twice."""
+    """A pandas frame, converted slice by slice so that its texts are not all in memory twice."""
     names = [name for name in frame.columns if isinstance(name, str)]
     for column in columns:
         if column not in names:
@@ -116,8 +116,8 @@ def _table_of(source: Mapping[str, Any], columns: list[str]) -> pa.Table:
 
 def _batch(source: dict[str, Any]) -> pa.RecordBatch:
     arrays = [_array(values, name) for name, values in source.items()]
-    whole = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
-    return pa.RecordBatch.from_arrays(whole, names=list(source))
+    joined = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
+    return pa.RecordBatch.from_arrays(joined, names=list(source))
 
 
 def _array(values: Any, name: str) -> pa.Array | pa.ChunkedArray:
@@ -194,7 +194,7 @@ def _check(schema: pa.Schema, columns: list[str]) -> None:
             raise ValueError(f"the table: two columns are named {column!r}; rename one.")
 
 
-BUFFER = 1 << 20  # bytes read from the file at a time, instead of a whole column of a row group
+BUFFER = 1 << 20  # bytes read from the file at a time, instead of an entire column of a row group
 PAGE, PAGE_HEADER = 1 << 20, 1 << 16  # bytes of a page as usually written, and of its header
 PIECE_ROWS = 1 << 18  # smaller row groups are read together
 
@@ -224,12 +224,12 @@ def _plain_errors(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if of_the_machine(error):
             raise
-        told = f"{path}: cannot be read as Parquet; it is damaged or of another type."
-        raise ValueError(told) from None
+        sentence = f"{path}: cannot be read as Parquet; it is damaged or of another type."
+        raise ValueError(sentence) from None
 
 
 def _runs(metadata: Any) -> Iterator[tuple[int, list[int]]]:
-    """Neighbouring row groups of together PIECE_ROWS or more, with the row that they begin at."""
+    """Adjacent row groups of together at least PIECE_ROWS, with their first row."""
     first, row, groups = 0, 0, list[int]()
     for group in range(metadata.num_row_groups):
         groups.append(group)
@@ -253,7 +253,7 @@ def _piece(path: Path, metadata: Any, columns: list[str], first: int, groups: li
 
 
 def _stored_bytes(metadata: Any, columns: list[str]) -> int:
-    """Bytes of a row before compression: what tells long texts from short ones."""
+    """Uncompressed bytes of a row, which show how long texts are."""
     size = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for at in range(group.num_columns):
@@ -263,10 +263,10 @@ def _stored_bytes(metadata: Any, columns: list[str]) -> int:
 
 
 def _largest_page(path: Path, metadata: Any, columns: list[str]) -> int:
-    """Bytes of the largest page of these columns, which is only ever read whole.
+    """Bytes of the largest page of these columns; a page is read at once.
 
-    A page holds at least one value, so no value is longer. Only the headers of pages are read;
-    where one is not as expected, the whole column of its row group counts.
+    A page contains at least one value, so no value is longer. Only page headers are read; where
+    one is not as expected, the entire column of its row group counts.
     """
     largest = 0
     with path.open("rb") as file:
@@ -279,9 +279,9 @@ def _largest_page(path: Path, metadata: Any, columns: list[str]) -> int:
 
 
 def _largest_in(file: BinaryIO, chunk: Any) -> int:
-    whole = int(chunk.total_uncompressed_size)
-    if whole <= PAGE:
-        return whole
+    total = int(chunk.total_uncompressed_size)
+    if total <= PAGE:
+        return total
     at, largest = int(chunk.data_page_offset), 0
     if chunk.has_dictionary_page:
         at = min(at, int(chunk.dictionary_page_offset))
@@ -293,22 +293,22 @@ def _largest_in(file: BinaryIO, chunk: Any) -> int:
             fields = header.struct()
             size, stored = fields[2], fields[3]
         except (IndexError, KeyError, RecursionError):
-            return whole
+            return total
         largest, at = max(largest, size), at + header.at + max(stored, 0)
-    return min(largest, whole)
+    return min(largest, total)
 
 
 class _Header:
-    """A page header: a struct of Thrift's compact protocol; only its integers are kept."""
+    """A page header, a struct of Thrift's compact protocol; only its integers are read."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
 
     def struct(self) -> dict[int, int]:
-        """The integers of the struct that begins here, by field; IndexError past the end."""
+        """Integers of the struct that begins here, by field; IndexError past the end."""
         fields, field = dict[int, int](), 0
         while kind := self._byte():
-            field = field + (kind >> 4) if kind >> 4 else self._whole()
+            field = field + (kind >> 4) if kind >> 4 else self._zigzag()
             value = self._value(kind & 15)
             if isinstance(value, int):
                 fields[field] = value
@@ -316,7 +316,7 @@ class _Header:
 
     def _value(self, kind: int) -> int | None:
         if kind in (4, 5, 6):
-            return self._whole()
+            return self._zigzag()
         if kind in (3, 7, 8):  # a byte, a double, bytes
             size = {3: 1, 7: 8}.get(kind) or self._varint()
             self.at += size
@@ -343,6 +343,6 @@ class _Header:
                 return number
             shift += 7
 
-    def _whole(self) -> int:
+    def _zigzag(self) -> int:
         number = self._varint()
         return (number >> 1) ^ -(number & 1)

@@ -1,7 +1,4 @@
-"""What a source is made of: pieces that are read independently, batch by batch.
-
-What became of the rows of a source: how many were read, left out and why.
-"""
+"""Building blocks of readers: independent pieces of a source, and the report of a reading."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,21 +20,26 @@ __all__ = [
 ]
 
 BATCH_ROWS = 1 << 16  # half a MiB of 64-bit keys: fits a core's cache beside the sketch's rows
-TEXT_BYTES = 64  # what a text of unknown length is taken for
+TEXT_BYTES = 64  # assumed length of a text
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a piece is read: rows of a batch, threads and bytes that its reader may use.
+    """Resources of one reader: rows per batch, threads and memory.
 
     Parameters
     ----------
     batch_rows : int, default=65536
-        TODO.
+        Maximum number of rows of a batch.
     threads : int, default=1
-        TODO.
+        Threads that a reader may use.
     memory : int or None, default=None
-        TODO.
+        Bytes that a reader may use, None for its default.
+
+    Examples
+    --------
+    >>> Reading(batch_rows=1000)
+    Reading(batch_rows=1000, threads=1, memory=None)
     """
 
     batch_rows: int = BATCH_ROWS
@@ -47,16 +49,23 @@ class Reading:
 
 @dataclass(frozen=True)
 class Piece:
-    """A run of rows that is read on its own: its name, its first row there, how to open it.
+    """A run of rows of a source that can be read independently.
 
     Parameters
     ----------
     name : str
-        TODO.
+        Name of the file or source, for errors.
     first_row : int
-        TODO.
+        Number of its first row in that file, from 0.
     open : callable
-        TODO.
+        Function that takes a `Reading` and returns an iterator of Arrow record batches.
+
+    Examples
+    --------
+    >>> from sfumato.data import read_batches
+    >>> [piece] = read_batches({"item": ["tea", "milk"]}, ["item"]).pieces
+    >>> piece.name, piece.first_row
+    ('the table', 0)
     """
 
     name: str
@@ -66,9 +75,9 @@ class Piece:
 
 @dataclass(frozen=True)
 class SourceLayout:
-    """A source's pieces, its rows if known, bytes of a row, and bytes of a reader beside those.
+    """Pieces of a source, its number of rows if known, bytes per row, and other bytes of a reader.
 
-    largest: bytes of the largest part that can only be read whole; looked up when it is asked for.
+    largest: function that returns the bytes of the largest part that must be read at once.
     """
 
     pieces: list[Piece]
@@ -79,7 +88,7 @@ class SourceLayout:
 
 
 class FirstLine(tuple[str, ...]):
-    """The fields of line 1, taken for names; they may be somebody's values, so errors count them.
+    """Fields of line 1, taken as names; they may be private values, so errors only count them.
 
     >>> listed(FirstLine(["ann", "tea", "five"]))
     'there are 3 columns; if line 1 holds no names, give header=False'
@@ -89,7 +98,7 @@ class FirstLine(tuple[str, ...]):
 
 
 def listed(there: Iterable[str]) -> str:
-    """What an error says of the columns that are there."""
+    """Describe the existing columns, for an error message."""
     if isinstance(there, FirstLine):
         return f"there are {len(there)} columns; if line 1 holds no names, give header=False"
     return f"the columns are: {', '.join(there) or 'none'}"
@@ -100,17 +109,17 @@ def missing_column(name: str, column: str, there: Iterable[str]) -> ValueError:
 
 
 def of_the_machine(error: BaseException) -> bool:
-    """Whether no permission, a broken disk or too little memory is at fault, and not the file."""
+    """Whether an error is due to permissions, disk or memory, and not to the file's contents."""
     return isinstance(error, MemoryError) or bool(getattr(error, "errno", None))
 
 
 def row_bytes(schema: pa.Schema, columns: list[str]) -> int:
-    """About how many bytes one row of these columns takes in memory."""
+    """Approximate bytes of one row of these columns in memory."""
     return sum(_width(schema.field(column).type) for column in columns)
 
 
 def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at most so many, without copying."""
+    """Cut batches to at most `rows` rows, without copying."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
@@ -125,26 +134,29 @@ def _width(kind: Any) -> int:
 
 @dataclass(frozen=True)
 class ReadingReport:
-    """Rows of the source, those kept, duplicates dropped, and rows skipped by reason.
+    """Counts of the rows of a source: kept, duplicates, and skipped by reason.
 
-    `rows` is what the source holds: kept + duplicates + all that was skipped. `encodings` names the
-    text encoding of each text file; `clipped` are kept rows whose rating is beyond the bounds. All
-    numbers are exact and of raw data: for the curator, and no part of what is private.
+    All counts are exact and of raw data: for the curator only, and no part of a private release.
 
     Parameters
     ----------
     rows : int
-        TODO.
+        Rows of the source: kept + duplicates + skipped.
     kept : int
-        TODO.
+        Rows that were kept.
     duplicates : int
-        TODO.
-    skipped : dict, optional
-        TODO.
-    encodings : dict, optional
-        TODO.
+        Older ratings of a pair of user and item that were dropped.
+    skipped : dict of str, optional
+        Number of skipped rows by reason.
+    encodings : dict of str, optional
+        Text encoding of each text file.
     clipped : int, default=0
-        TODO.
+        Kept rows whose rating is beyond the bounds.
+
+    Examples
+    --------
+    >>> print(ReadingReport(rows=3, kept=2, duplicates=0, skipped={"the user is empty": 1}))
+    3 rows read, 2 kept; 1 skipped: the user is empty.
     """
 
     rows: int

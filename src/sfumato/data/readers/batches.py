@@ -1,4 +1,4 @@
-"""Any source as Arrow batches of the columns wanted, read piece by piece in bounded memory."""
+"""Read any source as Arrow batches of the wanted columns, piece by piece in bounded memory."""
 
 import errno
 import glob
@@ -30,43 +30,44 @@ def read_batches(
     keys: Sequence[str] = (),
     skip_nulls: bool = False,
 ) -> "Batches":
-    """A source larger than memory as batches of these columns.
-
-    Guarantee: a reader holds one batch at a time, beside a few MiB for Parquet and up to 64 MiB a
-    thread for text files, whatever the size of the source; every row comes once; errors name file,
-    line, row or column, never a value.
-    Parameters: source, one of
-    - a path, a glob or a list of them: .parquet, .csv, .tsv, .jsonl, .ndjson, .json, the text forms
-      also with .gz, all of them regular files. Text is UTF-8; CSV and TSV have a header line of up
-      to 1 MiB; a row of text of more than a few MiB is refused. A column is integers when the
-      first 20,000 values are, written without leading zeros; otherwise numbers or text. A later
-      value that is not of that type, or not so written, is an error, never another value;
-    - an Arrow table, batch, reader or dataset, a pandas or polars frame, a dict of columns;
-    - an iterator of any of those but files;
-    columns, their names; batch_rows, most rows of a batch, 65,536 unless told; text, columns to
-    read as text whatever they look like; keys, columns that will be hashed: text files give them as
-    text, other sources as they are, so that no row changes how another one is read; skip_nulls,
-    leave out rows with a null in these columns.
+    """Read a source of any size as batches of some columns.
 
     Parameters
     ----------
-    source : object
-        TODO.
-    columns : sequence
-        TODO.
+    source : path_like, list of paths, table, frame, dict of columns or iterator
+        One of:
+
+        - a path, a glob or a list of them: .parquet, .csv, .tsv, .jsonl, .ndjson or .json, the text
+          formats also with .gz, all of them regular files;
+        - an Arrow table, batch, reader or dataset, a pandas or polars frame, or a dict of columns;
+        - an iterator of tables, batches, frames or dicts.
+    columns : sequence of str
+        Names of the columns to read.
     batch_rows : int or None, default=None
-        TODO.
-    text : sequence, default=()
-        TODO.
-    keys : sequence, default=()
-        TODO.
+        Maximum number of rows of a batch, at least 1; None for 65,536.
+    text : sequence of str, default=()
+        Columns to read as text, whatever they look like.
+    keys : sequence of str, default=()
+        Columns that will be hashed. Text files return them as text, other sources as they are, so
+        that no row changes how another one is read.
     skip_nulls : bool, default=False
-        TODO.
+        Whether rows with a null in these columns are left out.
 
     Returns
     -------
     Batches
-        A source larger than memory as batches of these columns.
+        The source, not yet read; iterate over it for Arrow record batches.
+
+    Notes
+    -----
+    **Guarantee.** A reader keeps one batch in memory at a time, plus a few MiB for Parquet and up
+    to 64 MiB per thread for text files, whatever the size of the source. Every row comes once.
+    Errors name file, line, row or column, never a value.
+
+    Text files are UTF-8. CSV and TSV have a header line of up to 1 MiB; a row of more than a few
+    MiB is refused. A column is of integers if its first 20,000 values are, written without leading
+    zeros; otherwise of numbers or text. A later value of another type, or written otherwise,
+    raises; it is never converted.
 
     Examples
     --------
@@ -88,23 +89,29 @@ def read_batches(
 
 @dataclass(frozen=True)
 class Batches:
-    """A source described, not yet read: its pieces, its rows if known, its bytes a row.
+    """A source that is described but not yet read.
 
-    Iterating reads all of it in order on one thread; an engine opens the pieces on its own threads.
-    A stream can be read once; files, tables and frames as often as wanted.
+    Made by `read_batches`. Iteration reads all of it in order on one thread; an engine opens the
+    pieces on its own threads. A stream can be read once; files, tables and frames repeatedly.
 
     Parameters
     ----------
-    columns : list
-        TODO.
+    columns : list of str
+        Names of the columns to read.
     found : SourceLayout
-        TODO.
+        Pieces and sizes of the source.
     reading : Reading
-        TODO.
-    text : frozenset, optional
-        TODO.
+        Resources of a reader.
+    text : frozenset of str, optional
+        Columns to convert to text.
     skip_nulls : bool, default=False
-        TODO.
+        Whether rows with a null in these columns are left out.
+
+    Examples
+    --------
+    >>> batches = read_batches({"item": ["tea", "milk"]}, ["item"])
+    >>> batches.rows, len(batches.pieces)
+    (2, 1)
     """
 
     columns: list[str]
@@ -119,12 +126,12 @@ class Batches:
 
     @property
     def pieces(self) -> list[Piece]:
-        """What can be read independently of the rest; each batch then goes through `finished`."""
+        """Pieces that can be read independently; pass each of their batches to `finished`."""
         return self.found.pieces
 
     @property
     def rows(self) -> int | None:
-        """How many rows there are, or None when only reading tells."""
+        """Number of rows, or None if it is not known before reading."""
         return self.found.rows
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -132,17 +139,18 @@ class Batches:
             yield from map(self.finished, piece.open(self.reading))
 
     def finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with its columns in the order asked for, as text where asked, without nulls.
+        """Select, convert and filter the columns of a batch of a piece.
 
         Parameters
         ----------
         batch : RecordBatch
-            TODO.
+            A batch that one of the `pieces` returned.
 
         Returns
         -------
         RecordBatch
-            The batch with its columns in the order asked for, as text where asked, without nulls.
+            The batch with the requested columns in order, converted to text and without nulls as
+            requested.
         """
         batch = batch.select(self.columns)
         for name in self.text:
@@ -180,12 +188,12 @@ def are_paths(source: Any) -> bool:
 
 
 def matches(path: str | os.PathLike[str]) -> list[Path]:
-    """The file, or the files that match a glob, in order of their names."""
+    """The file, or the files that match a glob, sorted by name."""
     plain = Path(path)
     if plain.is_dir():
         raise IsADirectoryError(f"{plain}: is a folder; give its files, for example {plain}/*.csv.")
     if plain.exists():
-        if not plain.is_file():  # a table is opened more than once, which a pipe is not
+        if not plain.is_file():  # a table is opened more than once, a pipe cannot be
             raise OSError(errno.EINVAL, "is not a regular file", str(plain))
         return [plain]
     matched = sorted(glob.glob(str(path), recursive=True)) if glob.has_magic(str(path)) else []

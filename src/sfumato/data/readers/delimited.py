@@ -1,4 +1,4 @@
-"""Delimited text of any dialect, streamed by DuckDB as texts; broken lines are told by number."""
+"""Delimited text of any dialect, streamed by DuckDB as text; broken lines are numbered."""
 
 import csv
 import glob
@@ -39,7 +39,7 @@ LINE = 1 << 22  # letters of a line that are looked at for quotes
 QUOTE = '"'
 FIELDS = "the number of fields is wrong"
 SPANNING = "the number of fields is wrong in a row that spans lines"
-# DuckDB's names of what is wrong with a line, and ours.
+# DuckDB's names of faults of a line, and ours.
 BROKEN = {
     "MISSING COLUMNS": FIELDS,
     "TOO MANY COLUMNS": FIELDS,
@@ -56,7 +56,7 @@ Rejects = list[tuple[int, str]]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written, and the names of its columns (or "" each where it has no header)."""
+    """Format of a file, and the names of its columns ("" each if it has no header)."""
 
     delimiter: str
     header: bool
@@ -78,7 +78,7 @@ def sniffed(
     encoding: str | None,
     rows: int = SNIFFED_ROWS,
 ) -> Dialect:
-    """The dialect that so many first rows show, as far as it was not told."""
+    """Detect the dialect from the first `rows` rows, as far as it is not given."""
     zipped = _is_gzip(path)
     start = _start(path, zipped).decode(encoding or "utf-8-sig", errors="replace")
     lines = [line for line in start.splitlines() if line]
@@ -92,7 +92,7 @@ def sniffed(
             parameter="delimiter",
         )
     first = next(_rows(start, delimiter))
-    # A line of ratings holds at least one number, a line of names none.
+    # A line of ratings contains at least one number, a line of names none.
     header = not any(map(_is_number, first)) if header is None else header
     names = FirstLine(first) if header else ("",) * len(first)
     blank = start.splitlines().index(lines[0])
@@ -102,11 +102,11 @@ def sniffed(
 def texts(
     path: Path, dialect: Dialect, positions: list[int], rejects: Rejects
 ) -> Iterator[pa.RecordBatch]:
-    """The columns at these places as batches of texts; empty fields are nulls.
+    """Yield the columns at these positions as batches of text; empty fields are null.
 
-    Broken lines are left out; after the last batch `rejects` holds their numbers and what is wrong.
+    Broken lines are left out; after the last batch `rejects` contains their numbers and reasons.
     """
-    chosen = ", ".join(f"c{place}" for place in positions)
+    chosen = ", ".join(f"c{position}" for position in positions)
     query = (
         f"SELECT {chosen} FROM read_csv({_literal(glob.escape(str(path)))}, {_options(dialect)})"
     )
@@ -122,18 +122,18 @@ def _reason(kind: str, spans: bool) -> str:
 
 
 def line_of_row(path: Path, dialect: Dialect, row: int) -> int:
-    """The line, from 1, where this row, from 0, begins, if no line before it was rejected."""
+    """Line, from 1, where this row, from 0, begins, if no line before it was rejected."""
     rows = (line for line, blank in _begun(path, dialect) if not blank)
     return next(islice(rows, row + dialect.header, None))
 
 
 def line_of_reject(path: Path, dialect: Dialect, reject: int) -> int:
-    """The line of a reject, which DuckDB counts as if every row took one line."""
+    """Line of a reject, which DuckDB counts as if every row took one line."""
     return next(islice((line for line, _ in _begun(path, dialect)), reject - 1, None))
 
 
 def _begun(path: Path, dialect: Dialect) -> Iterator[tuple[int, bool]]:
-    """Where each row or blank line begins, and whether it is blank."""
+    """Yield the line where each row or blank line begins, and whether it is blank."""
     opened = gzip.open if dialect.gzip else open
     with opened(path, "rt", encoding=dialect.encoding, errors="replace", newline="\n") as file:
         inside = False
@@ -145,33 +145,33 @@ def _begun(path: Path, dialect: Dialect) -> Iterator[tuple[int, bool]]:
 
 
 def _cut_lines(file: TextIO) -> Iterator[str]:
-    """The lines of a file, of each no more than its beginning: one may be as long as the file."""
+    """Yield the beginnings of lines, as one may be as long as the file."""
     while line := file.readline(LINE):
-        rest = line
-        while len(rest) == LINE and not rest.endswith("\n"):
-            rest = file.readline(LINE)
+        remainder = line
+        while len(remainder) == LINE and not remainder.endswith("\n"):
+            remainder = file.readline(LINE)
         yield line
 
 
 def _ends_in_quotes(line: str, inside: bool, dialect: Dialect) -> bool:
-    """Whether a field in quotes goes on in the next line; `inside`, whether one did before."""
+    """Whether a quoted field continues in the next line; `inside`: whether one did before."""
     if not dialect.delimiter:
         return False
-    rest = '(?:[^"]|"")*"' if dialect.escape == QUOTE else r'(?:[^"\\]|\\.)*"'
+    closing = '(?:[^"]|"")*"' if dialect.escape == QUOTE else r'(?:[^"\\]|\\.)*"'
     between = re.escape(dialect.delimiter)
     ends = rf"(?={between}|\r?\n?$)"
     if inside:
-        closed = re.match(rest + ends, line, re.DOTALL)
+        closed = re.match(closing + ends, line, re.DOTALL)
         if not closed:
             return True
         line = line[closed.end() :]
     opened = f'(?:^|{between})"'
-    left = re.sub(opened + rest + ends, "", line, flags=re.DOTALL)
-    return re.search(opened, left) is not None
+    unquoted = re.sub(opened + closing + ends, "", line, flags=re.DOTALL)
+    return re.search(opened, unquoted) is not None
 
 
 def with_other_guess(dialect: Dialect, rejects: Rejects, encoding: str | None) -> Dialect:
-    """The dialect as the rejects suggest: another encoding, a backslash before inner quotes."""
+    """The dialect that the rejects suggest: another encoding, or backslash escapes."""
     kinds = {kind for _, kind in rejects}
     if encoding is None and BROKEN["INVALID ENCODING"] in kinds:
         dialect = replace(dialect, encoding="latin-1")
@@ -181,7 +181,7 @@ def with_other_guess(dialect: Dialect, rejects: Rejects, encoding: str | None) -
 
 
 def _options(dialect: Dialect) -> str:
-    columns = ", ".join(f"'c{place}': 'VARCHAR'" for place in range(dialect.width))
+    columns = ", ".join(f"'c{position}': 'VARCHAR'" for position in range(dialect.width))
     options: dict[str, Any] = {
         "columns": f"{{{columns}}}",
         "auto_detect": "false",
@@ -218,7 +218,7 @@ def _start(path: Path, zipped: bool) -> bytes:
 
 
 def _delimiter(start: str, rows: int) -> str:
-    """The one that splits the first row into three fields or more, and most others into as many."""
+    """Delimiter that splits the first row into at least three fields, and most others equally."""
     for delimiter in DELIMITERS:
         widths = [len(row) for row in islice(_rows(start, delimiter), rows)]
         if widths[0] >= 3 and widths.count(widths[0]) * 2 >= len(widths):
@@ -227,15 +227,15 @@ def _delimiter(start: str, rows: int) -> str:
 
 
 def _rows(start: str, delimiter: str) -> Iterator[list[str]]:
-    """The fields of the first rows; a row may span lines only where one character delimits."""
+    """Yield the fields of the first rows; rows span lines only with a one-character delimiter."""
     if len(delimiter) == 1:
         yield from filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter))
         return
     for line in filter(None, start.splitlines()):
         fields = line.split(delimiter)
-        # Inside of quotes it delimits nothing.
-        whole = not any(field.count(QUOTE) % 2 for field in fields)
-        yield [field.strip(QUOTE) for field in fields] if whole else [line]
+        # Within quotes it does not delimit.
+        closed = not any(field.count(QUOTE) % 2 for field in fields)
+        yield [field.strip(QUOTE) for field in fields] if closed else [line]
 
 
 def _is_number(field: str) -> bool:

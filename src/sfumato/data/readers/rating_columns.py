@@ -1,7 +1,6 @@
-"""Which columns hold users, items, ratings and times: as told, or by the names that are usual.
+"""Columns of users, items, ratings and times: found by name or position, and gathered in batches.
 
-Batches of ratings gathered into columns; rows that hold none are left out and counted. Reading for
-private use, where no row decides how others are read: what is told beforehand.
+Also the line-by-line reading for private use, where no row decides how others are read.
 """
 
 import csv
@@ -30,8 +29,9 @@ from sfumato.errors import ParameterError
 __all__ = [
     "REMEDY",
     "ROLES",
-    "Asked",
     "Gathered",
+    "RequestedColumns",
+    "explicit_times",
     "hiding",
     "joined",
     "joined_ids",
@@ -40,11 +40,10 @@ __all__ = [
     "need_roles",
     "positions_of",
     "text_rows",
-    "times_told",
 ]
 
 ROLES = ("users", "items", "ratings", "times")
-Asked = dict[str, str | int | bool | None]  # by role; None: guess; False: there is none
+RequestedColumns = dict[str, str | int | bool | None]  # by role; None: guess; False: there is none
 USUAL = {
     "users": "user users userid uid customer customerid reviewer reviewerid account accountid",
     "items": "item items itemid iid movie movieid film filmid isbn book bookid product productid "
@@ -54,55 +53,55 @@ USUAL = {
 }
 
 
-def positions_of(name: str, names: Sequence[str], asked: Asked) -> list[int]:
-    """The places of users, items, ratings and, if there is one, times, in a source of this name.
+def positions_of(name: str, names: Sequence[str], requested: RequestedColumns) -> list[int]:
+    """Positions of users, items, ratings and, if there are any, times, in the source `name`.
 
-    Parameters: names, of the columns; "" where they have none, and then the first four count.
+    names: of the columns; "" for columns without names, of which the first four count.
     """
-    positions = [_place(name, names, role, asked[role]) for role in ROLES]
-    found = [place for place in positions if place is not None]
+    positions = [_position(name, names, role, requested[role]) for role in ROLES]
+    found = [position for position in positions if position is not None]
     if len(set(found)) < len(found):
-        told = dict(zip(ROLES, positions, strict=True))
-        raise ValueError(f"{name}: two roles share a column: {told}; tell them apart.")
+        chosen = dict(zip(ROLES, positions, strict=True))
+        raise ValueError(f"{name}: two roles have one column: {chosen}; give each its own.")
     return found
 
 
-def _place(
-    name: str, names: Sequence[str], role: str, asked: str | int | bool | None
+def _position(
+    name: str, names: Sequence[str], role: str, requested: str | int | bool | None
 ) -> int | None:
-    if asked is False and role == "times":
+    if requested is False and role == "times":
         return None
-    if isinstance(asked, bool) or not isinstance(asked, str | int | None):
+    if isinstance(requested, bool) or not isinstance(requested, str | int | None):
         raise TypeError(f"read_interactions: {role} must be a column's name or position.")
-    if isinstance(asked, str):
-        return _named(name, names, role, asked)
-    if asked is not None:
-        return _at(name, names, role, asked)
+    if isinstance(requested, str):
+        return _named(name, names, role, requested)
+    if requested is not None:
+        return _at(name, names, role, requested)
     return _guessed(name, names, role)
 
 
-def _named(name: str, names: Sequence[str], role: str, asked: str) -> int:
+def _named(name: str, names: Sequence[str], role: str, requested: str) -> int:
     if not any(names):
         raise ValueError(f"{name}: has no header line; give {role} as a position, from 0.")
-    if asked not in names:
-        raise missing_column(name, asked, names)
-    if list(names).count(asked) > 1:
-        raise ValueError(f"{name}: two columns are named {asked!r}; give {role} as a position.")
-    return list(names).index(asked)
+    if requested not in names:
+        raise missing_column(name, requested, names)
+    if list(names).count(requested) > 1:
+        raise ValueError(f"{name}: two columns are named {requested!r}; give {role} as a position.")
+    return list(names).index(requested)
 
 
-def _at(name: str, names: Sequence[str], role: str, asked: int) -> int:
-    if not 0 <= asked < len(names):
+def _at(name: str, names: Sequence[str], role: str, requested: int) -> int:
+    if not 0 <= requested < len(names):
         last = len(names) - 1
-        raise ValueError(f"{name}: {role} must be a position from 0 to {last}, not {asked}.")
-    return asked
+        raise ValueError(f"{name}: {role} must be a position from 0 to {last}, not {requested}.")
+    return requested
 
 
 def _guessed(name: str, names: Sequence[str], role: str) -> int | None:
     if not any(names):
-        place = ROLES.index(role)
-        if place < len(names):
-            return place
+        position = ROLES.index(role)
+        if position < len(names):
+            return position
     usual = USUAL[role].split()
     plain = [re.sub(r"[^a-z0-9]", "", each.lower()) for each in names]
     for each in usual:
@@ -111,7 +110,7 @@ def _guessed(name: str, names: Sequence[str], role: str) -> int | None:
     if role == "times":
         return None
     there = listed(names) if any(names) else f"there are {len(names)} columns without names"
-    sentence = f"{name}: cannot tell the column of {role}; give {role}=; {there}."
+    sentence = f"{name}: cannot find the column of {role}; give {role}=; {there}."
     raise ParameterError(sentence, owner=OWNER, parameter=role)
 
 
@@ -125,10 +124,10 @@ BAD_TIME = "the time is neither a number nor a date (times=False reads none)"
 
 
 class Gathered:
-    """Columns of one source: users, items, ratings and, where asked, times, batch after batch.
+    """Columns of one source, gathered batch by batch: users, items, ratings and possibly times.
 
-    Parameters: texts, whether all fields come as texts, so that ids that are all written as
-    integers become integers (007 is none). `fault` is the first bad row, from 0, and its reason.
+    texts: whether all fields come as text, so that ids that are all written as integers become
+    integers (007 is not). `fault` is the first invalid row, from 0, and its reason.
     """
 
     def __init__(self, *, texts: bool) -> None:
@@ -139,7 +138,7 @@ class Gathered:
         self.fault: tuple[int, str] | None = None
 
     def take(self, batches: Iterable[pa.RecordBatch]) -> "Gathered":
-        """All batches, each of users, items, ratings and perhaps times, in this order."""
+        """Add all batches, each of users, items, ratings and possibly times, in this order."""
         for batch in batches:
             self._add([_decoded(column) for column in batch.columns])
         return self
@@ -163,7 +162,7 @@ class Gathered:
         self.rows += len(columns[0])
 
     def _count(self, faults: list[tuple[np.ndarray, str]]) -> np.ndarray:
-        """Count every bad row once, by its first reason; return the rows that are good."""
+        """Count every invalid row once, by its first reason; return the mask of valid rows."""
         good = np.ones(faults[0][0].size, bool)
         for bad, reason in faults:
             new = bad & good
@@ -188,7 +187,7 @@ class Gathered:
 
 
 def joined_ids(chunks: list[Any]) -> Any:
-    """Chunks as one column: integers if all are, else texts, which integers are written as."""
+    """Concatenate chunks: integers if all are, else text."""
     filled = [chunk for chunk in chunks if len(chunk)]
     if all(isinstance(chunk, np.ndarray) for chunk in filled):
         return np.concatenate([np.empty(0, np.int64), *filled])
@@ -197,7 +196,7 @@ def joined_ids(chunks: list[Any]) -> Any:
 
 
 def _decoded(column: pa.Array) -> pa.Array:
-    """Categories as their values, and any kind of text as plain text."""
+    """Categories as their values, and any text type as plain text."""
     if isinstance(column, pa.DictionaryArray):
         column = column.dictionary_decode()
     return column.cast(pa.string()) if _is_text_type(column.type) else column
@@ -217,7 +216,7 @@ def _empty(ids: pa.Array) -> np.ndarray:
 
 
 def _measured(column: pa.Array, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers, and which rows hold one; the others read 0."""
+    """Numbers, and the mask of valid rows; invalid ones are 0."""
     if _is_text_type(column.type):
         column = pc.ascii_trim_whitespace(column)
         column = _dates(column) if name == "times" and _dated(column) else _parsed(column)
@@ -235,7 +234,7 @@ def _measured(column: pa.Array, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parsed(texts: pa.Array) -> pa.Array:
-    """Texts as numbers, whole ones where all are; null where a text is none."""
+    """Texts as numbers, integers if all are; null where a text is none."""
     for kind in (pa.int64(), pa.float64()):
         try:
             return texts.cast(kind)
@@ -246,13 +245,13 @@ def _parsed(texts: pa.Array) -> pa.Array:
 
 
 def _dated(texts: pa.Array) -> bool:
-    """Whether the first text there is, is a date."""
+    """Whether the first text that is not null is a date."""
     first = texts.drop_null().slice(0, 1)
     return len(first) == 1 and _dates(first).null_count == 0
 
 
 def _dates(texts: pa.Array) -> pa.Array:
-    """Texts as moments, those without a zone in UTC; null where a text is none."""
+    """Texts as timestamps, UTC if without a zone; null where a text is none."""
     looks = pc.match_substring_regex(texts, DATE)
     texts = pc.if_else(looks, texts, pa.scalar(None, pa.string()))
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
@@ -268,7 +267,7 @@ def _dates(texts: pa.Array) -> pa.Array:
 
 
 OWNER = "read_interactions"
-OF_ONE_LINE = (FIELDS, BROKEN["INVALID ENCODING"])  # any other fault may have hidden lines after it
+OF_ONE_LINE = (FIELDS, BROKEN["INVALID ENCODING"])  # others may have swallowed the lines after
 LONGEST = 1 << 20  # characters of a line; a longer one is no row
 LINES = 1 << 16  # read at a time
 TOO_LONG, NO_OBJECT = BROKEN["LINE SIZE OVER MAXIMUM"], "the line is no JSON object"
@@ -276,9 +275,9 @@ Columns = tuple[Any, Any, Any]
 REMEDY = "correct it: lines after it may be hidden, so that it is not skipped"
 
 
-def times_told(asked: Asked, skip: bool) -> Asked:
-    """The columns asked for, with times only where they were told."""
-    times = False if asked["times"] is None else asked["times"]
+def explicit_times(requested: RequestedColumns, skip: bool) -> RequestedColumns:
+    """The requested columns, without times unless they were given."""
+    times = False if requested["times"] is None else requested["times"]
     if skip and times is not False:
         raise ParameterError(
             f"{OWNER}: times do not go with on_error='skip' and guess=False, nor with "
@@ -286,11 +285,11 @@ def times_told(asked: Asked, skip: bool) -> Asked:
             owner=OWNER,
             parameter="on_error",
         )
-    return {**asked, "times": times}
+    return {**requested, "times": times}
 
 
 def need_names(path: Path, header: bool, skip: bool) -> None:
-    """Raise where the first row, and not a line of names, would decide which others are skipped."""
+    """Raise where the first row, and not a header, would decide which others are skipped."""
     if skip and not header:
         raise ValueError(
             f"{path}: has no line of names, so that its first row would decide which others are "
@@ -298,9 +297,9 @@ def need_names(path: Path, header: bool, skip: bool) -> None:
         )
 
 
-def need_roles(path: Path, asked: Asked, skip: bool) -> None:
+def need_roles(path: Path, requested: RequestedColumns, skip: bool) -> None:
     """Raise where a key of one JSON object could decide which column of the others is read."""
-    missing = [role for role in ROLES[:3] if asked[role] is None]
+    missing = [role for role in ROLES[:3] if requested[role] is None]
     if skip and missing:
         raise ParameterError(
             f"{path}: give {', '.join(f'{role}=' for role in missing)}: any row of JSON may have "
@@ -311,12 +310,12 @@ def need_roles(path: Path, asked: Asked, skip: bool) -> None:
 
 
 def hiding(rejects: Rejects) -> Rejects:
-    """The rejects that always stop: a broken quote may have hidden the lines after it."""
+    """Rejects that always raise: a broken quote may have swallowed the lines after it."""
     return [(line, reason) for line, reason in rejects if reason not in OF_ONE_LINE]
 
 
 def joined(parts: Iterable[Columns], skipped: Counter[str]) -> Interactions:
-    """All rows that can be read, of columns of users, items and ratings; the others are counted."""
+    """Concatenate all valid rows of columns of users, items and ratings; count the others."""
     found = [Interactions(*each, invalid="drop") for each in parts]
     rows = skipped.total() + sum(len(each) for each in found)
     for each in found:
@@ -337,43 +336,43 @@ def _plain(ids: Any) -> Any:
 
 def text_rows(
     path: Path,
-    asked: Asked,
+    requested: RequestedColumns,
     delimiter: str | None,
     header: bool | None,
     encoding: str | None,
     skipped: Counter[str],
 ) -> Iterator[Columns]:
-    """The columns of delimited text, each line by itself; lines that are no row are counted.
+    """Yield the columns of delimited text, each line by itself; count lines that are no row.
 
-    A line of names is public, and rows have as many fields as it. Without one rows have at least
-    those that are read; where the delimiter or the header is not told, the first line shows them.
+    A line of names is public, and rows have as many fields as it. Without one, rows have at least
+    the fields that are read; the first line shows the delimiter or header if it is not given.
     """
     form = text_files.form_of(path)
     if header is False and delimiter is None and form is not None:
         delimiter = form.delimiter
-    if header is None and any(isinstance(each, str) for each in asked.values()):
+    if header is None and any(isinstance(each, str) for each in requested.values()):
         header = True
     if header is False and delimiter:
-        told = [place for place in asked.values() if type(place) is int]
+        given = [position for position in requested.values() if type(position) is int]
         zipped = bool(form and form.gzip) or path.name.lower().endswith(".gz")
-        names = ("",) * (max([2, *told]) + 1)
+        names = ("",) * (max([2, *given]) + 1)
         dialect = Dialect(delimiter, False, names, encoding or "utf-8", gzip=zipped)
     else:
         dialect = sniffed(path, delimiter, header, encoding or "utf-8", rows=1)
-    positions = positions_of(str(path), dialect.names, asked)
+    positions = positions_of(str(path), dialect.names, requested)
     most = dialect.width if dialect.header else LONGEST
     fields = range(dialect.width if dialect.header else max(positions) + 1, most + 1)
     for lines in _lines(path, dialect, skipped):
         yield _split(lines, dialect.delimiter, positions, fields, skipped)
 
 
-def json_rows(path: Path, asked: Asked, skipped: Counter[str]) -> Iterator[Columns]:
-    """The columns of lines of JSON objects, each by itself; lines that are none are counted."""
+def json_rows(path: Path, requested: RequestedColumns, skipped: Counter[str]) -> Iterator[Columns]:
+    """Yield the columns of lines of JSON objects, each by itself; count other lines."""
     form = text_files.form_of(path)
     if form is None or form.layout != "newline_delimited":
         raise ValueError(f"{path}: invalid='drop' reads JSON by lines; write .jsonl or .ndjson.")
-    need_roles(path, asked, skip=True)
-    names = [str(asked[role]) for role in ROLES[:3]]
+    need_roles(path, requested, skip=True)
+    names = [str(requested[role]) for role in ROLES[:3]]
     for lines in _lines(path, Dialect("", False, (), gzip=form.gzip), skipped):
         objects = [found for line in lines if (found := _object(line)) is not None]
         skipped.update({NO_OBJECT: len(lines) - len(objects)})
@@ -390,7 +389,7 @@ def _object(line: str) -> dict[str, Any] | None:
 
 
 def _lines(path: Path, dialect: Dialect, skipped: Counter[str]) -> Iterator[list[str]]:
-    """The lines after the names, some at a time, without blank ones; bad ones are counted."""
+    """Yield the lines after the header, some at a time, without blank ones; count invalid ones."""
     opened: Any = gzip.open if dialect.gzip else open
     plain = dialect.encoding.replace("utf-8", "utf-8-sig")
     # What is not UTF-8 stays in its line, as halves of pairs.
@@ -409,7 +408,7 @@ def _lines(path: Path, dialect: Dialect, skipped: Counter[str]) -> Iterator[list
 def _bounded(file: IO[str], skipped: Counter[str]) -> Iterator[str]:
     while line := file.readline(LONGEST):
         long = len(line) == LONGEST and not line.endswith("\n")
-        while long and (rest := file.readline(LONGEST)) and not rest.endswith("\n"):
+        while long and (remainder := file.readline(LONGEST)) and not remainder.endswith("\n"):
             pass
         if long or not _is_text(line):
             skipped[TOO_LONG if long else BROKEN["INVALID ENCODING"]] += 1
@@ -420,16 +419,16 @@ def _bounded(file: IO[str], skipped: Counter[str]) -> Iterator[str]:
 def _split(
     lines: list[str], delimiter: str, positions: list[int], fields: range, skipped: Counter[str]
 ) -> Columns:
-    """The fields at these places of all lines that have a right number of them, in their order."""
+    """Fields at these positions of all lines with a valid number of fields, in order."""
     quoted = [at for at, line in enumerate(lines) if QUOTE in line]
-    left = np.ones(len(lines), bool)
-    left[quoted] = False
-    rows = np.flatnonzero(left)
+    unquoted = np.ones(len(lines), bool)
+    unquoted[quoted] = False
+    rows = np.flatnonzero(unquoted)
     split = pc.split_pattern(pa.array([lines[at] for at in rows], pa.large_string()), delimiter)
     sizes = np.asarray(pc.list_value_length(split))
     good = (sizes >= fields.start) & (sizes < fields.stop)
     split = split.filter(pa.array(good))
-    columns = [pc.list_element(split, place) for place in positions]
+    columns = [pc.list_element(split, position) for position in positions]
     if not quoted:
         skipped.update({FIELDS: int((~good).sum())})
         return columns[0], columns[1], columns[2]
@@ -438,8 +437,8 @@ def _split(
         parts = _parts(lines[row], delimiter)
         if parts is not None and len(parts) in fields:
             at.append(row)
-            for column, place in zip(found, positions, strict=True):
-                column.append(parts[place])
+            for column, position in zip(found, positions, strict=True):
+                column.append(parts[position])
     skipped.update({FIELDS: len(lines) - len(at)})
     order = np.argsort(np.asarray(at, np.int64))
     users, items, ratings = ([column[each] for each in order] for column in found)
@@ -454,7 +453,7 @@ def _is_text(line: str) -> bool:
 
 
 def _parts(line: str, delimiter: str) -> list[str] | None:
-    """The fields of a line with quotes; None where a quote is not closed, or was not opened."""
+    """Fields of a line with quotes; None where quotes do not match."""
     if line.count(QUOTE) % 2:
         return None
     if len(delimiter) == 1:
@@ -463,5 +462,5 @@ def _parts(line: str, delimiter: str) -> list[str] | None:
         except csv.Error:
             return None
     parts = line.split(delimiter)
-    whole = not any(part.count(QUOTE) % 2 for part in parts)
-    return [part.strip(QUOTE) for part in parts] if whole else None
+    closed = not any(part.count(QUOTE) % 2 for part in parts)
+    return [part.strip(QUOTE) for part in parts] if closed else None

@@ -1,4 +1,4 @@
-"""Ratings from any file or frame: every bad row is told by its line, or left out and counted."""
+"""Read ratings from any file or frame: an invalid row raises with its line, or is skipped."""
 
 import os
 from collections import Counter
@@ -17,7 +17,13 @@ from sfumato.data.interactions import Interactions
 from sfumato.data.readers import delimited, rating_columns, text_files
 from sfumato.data.readers.base import ReadingReport, of_the_machine
 from sfumato.data.readers.batches import are_paths, matches, read_batches
-from sfumato.data.readers.rating_columns import ROLES, Asked, Gathered, joined_ids, positions_of
+from sfumato.data.readers.rating_columns import (
+    ROLES,
+    Gathered,
+    RequestedColumns,
+    joined_ids,
+    positions_of,
+)
 from sfumato.errors import ParameterError
 
 __all__ = ["ReadingReport", "read_interactions"]
@@ -45,73 +51,93 @@ def read_interactions(
     guess: bool = True,
     invalid: str = "refuse",
 ) -> Interactions:
-    """Who rated what, from files or frames, with a `report` of what was left out.
+    """Read ratings from files or frames.
+
+    The columns, the delimiter and the encoding are detected unless given. For data that will be
+    released privately use ``invalid="drop"``.
 
     Parameters
     ----------
-    source : object
-        A path, a glob or a list of them (.parquet, .json, .jsonl, .ndjson; any other name is
-        delimited text; also gzip), an Arrow table, reader or dataset, a pandas or polars frame, a
-        DuckDB relation, a dict of columns or an iterator of those.
+    source : path_like, list of paths, table, frame, dict of columns or iterator
+        A path, a glob or a list of them; an Arrow table, reader or dataset; a pandas or polars
+        frame; a DuckDB relation; a dict of columns; or an iterator of those. Files are .parquet,
+        .json, .jsonl or .ndjson; any other name is delimited text. Text may be compressed by gzip.
     users : str, int or None, default=None
-        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
-        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+        Name, or position from 0, of the column of users. None detects it by its usual names
+        (user_id, userId, reviewer, ...); in a file without a header it is column 0.
     items : str, int or None, default=None
-        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
-        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+        Name or position of the column of items. None detects it (item_id, movieId, ISBN, ...);
+        without a header it is column 1.
     ratings : str, int or None, default=None
-        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
-        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+        Name or position of the column of ratings. None detects it (rating, score, stars, ...);
+        without a header it is column 2.
     times : str, int, bool or None, default=None
-        A column's name or position from 0, by default the usual names (user_id, movieId, ISBN,
-        rating, timestamp, ...) or, without a header, the first four; times=False reads none.
+        Name or position of the column of times. None detects it (timestamp, date, ...), if there is
+        one; without a header it is column 3. False reads no times.
     delimiter : str or None, default=None
-        Whether line 1 holds names,.
+        Delimiter of the fields of text, 1 to 4 characters; None detects it.
     header : bool or None, default=None
-        Whether line 1 holds names,.
-    encoding : str or None, default=None
-        "utf-8", "latin-1" or "utf-16", by default as the file looks.
-    on_error : str, default="raise"
-        "raise", or "skip" to leave bad rows out and count them (malformed JSON always stops).
-    duplicates : str, default="last"
-        "last", or "keep" for a private model: of rows that put each other out, one more would
-        change two.
+        Whether line 1 contains the names of the columns; None detects it.
+    encoding : {"utf-8", "latin-1", "utf-16"} or None, default=None
+        Encoding of text; None tries UTF-8, then Latin-1.
+    on_error : {"raise", "skip"}, default="raise"
+        "raise" stops at an invalid row with its file, line and reason; "skip" leaves invalid rows
+        out and counts them. Malformed JSON always raises.
+    duplicates : {"last", "keep"}, default="last"
+        "last" keeps only the latest rating of a user for an item; "keep" keeps all. A private model
+        needs "keep": if rows replaced each other, adding one row would change two.
     guess : bool, default=True
-        False for what will be private: no row changes how others are read. The encoding is then
-        utf-8 unless told, the first row alone shows delimiter and columns, times are read only
-        where told, and a broken quote always stops.
-    invalid : str, default="refuse"
-        "refuse", or "drop" for what will be private, which is stricter than all of these: every
-        line is read by itself (a quote ends with it), whatever it holds is a row or is left out and
-        counted in the curator's `report`, nothing is guessed from rows or raised for one, all are
-        kept and no times are read. The line of names is public; without one give header=False and
-        the delimiter, or the first line, which shows them, is taken to be public too.
+        False for private use: no row changes how others are read. The encoding is then UTF-8 unless
+        given, only the first row determines delimiter and columns, times are read only if given,
+        and a broken quote always raises.
+    invalid : {"refuse", "drop"}, default="refuse"
+        "drop", for private use, is stricter than all options above; see Notes. "refuse" follows
+        `on_error`.
 
     Returns
     -------
     Interactions
-        TODO.
+        The ratings. Its `report` counts the rows that were read, kept and left out.
+
+    Raises
+    ------
+    ValueError
+        If a row is invalid and `on_error` is "raise", or if a column is not found. The message
+        names file, line and reason, never a value.
 
     Notes
     -----
-    **Guarantee.** Of several ratings of one item by one user the latest stays, by time, else by
-    row, unless all are kept. A row without user or item, with a rating that is no finite number or
-    with too many or too few fields stops with file, line and reason, never the value. Ids of
-    delimited text are integers when all are written as such, without leading zeros; otherwise texts
-    as they stand.
+    **Guarantee.** A row is invalid if its user or item is missing, if its rating is not a finite
+    number, or if it has too many or too few fields. Of several ratings of one item by one user the
+    latest by time, else by row, is kept, unless ``duplicates="keep"``. Ids of delimited text are
+    integers if all of them are written as integers without leading zeros; otherwise text.
+
+    With ``invalid="drop"`` every line is read by itself (a quote ends with its line). Whatever a
+    line contains, it is a row, or it is left out and counted in `report`, which is for the curator
+    only. Nothing is detected from rows, no row raises, duplicates are kept and times are not read.
+    The line of names is taken to be public. For a file without one give ``header=False`` and the
+    delimiter; otherwise the first line, from which they are detected, is taken to be public too.
 
     Examples
     --------
-    >>> seen = read_interactions({"user": [7, 7, 8], "item": [1, 1, 2], "rating": [5, 3, 4]})
-    >>> print(seen.report)
+    >>> columns = {"user": [7, 7, 8], "item": [1, 1, 2], "rating": [5, 3, 4]}
+    >>> interactions = read_interactions(columns)
+    >>> interactions
+    Interactions(rows=2, users=2, items=2, times=False)
+    >>> print(interactions.report)
     3 rows read, 2 kept; 1 older ratings of a pair dropped.
     """
-    asked: Asked = {"users": users, "items": items, "ratings": ratings, "times": times}
+    requested: RequestedColumns = {
+        "users": users,
+        "items": items,
+        "ratings": ratings,
+        "times": times,
+    }
     if INVALID.check(OWNER, "invalid", invalid) == "drop":
         delimiter, header = _delimiter(delimiter), optional(flag).check(OWNER, "header", header)
         encoding, skipped = ENCODING.check(OWNER, "encoding", encoding), Counter[str]()
-        asked = rating_columns.times_told(asked, skip=True)
-        pieces = _dropping(source, asked, (delimiter, header, encoding), skipped)
+        requested = rating_columns.explicit_times(requested, skip=True)
+        pieces = _dropping(source, requested, (delimiter, header, encoding), skipped)
         return rating_columns.joined(pieces, skipped)
     written = _Written(
         _delimiter(delimiter),
@@ -121,56 +147,56 @@ def read_interactions(
     )
     skip = ON_ERROR.check(OWNER, "on_error", on_error) == "skip"
     keep = DUPLICATES.check(OWNER, "duplicates", duplicates) == "keep"
-    asked = asked if guess else rating_columns.times_told(asked, skip)
+    requested = requested if guess else rating_columns.explicit_times(requested, skip)
     parts, encodings = [], {}
-    for part, name, told in _parts(source, asked, written, skip):
+    for part, name, encoded in _parts(source, requested, written, skip):
         parts.append(part)
-        if told:
-            encodings[name] = told
+        if encoded:
+            encodings[name] = encoded
     return _together(parts, encodings, keep)
 
 
 def _dropping(
     source: Any,
-    asked: Asked,
+    requested: RequestedColumns,
     written: tuple[str | None, bool | None, str | None],
     skipped: Counter[str],
 ) -> Iterator[rating_columns.Columns]:
-    """The columns of users, items and ratings, piece after piece, whatever they hold."""
+    """Yield columns of users, items and ratings, piece by piece, for `invalid="drop"`."""
     if isinstance(source, Iterator) and not isinstance(source, pa.RecordBatchReader):
         for each in source:
-            yield from _dropping(each, asked, written, skipped)
+            yield from _dropping(each, requested, written, skipped)
         return
     if not isinstance(source, str | os.PathLike) and not are_paths(source):
-        yield from _typed_columns("the frame", source, _names(source), asked)
+        yield from _typed_columns("the frame", source, _names(source), requested)
         return
     for each in [source] if isinstance(source, str | os.PathLike) else source:
         for path in matches(each):
             if path.name.lower().endswith(".parquet"):
-                yield from _typed_columns(str(path), path, _parquet_names(path), asked)
+                yield from _typed_columns(str(path), path, _parquet_names(path), requested)
             elif _is_json(path):
-                yield from rating_columns.json_rows(path, asked, skipped)
+                yield from rating_columns.json_rows(path, requested, skipped)
             else:
-                yield from rating_columns.text_rows(path, asked, *written, skipped)
+                yield from rating_columns.text_rows(path, requested, *written, skipped)
 
 
 def _typed_columns(
-    name: str, source: Any, names: list[str], asked: Asked
+    name: str, source: Any, names: list[str], requested: RequestedColumns
 ) -> Iterator[rating_columns.Columns]:
-    users, items, ratings = positions_of(name, names, asked)
+    users, items, ratings = positions_of(name, names, requested)
     if hasattr(source, "iloc"):
         yield source.iloc[:, users], source.iloc[:, items], source.iloc[:, ratings]
         return
     if isinstance(source, Mapping):
-        held = list(source.values())
-        yield held[users], held[items], held[ratings]
+        columns = list(source.values())
+        yield columns[users], columns[items], columns[ratings]
         return
-    for batch in read_batches(source, [names[place] for place in (users, items, ratings)]):
+    for batch in read_batches(source, [names[position] for position in (users, items, ratings)]):
         yield batch.column(0), batch.column(1), batch.column(2)
 
 
 class _Written:
-    """How delimited text is written, as far as it was told; and whether the rest is guessed."""
+    """Format of delimited text as far as given, and whether the remainder is detected."""
 
     def __init__(
         self, delimiter: str | None, header: bool | None, encoding: str | None, guess: bool
@@ -186,34 +212,36 @@ def _delimiter(value: str | None) -> str | None:
 
 
 def _parts(
-    source: Any, asked: Asked, written: _Written, skip: bool
+    source: Any, requested: RequestedColumns, written: _Written, skip: bool
 ) -> Iterator[tuple[Gathered, str, str]]:
-    """Each file, or the frame, gathered; with its name and, for delimited text, its encoding."""
+    """Yield each file, or the frame, as gathered columns, with its name and text encoding."""
     if not isinstance(source, str | os.PathLike) and not are_paths(source):
-        yield _frame(source, asked, skip), "the frame", ""
+        yield _frame(source, requested, skip), "the frame", ""
         return
     for each in [source] if isinstance(source, str | os.PathLike) else source:
         for path in matches(each):
             if path.name.lower().endswith(".parquet"):
-                yield _table(path, _parquet_names(path), asked, skip), str(path), ""
+                yield _table(path, _parquet_names(path), requested, skip), str(path), ""
             elif _is_json(path):
                 if not written.guess:
-                    rating_columns.need_roles(path, asked, skip)
-                yield _json(path, asked, skip), str(path), ""
+                    rating_columns.need_roles(path, requested, skip)
+                yield _json(path, requested, skip), str(path), ""
             else:
-                part, encoding = _lines(path, asked, written, skip)
+                part, encoding = _lines(path, requested, written, skip)
                 yield part, str(path), encoding
 
 
-def _lines(path: Path, asked: Asked, written: _Written, skip: bool) -> tuple[Gathered, str]:
-    """A delimited file; read once more where what is broken suggests another way of writing."""
-    named = any(isinstance(each, str) for each in asked.values())
+def _lines(
+    path: Path, requested: RequestedColumns, written: _Written, skip: bool
+) -> tuple[Gathered, str]:
+    """Read a delimited file, again with another dialect where the rejects suggest one."""
+    named = any(isinstance(each, str) for each in requested.values())
     header = True if written.header is None and named else written.header
     rows = delimited.SNIFFED_ROWS if written.guess else 1
     dialect = delimited.sniffed(path, written.delimiter, header, written.encoding, rows)
     if not written.guess:
         rating_columns.need_names(path, dialect.header, skip)
-    positions = positions_of(str(path), dialect.names, asked)
+    positions = positions_of(str(path), dialect.names, requested)
     best: tuple[Gathered, delimited.Rejects, delimited.Dialect] | None = None
     while True:
         rejects: delimited.Rejects = []
@@ -248,7 +276,7 @@ def _stop_at_line(
         row, reason = fault
         faults.append((delimited.line_of_row(path, dialect, row), reason))
     if faults:
-        # Of two in one line the reject is right: it moved the rows after it up by one.
+        # Of two in one line the reject is the cause: it moved the rows after it up by one.
         line, reason = min(faults, key=lambda fault: fault[0])
         sentence = f"{path}: line {line}: {reason}; {remedy}."
         if remedy == SKIP:
@@ -268,12 +296,12 @@ def _is_json(path: Path) -> bool:
     return form is not None and bool(form.layout)
 
 
-def _json(path: Path, asked: Asked, skip: bool) -> Gathered:
+def _json(path: Path, requested: RequestedColumns, skip: bool) -> Gathered:
     form = text_files.form_of(path)
     assert form is not None
     names = text_files.json_names(path, form)
-    positions = positions_of(str(path), names, asked)
-    chosen = [names[place] for place in positions]
+    positions = positions_of(str(path), names, requested)
+    chosen = [names[position] for position in positions]
     # As texts, so that a rating that is no number is one bad row and not another type of column.
     batches = read_batches(path, chosen, text=chosen[2:])
     part = Gathered(texts=False).take(batches)
@@ -291,21 +319,21 @@ def _parquet_names(path: Path) -> list[str]:
     except (pa.ArrowException, OSError) as error:
         if of_the_machine(error):
             raise
-        told = f"{path}: cannot be read as Parquet; it is damaged or of another type."
-        raise ValueError(told) from None
+        sentence = f"{path}: cannot be read as Parquet; it is damaged or of another type."
+        raise ValueError(sentence) from None
 
 
-def _frame(source: Any, asked: Asked, skip: bool) -> Gathered:
+def _frame(source: Any, requested: RequestedColumns, skip: bool) -> Gathered:
     if isinstance(source, Iterator):
         first = next(source, None)
         if first is None:
             raise ValueError(f"{OWNER}: the stream is empty; a batch with columns is needed.")
-        return _table(chain([first], source), _names(first), asked, skip)
+        return _table(chain([first], source), _names(first), requested, skip)
     names = _names(source)
     if not hasattr(source, "iloc"):
-        return _table(source, names, asked, skip)
-    # Columns of pandas may be named by numbers; by place they can be read all the same.
-    positions = positions_of("the frame", names, asked)
+        return _table(source, names, requested, skip)
+    # Columns of pandas may be named by numbers; by position they can be read all the same.
+    positions = positions_of("the frame", names, requested)
     roles = list(ROLES[: len(positions)])
     part = source.iloc[:, positions].set_axis(roles, axis=1)
     return _table(part, roles, dict.fromkeys(ROLES), skip)
@@ -324,11 +352,11 @@ def _names(source: Any) -> list[str]:
     )
 
 
-def _table(source: Any, names: list[str], asked: Asked, skip: bool) -> Gathered:
-    """A source whose columns have names and types."""
+def _table(source: Any, names: list[str], requested: RequestedColumns, skip: bool) -> Gathered:
+    """Read a source whose columns have names and types."""
     name = str(source) if isinstance(source, Path) else "the frame"
-    positions = positions_of(name, names, asked)
-    batches = read_batches(source, [names[place] for place in positions])
+    positions = positions_of(name, names, requested)
+    batches = read_batches(source, [names[position] for position in positions])
     part = Gathered(texts=False).take(batches)
     if not skip:
         _stop_at_row(name, part)
@@ -345,16 +373,18 @@ def _together(parts: list[Gathered], encodings: dict[str, str], keep: bool) -> I
         np.concatenate([np.empty(0), *_drained(parts, 2)]),
         np.concatenate(_drained(parts, 3)) if True in timed else None,
     )
-    kept = found if keep else _latest(found)
+    retained = found if keep else _latest(found)
     skipped = sum((part.skipped for part in parts), Counter[str]())
     rows = sum(part.rows for part in parts)
-    report = ReadingReport(rows, len(kept), len(found) - len(kept), dict(skipped), encodings)
-    kept.report = report
-    return kept
+    report = ReadingReport(
+        rows, len(retained), len(found) - len(retained), dict(skipped), encodings
+    )
+    retained.report = report
+    return retained
 
 
 def _drained(parts: list[Gathered], at: int) -> list[Any]:
-    """The chunks of a column, given up by the parts so that they are not held beside the column."""
+    """Chunks of a column, removed from the parts so that memory is not used twice."""
     chunks = [chunk for part in parts for chunk in part.columns[at]]
     for part in parts:
         part.columns[at].clear()
@@ -362,7 +392,7 @@ def _drained(parts: list[Gathered], at: int) -> list[Any]:
 
 
 def _latest(found: Interactions) -> Interactions:
-    """Of each pair of user and item the rating with the highest time, of equal ones the last."""
+    """Keep the latest rating of each pair of user and item, the last row of equal times."""
     codes = found.coded()
     pairs = codes.user_codes.astype(np.int64) * len(codes.item_ids) + codes.item_codes
     in_order = np.sort(pairs)

@@ -1,7 +1,4 @@
-"""CSV, TSV and JSON files, plain or gzip, streamed by DuckDB; errors tell lines, not values.
-
-Texts as the numbers that the first rows were: each strictly, or an error, never another key.
-"""
+"""CSV, TSV and JSON files, plain or gzip, streamed by DuckDB; errors name lines, not values."""
 
 import csv
 import glob
@@ -48,7 +45,7 @@ JSON_KINDS = {
 
 @dataclass(frozen=True)
 class Form:
-    """How a file is written: the delimiter of its fields, or "" for JSON of this layout."""
+    """Format of a file: the delimiter of its fields, or "" for JSON of this layout."""
 
     delimiter: str = ""
     layout: str = ""
@@ -66,7 +63,7 @@ ENDINGS = tuple(FORMS)
 
 
 def form_of(path: Path) -> Form | None:
-    """What the name's ending says, or None."""
+    """Format by the ending of the name, or None."""
     name = path.name.lower()
     zipped = name.endswith(".gz")
     form = FORMS.get(Path(name.removesuffix(".gz")).suffix)
@@ -89,7 +86,7 @@ def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> So
 
 
 def json_names(path: Path, form: Form) -> list[str]:
-    """The names of the columns of a JSON file."""
+    """Names of the columns of a JSON file."""
     with plain_errors(path), connected(Reading()) as connection:
         return list(_relation(connection, path, form, {}).columns)
 
@@ -108,9 +105,9 @@ def connected(reading: Reading) -> Iterator[Any]:
 
 
 def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) -> Any:
-    """The file as DuckDB sees it; for CSV the types must name every column of the file in order.
+    """The file as a DuckDB relation; for CSV, `types` must name every column in order.
 
-    They are only ever texts or raw JSON: to a number DuckDB would cast 007, 1.5, 1e3 and true too.
+    Types are only text or raw JSON: to a number DuckDB would cast 007, 1.5, 1e3 and true too.
     """
     name = glob.escape(str(path))  # DuckDB expands globs too, and a name may look like one
     compression = "gzip" if form.gzip else "none"
@@ -134,7 +131,7 @@ def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) ->
 def _csv_types(
     connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
 ) -> tuple[dict[str, str], dict[str, pa.DataType]]:
-    """What DuckDB reads the columns of the file as, and what those wanted become."""
+    """DuckDB types of all columns of the file, and Arrow types of the wanted ones."""
     names = header_of(path, form)
     for column in columns:
         if column not in names:
@@ -152,7 +149,7 @@ def header_of(path: Path, form: Form) -> list[str]:
     try:
         with opened(path, "rb") as file:
             start = b""
-            # A name in quotes may hold line feeds.
+            # A quoted name may contain line feeds.
             while len(start) <= HEADER and (line := file.readline(HEADER + 1 - len(start))):
                 start += line
                 if start.count(b'"') % 2 == 0 and line.endswith(b"\n"):
@@ -179,7 +176,7 @@ def header_of(path: Path, form: Form) -> list[str]:
 
 
 def _check_end(path: Path, form: Form) -> None:
-    """Refuse a last row that is too long, which DuckDB would leave out without a word."""
+    """Refuse a last row that is too long, which DuckDB would silently omit."""
     if not form.delimiter or form.gzip:
         return
     with path.open("rb") as file:
@@ -191,14 +188,14 @@ def _check_end(path: Path, form: Form) -> None:
                 return
             end = begin
     if size - end > BUFFER:
-        told = f"a row is longer than {BUFFER} bytes; leave it out, or cut its values."
-        raise ValueError(f"{path}: the last line: {told}")
+        problem = f"a row is longer than {BUFFER} bytes; leave it out, or cut its values."
+        raise ValueError(f"{path}: the last line: {problem}")
 
 
 def _json_types(
     connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
 ) -> tuple[dict[str, str], dict[str, pa.DataType]]:
-    """As for CSV; raw JSON tells 7 from "7" in quotes."""
+    """As for CSV; raw JSON distinguishes 7 from "7"."""
     sniffed = _relation(connection, path, form, {})
     found = dict(zip(sniffed.columns, map(str, sniffed.types), strict=True))
     kinds = {}
@@ -225,24 +222,24 @@ def plain_errors(path: Path) -> Iterator[None]:
         raise ValueError(_sentence(path, str(error))) from None
 
 
-def _sentence(path: Path, told: str) -> str:
-    """What DuckDB says without the values it quotes: where it is, and which of the known faults."""
-    line = re.search(r"[Ll]ine:? (\d+)", told)
+def _sentence(path: Path, message: str) -> str:
+    """DuckDB's message without the values it quotes: the line, and the known faults."""
+    line = re.search(r"[Ll]ine:? (\d+)", message)
     where = f"{path}: line {line[1]}" if line else str(path)
-    counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", told)
+    counts = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
     if counts:
         return f"{where}: {counts[2]} fields where the header has {counts[1]}."
-    longest = re.search(r'size"? of (\d+) bytes exceeded', told)
-    if longest or "does not support a full read" in told:
+    longest = re.search(r'size"? of (\d+) bytes exceeded', message)
+    if longest or "does not support a full read" in message:
         most = longest[1] if longest else BUFFER
         return f"{where}: a row is longer than {most} bytes; leave it out, or cut its values."
-    if "unterminated quote" in told:
+    if "unterminated quote" in message:
         return f"{where}: a quote is opened and never closed."
-    if "unicode" in told.lower() or "utf-8" in told.lower():
+    if "unicode" in message.lower() or "utf-8" in message.lower():
         return f"{where}: not UTF-8 text; convert the file first."
-    if "Out of Memory" in told:
+    if "Out of Memory" in message:
         return f"{where}: a row does not fit the memory limit; raise it."
-    if "Malformed JSON" in told:
+    if "Malformed JSON" in message:
         # DuckDB names the line after the one that it could not parse.
         return (
             f"{path}: line {int(line[1]) - 1}: malformed JSON."

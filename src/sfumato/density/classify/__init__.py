@@ -1,1 +1,1 @@
-"""Classes by noisy column tables or kernel sums."""
+"""Classification from noisy column tables or kernel sums."""

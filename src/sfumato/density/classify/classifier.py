@@ -1,7 +1,4 @@
-"""Classes by their likelihood, from tables or kernel sums that can be told with nobody's data.
-
-What a classifier answers from tables or kernel sums of classes, and how these go to files.
-"""
+"""Classification by class-conditional likelihood from tables or kernel sums, optionally private."""
 
 from typing import Any, Self
 
@@ -27,7 +24,7 @@ from sfumato.density.classify.encoding import (
     levels_of,
     listed_positions,
     positions_of,
-    prior_shares,
+    prior_probabilities,
     refuse_missing,
 )
 from sfumato.density.classify.kernel_classes import (
@@ -37,7 +34,7 @@ from sfumato.density.classify.kernel_classes import (
     column_joint,
     kernel_joint,
     planned_kernels,
-    refuse_told,
+    refuse_conflicting,
 )
 from sfumato.density.classify.naive_bayes import (
     LabelledRows,
@@ -55,7 +52,7 @@ METHODS = ("columns", "kernel")
 
 
 class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: ignore[misc]
-    """A classifier that was fitted: by its release, or by what that would hold without noise."""
+    """Predictions of a fitted classifier from its release or its tables, and their files."""
 
     priors: Any
     classes_: np.ndarray
@@ -64,93 +61,98 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
     sketches_: list[Any]
 
     def predict_log_proba(self, X: Matrix) -> np.ndarray:
-        """The log probability of every class, classes in the order of `classes_`.
+        """Compute the log probability of every class.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            The log probability of every class, classes in the order of `classes_`.
+        ndarray of shape (n_samples, n_classes)
+            Log probabilities, classes in the order of `classes_`.
         """
         joint = self._joint(self._queries(X))
-        most = joint.max(axis=1, keepdims=True)
-        return np.asarray(joint - most - np.log(np.exp(joint - most).sum(axis=1, keepdims=True)))
+        largest = joint.max(axis=1, keepdims=True)
+        return np.asarray(
+            joint - largest - np.log(np.exp(joint - largest).sum(axis=1, keepdims=True))
+        )
 
     def predict_proba(self, X: Matrix) -> np.ndarray:
-        """The probability of every class.
+        """Compute the probability of every class.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            The probability of every class.
+        ndarray of shape (n_samples, n_classes)
+            Probabilities, classes in the order of `classes_`; each row sums to 1.
         """
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def decision_function(self, X: Matrix) -> np.ndarray:
-        """The log odds of the second of two classes; of more, the log likelihood times prior.
+        """Compute the decision values of every point.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
         ndarray
-            The log odds of the second of two classes; of more, the log likelihood times prior.
+            The log odds of the second class if there are two, of shape (n_samples,); otherwise the
+            log of likelihood times prior of every class, of shape (n_samples, n_classes).
         """
         joint = self._joint(self._queries(X))
         return np.asarray(joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else joint)
 
     def predict(self, X: Matrix) -> np.ndarray:
-        """The likeliest class of every point.
+        """Predict the most probable class of every point.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            The likeliest class of every point.
+        ndarray of shape (n_samples,)
+            Labels, from `classes_`.
         """
         joint = self._joint(self._queries(X))
         return np.asarray(self.classes_[joint.argmax(axis=1)])
 
     @classmethod
     def from_release(cls, release: Release, **parameters: Any) -> Self:
-        """The classifier that answers from a release of another, at no further cost.
+        """Build a classifier that answers from the release of another.
 
         Parameters
         ----------
         release : Release
-            TODO.
+            The `release_` of a classifier.
         **parameters : object
-            TODO.
+            Further parameters of the constructor; those that the release determines are refused,
+            except `random_state`.
 
         Returns
         -------
         Self
-            The classifier that answers from a release of another, at no further cost.
+            The fitted classifier, with the epsilon and delta of the release. It costs no further
+            privacy.
         """
         if not isinstance(release, ReleasedClassColumns | ReleasedClassKernels):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a release of one, not {kind}.")
-        told = release.statement
-        public = _told(release)
-        cost = dict(epsilon=told.epsilon, delta=told.delta, privacy=None)
+        statement = release.statement
+        public = _parameters_of(release)
+        cost = dict(epsilon=statement.epsilon, delta=statement.delta, privacy=None)
         given = {**public, **cost, "classes": release.labels}
-        refuse_told(cls.__name__, parameters, given)
+        refuse_conflicting(cls.__name__, parameters, given)
         model = cls(**{**given, **parameters})
         model.bounds_ = public["bounds"]
         model.n_features_in_ = len(model.bounds_[0])
@@ -160,25 +162,26 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         model._restore_parts({"release_": release})
         return model
 
-    def _take(self, kept: Any, method: str, classes: np.ndarray, setting: Setting) -> None:
+    def _take(self, summary: Any, method: str, classes: np.ndarray, setting: Setting) -> None:
+        """Replace the fitted state by this release, tables or sketches."""
         for name in ("release_", "statement_", "tables_", "sketches_", "clipped_"):
             self.__dict__.pop(name, None)
         self.classes_, self.method_ = classes, method
         self.bounds_ = setting.bounds
         self.backend_ = setting.backend if method == "kernel" else "columns"
-        if isinstance(kept, Release):
-            self._restore_parts({"release_": kept})
+        if isinstance(summary, Release):
+            self._restore_parts({"release_": summary})
         elif method == "columns":
-            self.tables_ = kept
+            self.tables_ = summary
         else:
-            self.sketches_ = kept
+            self.sketches_ = summary
 
     def _joint(self, points: np.ndarray) -> np.ndarray:
-        """The log of likelihood times prior, up to what all classes share."""
+        """The log of likelihood times prior, up to a constant of all classes."""
         if self.method_ == "kernel":
             return kernel_joint(self._owner, self._class_sums(), self.priors, points)
-        held = self.release_ if hasattr(self, "release_") else self.tables_
-        return column_joint(self._owner, held, self.priors, points)
+        tables = self.release_ if hasattr(self, "release_") else self.tables_
+        return column_joint(self._owner, tables, self.priors, points)
 
     def _class_sums(self) -> list[Any]:
         return self.release_.parts if hasattr(self, "release_") else self.sketches_
@@ -189,10 +192,10 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         return {n: getattr(self, n) for n in ("release_", "tables_") if hasattr(self, n)}
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
-        held = parts.get("release_", parts.get("tables_"))
-        if held is not None and held.labels != labels_of(self.classes_):
+        stored = parts.get("release_", parts.get("tables_"))
+        if stored is not None and stored.labels != labels_of(self.classes_):
             raise ValueError("the release is of other classes.")
-        if held is None and len(parts) != len(self.classes_):
+        if stored is None and len(parts) != len(self.classes_):
             raise ValueError("there must be one sketch for each class.")
         if "release_" in parts:
             self.release_ = parts["release_"]
@@ -218,7 +221,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
             self.clipped_ = integer(0).check(self._owner, "clipped", state["clipped"])
 
 
-def _told(release: ReleasedClassColumns | ReleasedClassKernels) -> dict[str, Any]:
+def _parameters_of(release: ReleasedClassColumns | ReleasedClassKernels) -> dict[str, Any]:
     """The parameters of an estimator that made this release."""
     if isinstance(release, ReleasedClassKernels):
         return described(release.parts[0]).parameters()
@@ -226,109 +229,120 @@ def _told(release: ReleasedClassColumns | ReleasedClassKernels) -> dict[str, Any
     return dict(bounds=release.bounds, bins=release.bins, categorical=named or None)
 
 
-ALIKE = 4  # times as wide as the narrowest column may be the widest, for one bandwidth
-FEW = 3  # columns up to which kernel sums tell classes better than columns one by one
-PART = 1 / 16  # of the longest side of the bounds: the bandwidth unless told
+MAX_WIDTH_RATIO = 4  # of the widest to the narrowest column, for one bandwidth
+FEW = 3  # columns up to which kernel sums separate classes better than single columns
+PART = 1 / 16  # default bandwidth over the longest side of the bounds
 
 
 class SketchClassifier(ClassAnswers):
     """Classification by class-conditional likelihood, private when epsilon is given.
 
-    method: "columns" counts, for each class, cells of every column (equal parts of the bounds, or
-    codes of categories), smooths them as their noise asks, and adds up the columns' log ratios,
-    weighed by sums of products of two columns so that what they tell twice counts once, and
-    calibrated by a histogram of scores: three steps that take 15, 3 and 2 twentieths of epsilon.
-    "kernel" takes the mean kernel value of a sketch for each class. "auto" is "kernel" up to three
-    columns, none of them categorical, whose bounds are wide alike (the widest at most four times
-    the narrowest: one bandwidth must suit them all), else "columns".
-
-    Learned: release_ and statement_ with epsilon, else what the release would hold without noise,
-    and clipped_ (for the curator only); classes_, method_, bounds_, n_features_in_, and backend_,
-    the sketch of method "kernel", or "columns".
+    Method "columns" counts, for each class, the cells of every column (equal parts of the bounds,
+    or codes of categories) and smooths them by their noise. It adds up the log ratios of the
+    columns, weighted by sums of products of two columns so that redundant columns count once, and
+    calibrates the score by a histogram. These three steps take 15, 3 and 2 twentieths of epsilon.
+    Method "kernel" compares the mean kernel value of one sketch per class.
 
     Parameters
     ----------
-    method : str, default="auto"
-        TODO.
-    classes : object, default=None
-        The public list, required with epsilon.
-    priors : object, default="estimated"
-        "estimated" from the release, None for equal ones, or one number per class.
+    method : {"auto", "columns", "kernel"}, default="auto"
+        Method; "auto" is "kernel" for up to three columns, none of them categorical, whose bounds
+        are of similar width (the widest at most four times the narrowest, since one bandwidth must
+        suit all), else "columns".
+    classes : list of int or str, or None, default=None
+        Public list of the labels. Required with `epsilon`; None takes the labels of the data.
+    priors : "estimated", sequence of float or None, default="estimated"
+        Prior probabilities: "estimated" from the release, None for equal ones, or one number above
+        0 per class, in sorted order of the classes.
     bins : int, default=32
-        Parts of a column.
-    categorical : object, default=None
-        Numbers or names of columns that hold codes 0, 1, ... up to their upper bound.
+        Cells of a numeric column, from 2 to 2**12.
+    categorical : list of int or str, or None, default=None
+        Positions or names of the columns that contain codes 0, 1, ... up to their upper bound.
     bandwidth : float or None, default=None
-        None for a sixteenth of the longest side of the bounds; all others as in `SketchDensity`.
-    kernel : str, default="gaussian"
-        TODO.
-    backend : str, default="auto"
-        TODO.
+        Length scale of the kernel in the units of the data, above 0; None is a sixteenth of the
+        longest side of the bounds.
+    kernel : {"p-stable", "gaussian", "exponential"}, default="gaussian"
+        Kernel of method "kernel", as in `SketchDensity`.
+    backend : {"auto", "race", "grid", "slices", "fourier"}, default="auto"
+        Sketch of method "kernel", as in `SketchDensity`.
     rows : int or None, default=None
-        TODO.
+        Rows of the sketch of method "kernel", as in `SketchDensity`.
     width : int, default=1024
-        TODO.
+        Counters per row of the "race" backend, from 2 to 2**31.
     expected_size : int or None, default=None
-        TODO.
+        Public guess of the number of points, used to choose `rows`; None stands for 65,536.
     epsilon : float or None, default=None
-        TODO.
+        Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        TODO.
-    bounds : object, default=None
-        TODO.
-    ledger : object, default=None
-        TODO.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
+    bounds : pair (low, high) or None, default=None
+        Public limits of the columns, each side a number or one number per column. Points outside
+        are clipped to them. Required with `epsilon`; None takes the range of the data.
+    ledger : Ledger, path_like or None, default=None
+        Privacy ledger that is charged before noise is drawn; needs `dataset`. None leaves the cost
+        unaccounted.
     dataset : str or None, default=None
-        TODO.
+        Name of the data set in the ledger that is charged.
     unit : str or None, default=None
-        TODO.
-    relation : str or None, default=None
-        TODO.
+        Unit of privacy, such as "event" or "user". None takes that of the data set in the ledger,
+        else "event".
+    relation : {"add/remove", "replace"} or None, default=None
+        Adjacency of data sets. None takes that of the data set in the ledger, else "add/remove".
     contributions : int or None, default=None
-        TODO.
+        Largest number of rows of one unit, from 1 to 2**31. Required unless the unit is an event or
+        item, which has one row.
     release_id : str or None, default=None
-        TODO.
+        Name under which the ledger stores the release, so that a retry returns the same bytes at no
+        cost; needs `ledger`.
     privacy : Privacy or None, default=None
-        TODO.
-    random_state : object, default=None
-        TODO.
+        One object in place of `epsilon`, `delta` and the six parameters before this one.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the hash functions, never of noise. None uses seed 0, so that separately fitted
+        estimators can merge.
 
     Attributes
     ----------
     backend_ : str
-        TODO.
-    bounds_ : Pair
-        TODO.
-    classes_ : ndarray
-        TODO.
+        Sketch of method "kernel", or "columns".
+    bounds_ : tuple
+        Limits (low, high) to which points are clipped, one number per column.
+    classes_ : ndarray of shape (n_classes,)
+        The sorted labels.
     clipped_ : int
-        TODO.
+        Number of training points outside the bounds. Raw data: only without `epsilon`.
     method_ : str
-        TODO.
+        "columns" or "kernel".
     n_features_in_ : int
-        TODO.
-    release_ : Any
-        TODO.
-    sketch_ : Any
-        TODO.
-    sketches_ : list
-        TODO.
-    statement_ : Any
-        TODO.
-    tables_ : Any
-        TODO.
+        Number of columns.
+    release_ : ReleasedClassColumns or ReleasedClassKernels
+        The released tables or sketches. Only with `epsilon`.
+    sketch_ : Sketch
+        Not set by this estimator; see `sketches_`.
+    sketches_ : list of Sketch
+        One sketch per class. Only for method "kernel" without `epsilon`.
+    statement_ : PrivacyStatement
+        What the release guarantees. Only with `epsilon`.
+    tables_ : ClassColumns
+        The tables without noise. Only for method "columns" without `epsilon`.
 
     Notes
     -----
-    **Guarantee.** With epsilon, the estimator keeps nothing but one release, so that the whole
-    object, its file and all its answers are (epsilon, delta)-private as `statement_` says. A row
-    belongs to one class, so that every class has the whole epsilon under "add/remove"; "replace"
-    takes twice the noise. The list of classes is public: one without rows has a likelihood of noise
-    and a small prior, and no error tells.
+    **Guarantee.** With `epsilon`, the estimator stores nothing but one release, so that the object,
+    its file and all its predictions are (epsilon, delta)-differentially private for `unit` and
+    `relation` as `statement_` says. A row belongs to one class, so that every class has all of
+    epsilon under "add/remove"; "replace" takes twice the noise. The list of classes is public: a
+    class without rows has a likelihood of noise and a small prior, and no error reveals it.
 
     References
     ----------
-    .. [1] Coleman and Shrivastava 2021, section 4.2 (kernel); Fisher 1936 and Platt 1999 (columns).
+    .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, Section 4.2 (classification by kernel
+       sums). https://arxiv.org/abs/2006.09352
+    .. [2] Fisher. "The Use of Multiple Measurements in Taxonomic Problems". Annals of Eugenics
+       7(2), 1936 (weights of columns). https://doi.org/10.1111/j.1469-1809.1936.tb02137.x
+    .. [3] Platt. "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized
+       Likelihood Methods". Advances in Large Margin Classifiers, 1999 (calibration).
 
     Examples
     --------
@@ -336,8 +350,8 @@ class SketchClassifier(ClassAnswers):
     >>> rng = np.random.default_rng(0)
     >>> points = np.concatenate([rng.normal(-1, 1, (5000, 5)), rng.normal(1, 1, (5000, 5))])
     >>> labels = np.repeat(["left", "right"], 5000)
-    >>> told = SketchClassifier(epsilon=1, bounds=(-5, 5), classes=["left", "right"])
-    >>> told.fit(points, labels).predict([[-1] * 5, [1] * 5]).tolist()
+    >>> model = SketchClassifier(epsilon=1, bounds=(-5, 5), classes=["left", "right"])
+    >>> model.fit(points, labels).predict([[-1] * 5, [1] * 5]).tolist()
     ['left', 'right']
     """
 
@@ -380,25 +394,22 @@ class SketchClassifier(ClassAnswers):
         self._store(locals())
 
     def fit(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> Self:
-        """Learn from points, one a row, and their classes; with epsilon, release and forget them.
-
-        sample_weight, integers, only without epsilon. With epsilon a row with a cell that is no
-        number or a label that is not in `classes` is dropped, one outside the bounds clipped, and
-        none is refused.
+        """Fit the classifier; with epsilon, release tables or sketches and discard the data.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
-        y : array_like
-            TODO.
-        sample_weight : array_like or None, default=None
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Training points, one per row. With `epsilon`, rows with a cell that is not a number are
+            dropped and rows outside `bounds` are clipped; no row raises an error.
+        y : array_like of shape (n_samples,)
+            Class labels. With `epsilon`, rows whose label is not in `classes` are dropped.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
         """
         return self._fit(X, y, sample_weight, self._check())
 
@@ -406,10 +417,27 @@ class SketchClassifier(ClassAnswers):
     def partial_fit(
         self, X: Matrix, y: Column, classes: Any = None, sample_weight: Column | None = None
     ) -> Self:
-        """Learn from further points: only by method "kernel" and without epsilon.
+        """Add further points; only by method "kernel" and without epsilon.
 
-        classes: all there will be, at the first call, unless the parameter names them; bounds that
-        are not given are those of the first points.
+        Parameters
+        ----------
+        X : array_like of shape (n_samples, n_features)
+            Further training points, without NaN.
+        y : array_like of shape (n_samples,)
+            Class labels.
+        classes : list of int or str, or None, default=None
+            All labels there will be, at the first call, unless the parameter `classes` names them.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Notes
+        -----
+        Bounds that are not given are those of the points of the first call.
         """
         plain = self._check()
         if not hasattr(self, "sketches_"):
@@ -429,17 +457,23 @@ class SketchClassifier(ClassAnswers):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in what another of the same public numbers learned: only by method "kernel".
+        """Merge another fitted classifier into this one; only by method "kernel".
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Fitted estimator of the same class, parameters and bounds; it is not changed.
 
         Returns
         -------
         Self
-            The object itself.
+            This classifier, equal to one fitted to the points of both.
+
+        Raises
+        ------
+        ValueError
+            If bounds or classes differ, or if one of the classifiers is private or of method
+            "columns", whose weights depend on all rows together.
         """
         if type(other) is not type(self):
             raise TypeError(f"{self._owner}: cannot merge with {type(other).__name__}.")
@@ -464,9 +498,9 @@ class SketchClassifier(ClassAnswers):
         classes, data = read(X, y, sample_weight, plain)
         points, weights = data.points, data.weights
         names = list(map(str, getattr(self, "feature_names_in_", ())))
-        asked = column_positions(self._owner, plain["categorical"], names, points.shape[1])
-        plain = {**plain, "categorical": asked}
-        prior_shares(self._owner, plain["priors"], np.ones(len(classes)))
+        categorical = column_positions(self._owner, plain["categorical"], names, points.shape[1])
+        plain = {**plain, "categorical": categorical}
+        prior_probabilities(self._owner, plain["priors"], np.ones(len(classes)))
         setting = self._setting(self._public(plain, points, weights), points)
         method = _method(plain, setting)
         fill = self._columns if method == "columns" else self._kernels
@@ -478,7 +512,7 @@ class SketchClassifier(ClassAnswers):
     def _open_rows(
         self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]
     ) -> tuple[np.ndarray, Labelled]:
-        """Classes, given or found, and all rows; one that cannot be used is told by its number."""
+        """Classes, given or found, and all rows; errors give the number of an unusable row."""
         points = self._train(X)
         labels = self._labels(y, len(points))
         known = np.unique(labels) if plain["classes"] is None else np.array(plain["classes"])
@@ -496,21 +530,24 @@ class SketchClassifier(ClassAnswers):
                 "never taken from private data."
             )
         points = self._private_points(X, plain)
-        positions = self._private_places(y, plain, len(points))
-        kept = ~np.isnan(points).any(axis=1) & (positions >= 0)
-        return np.array(plain["classes"]), Labelled(points[kept], positions[kept], None)
+        positions = self._private_positions(y, plain, len(points))
+        mask = ~np.isnan(points).any(axis=1) & (positions >= 0)
+        return np.array(plain["classes"]), Labelled(points[mask], positions[mask], None)
 
-    def _private_places(self, y: Any, plain: dict[str, Any], rows: int) -> np.ndarray:
+    def _private_positions(self, y: Any, plain: dict[str, Any], rows: int) -> np.ndarray:
+        """Indices of the labels in the public list, -1 for others."""
         column = column_of(self._owner, y)
         positions = listed_positions(self._owner, column, plain["classes"])
         if len(positions) != rows:
             raise ValueError(f"{self._owner}: y must have one label for each row of X.")
         return positions
 
-    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    def _target_masks(
+        self, y: Any, plain: dict[str, Any], rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         if plain["classes"] is None:
-            return super()._beside(y, plain, rows)
-        return self._private_places(y, plain, rows) < 0, np.zeros(rows, bool)
+            return super()._target_masks(y, plain, rows)
+        return self._private_positions(y, plain, rows) < 0, np.zeros(rows, bool)
 
     def _labels(self, y: Any, rows: int) -> np.ndarray:
         if y is None:
@@ -528,7 +565,7 @@ class SketchClassifier(ClassAnswers):
     def _public(
         self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None
     ) -> dict[str, Any]:
-        """The parameters with bounds and bandwidth, those of the data only without epsilon."""
+        """The parameters with bounds and bandwidth, from the data only without epsilon."""
         bounds = plain["bounds"]
         if bounds is None:
             used = points if weights is None else points[weights > 0]
@@ -543,35 +580,39 @@ class SketchClassifier(ClassAnswers):
     def _columns(
         self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Labelled
     ) -> Any:
+        """Tables of columns, or their release."""
         levels = levels_of(self._owner, plain["categorical"], setting.bounds)
         cut = Bins(setting.bounds, plain["bins"], levels)
         check_cells(self._owner, len(classes), cut)
         rows = LabelledRows(cut.codes(data.points), data.positions, data.weights)
         labels = labels_of(classes)
-        told = dict(labels=labels, bounds=setting.bounds, bins=cut.bins, levels=levels)
+        parameters = dict(labels=labels, bounds=setting.bounds, bins=cut.bins, levels=levels)
         if plain["epsilon"] is None:
-            return bare(told, rows)
-        return self._kept(Planned(self._owner, lambda terms: planned(told, rows, terms)), plain)
+            return bare(parameters, rows)
+        return self._release_if_private(
+            Planned(self._owner, lambda request: planned(parameters, rows, request)), plain
+        )
 
     def _kernels(
         self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Labelled
     ) -> Any:
+        """One sketch per class, or their joint release."""
         sketches = [self._empty(setting) for _ in classes]
         for k, sketch in enumerate(sketches):
             sketch.update(*data.of(k))
         if plain["epsilon"] is None:
             return sketches
         labels, empty = labels_of(classes), self._empty(setting)
-        return self._kept(
-            Planned(self._owner, lambda terms: planned_kernels(labels, sketches, empty, terms)),
+        return self._release_if_private(
+            Planned(self._owner, lambda request: planned_kernels(labels, sketches, empty, request)),
             plain,
         )
 
 
 def _method(plain: dict[str, Any], setting: Setting) -> str:
-    """The method that was asked for; "auto" by the number of columns and their bounds alone."""
+    """The chosen method; "auto" is decided by the number of columns and their bounds alone."""
     if plain["method"] != "auto":
         return str(plain["method"])
     sides = Box(*setting.bounds).widths
     few = setting.dimension <= FEW and plain["categorical"] is None
-    return "kernel" if few and sides.max() <= ALIKE * sides.min() else "columns"
+    return "kernel" if few and sides.max() <= MAX_WIDTH_RATIO * sides.min() else "columns"

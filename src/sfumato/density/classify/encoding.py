@@ -1,7 +1,7 @@
-"""Columns cut into cells by public numbers: equal parts of the bounds, or codes of categories.
+"""Public encodings of a classifier's input: cells of columns, class labels and class priors.
 
-The public list of classes: plain numbers or texts, sorted, none twice. How likely classes are
-before anything is seen: told, equal, or estimated from counts.
+Columns are cut into equal parts of the bounds, or into codes of categories. Classes are a sorted
+list of plain numbers or texts. Priors are given, equal, or estimated from counts.
 """
 
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ __all__ = [
     "levels_of",
     "listed_positions",
     "positions_of",
-    "prior_shares",
+    "prior_probabilities",
     "refuse_missing",
 ]
 
 
 class _Levels:
-    """One integer per column: how many codes a category has, 0 where the column measures."""
+    """Valid levels: one integer per column, the number of codes, 0 for a numeric column."""
 
     def check(self, owner: str, name: str, value: Any) -> tuple[int, ...]:
         if not isinstance(value, tuple | list) or not value:
@@ -48,7 +48,7 @@ LEVELS = _Levels()
 
 
 class _Columns:
-    """None, or the numbers or names of columns."""
+    """Valid columns: None, or a list of positions or names."""
 
     def check(self, owner: str, name: str, value: Any) -> tuple[int | str, ...] | None:
         if value is None:
@@ -72,9 +72,9 @@ COLUMNS = _Columns()
 class Bins:
     """The cells of all columns, one column after the other.
 
-    Parameters: bounds, (low, high) with a number per column; bins, equal parts of a column that
-    measures; levels, how many codes 0, 1, ... a column of categories has, 0 for one that measures.
-    What lies outside counts at the nearest end.
+    Parameters: bounds, (low, high) with a number per column; bins, equal parts of a numeric column;
+    levels, the number of codes 0, 1, ... of a categorical column, 0 for a numeric one. Values
+    outside the bounds count in the nearest cell.
 
     >>> cut = Bins(((0.0, 0.0), (1.0, 2.0)), 4, (0, 3))
     >>> cut.codes(np.array([[0.3, 2.0], [9.0, 0.0]]))
@@ -88,7 +88,7 @@ class Bins:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """How many cells each column has."""
+        """Number of cells of each column."""
         levels = np.array(self.levels)
         return np.asarray(np.where(levels > 0, levels, self.bins))
 
@@ -99,7 +99,7 @@ class Bins:
 
     @property
     def total(self) -> int:
-        """The cells of all columns."""
+        """Number of cells of all columns."""
         return int(self.sizes.sum())
 
     @property
@@ -107,8 +107,8 @@ class Bins:
         return len(self.levels)
 
     @cached_property
-    def measures(self) -> np.ndarray:
-        """The cells of each column that measures, a column a row."""
+    def numeric(self) -> np.ndarray:
+        """The cells of the numeric columns, one column per row."""
         positions = np.flatnonzero(np.array(self.levels) == 0)
         return np.asarray(self.starts[positions][:, None] + np.arange(self.bins))
 
@@ -125,15 +125,15 @@ class Bins:
         """The sum of each column's cells, along the last axis."""
         return np.asarray(np.add.reduceat(cells, self.starts, axis=-1))
 
-    def spread(self, columns: np.ndarray) -> np.ndarray:
-        """A number per column as one per cell, along the last axis."""
+    def per_cell(self, columns: np.ndarray) -> np.ndarray:
+        """One number per column repeated for each of its cells, along the last axis."""
         return np.repeat(columns, self.sizes, axis=-1)
 
 
 def column_positions(
     owner: str, categorical: Any, names: list[str], columns: int
 ) -> tuple[int, ...] | None:
-    """The numbers of these columns, where each is given by its number or by its name in X."""
+    """The positions of these columns, each given by position or by its name in X."""
     if categorical is None:
         return None
     unknown = [one for one in categorical if isinstance(one, str) and one not in names]
@@ -149,23 +149,23 @@ def column_positions(
 
 
 def levels_of(owner: str, categorical: Any, bounds: Pair) -> tuple[int, ...]:
-    """How many codes each column has: high + 1 for the columns named, which must begin at 0."""
+    """Number of codes of each column: high + 1 for the named ones, which must begin at 0."""
     columns = len(bounds[0])
     levels = [0] * columns
     for column in () if categorical is None else categorical:
-        place = integer(0, columns - 1).check(owner, "categorical", column)
-        low, high = bounds[0][place], bounds[1][place]
+        position = integer(0, columns - 1).check(owner, "categorical", column)
+        low, high = bounds[0][position], bounds[1][position]
         if low != 0 or high != int(high):
             raise ValueError(
-                f"{owner}: bounds of column {place}, which is categorical, must be 0 and the "
+                f"{owner}: bounds of column {position}, which is categorical, must be 0 and the "
                 f"largest code, an integer, not {low!r} and {high!r}."
             )
-        levels[place] = int(high) + 1
+        levels[position] = int(high) + 1
     return tuple(levels)
 
 
 class _Labels:
-    """Classes as a tuple of plain numbers or texts."""
+    """Valid classes: a list of distinct plain numbers or texts, returned sorted."""
 
     def check(self, owner: str, name: str, value: Any) -> tuple[Any, ...]:
         wanted = "must be a list of classes, integers or texts, none twice"
@@ -187,17 +187,17 @@ LABELS = _Labels()
 
 
 def labels_of(classes: np.ndarray) -> tuple[Any, ...]:
-    """Sorted classes as plain values; texts of any other kind as they print."""
+    """Sorted classes as plain Python values."""
     return tuple(np.asarray(classes).tolist())
 
 
 def refuse_missing(owner: str, y: Any) -> None:
-    """Raise where a row has no label: None, NaN or a null of pandas or Arrow."""
+    """Raise if a row has no label: None, NaN or a null of pandas or Arrow."""
     try:
-        told = pa.array(y, from_pandas=True).is_null(nan_is_null=True)
+        nulls = pa.array(y, from_pandas=True).is_null(nan_is_null=True)
     except (pa.ArrowException, TypeError, ValueError):
         return  # no column of one type, which is refused elsewhere
-    missing = np.asarray(told)
+    missing = np.asarray(nulls)
     if missing.any():
         raise ValueError(
             f"{owner}: y must hold a label in every row; row {int(missing.argmax())} holds NaN or "
@@ -206,14 +206,14 @@ def refuse_missing(owner: str, y: Any) -> None:
 
 
 def listed_positions(owner: str, y: Any, classes: tuple[Any, ...]) -> np.ndarray:
-    """The place of every row's class in the public list, -1 where it is not in it: none is refused.
+    """The index of every row's class in the public list, -1 if not listed; none is refused.
 
-    Guarantee: a place depends on that label alone, and not on the type that a container gives to
-    all labels because of one: 7, 7.0, "7" and "7.0" are one class, be it listed as number or text.
-    Where the list itself tells such texts apart ("1" and "01"), labels are taken as they are
-    written. Parameters: owner, whom errors name; y, a column; classes, sorted, of one type.
+    An index depends on that label alone, and not on the type that a container gives to all labels
+    because of one: 7, 7.0, "7" and "7.0" are one class, listed as number or text. If the list
+    itself distinguishes such texts ("1" and "01"), labels are compared as they are written.
+    Parameters: owner, named in errors; y, a column; classes, sorted, of one type.
 
-    >>> listed_places("example", ["b", None, "guest", "a"], ("a", "b")).tolist()
+    >>> listed_positions("example", ["b", None, "unlisted", "a"], ("a", "b")).tolist()
     [1, -1, -1, 0]
     """
     numbers = np.array([number_of(label) for label in classes])
@@ -227,24 +227,25 @@ def listed_positions(owner: str, y: Any, classes: tuple[Any, ...]) -> np.ndarray
 
 
 def _by_text(cells: list[Any], classes: tuple[Any, ...], numbers: np.ndarray) -> np.ndarray:
-    texts = {label: place for place, label in enumerate(classes)}
+    """Indices of labels in a list of texts."""
+    texts = {label: position for position, label in enumerate(classes)}
     finite = [number for number in numbers.tolist() if np.isfinite(number)]
-    valued = {number: place for place, number in enumerate(numbers.tolist())}
+    valued = {number: position for position, number in enumerate(numbers.tolist())}
     valued = valued if len(set(finite)) == len(finite) else {}
     known: dict[str, int] = {}
 
-    def place(cell: Any) -> int:
+    def position(cell: Any) -> int:
         if type(cell) is not str:
-            return _place(cell, texts, valued)
+            return _position(cell, texts, valued)
         if cell not in known:
-            known[cell] = _place(cell, texts, valued)
+            known[cell] = _position(cell, texts, valued)
         return known[cell]
 
-    return np.fromiter(map(place, cells), np.int64, len(cells))
+    return np.fromiter(map(position, cells), np.int64, len(cells))
 
 
-def _place(cell: Any, texts: dict[Any, int], valued: dict[float, int]) -> int:
-    """As it is written, else by its value, else as an integer is written."""
+def _position(cell: Any, texts: dict[Any, int], valued: dict[float, int]) -> int:
+    """Index of a label as it is written, else by its value, else as an integer is written."""
     text = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
     if isinstance(text, str) and text in texts:
         return texts[text]
@@ -256,7 +257,7 @@ def _place(cell: Any, texts: dict[Any, int], valued: dict[float, int]) -> int:
 
 
 def positions_of(owner: str, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The place of every row's class in the list."""
+    """The index of every row's class in the list; raises for a label that is not listed."""
     positions = np.searchsorted(classes, y)
     known = positions < len(classes)
     known[known] = classes[positions[known]] == y[known]
@@ -269,19 +270,19 @@ def positions_of(owner: str, y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 class _Priors:
-    """None, "estimated", or one number above 0 per class."""
+    """Valid priors: None, "estimated", or one number above 0 per class."""
 
     def check(self, owner: str, name: str, value: Any) -> Any:
         if value is None or (isinstance(value, str) and value == "estimated"):
             return value
         try:
-            shares = tuple(map(float, value))
+            weights = tuple(map(float, value))
         except (TypeError, ValueError):
-            shares = ()
-        if not shares or not all(0 < share < np.inf for share in shares):
+            weights = ()
+        if not weights or not all(0 < weight < np.inf for weight in weights):
             wanted = "None, 'estimated' or one number above 0 per class"
             raise ParameterError.of(owner, name, f"must be {wanted}, not {value!r}.")
-        return shares
+        return weights
 
     def bad(self) -> list[Any]:
         return ["equal", (), (0.0, 1.0), (-1, 2), 3, (float("nan"), 1), (float("inf"), 1)]
@@ -290,18 +291,18 @@ class _Priors:
 PRIORS = _Priors()
 
 
-def prior_shares(owner: str, priors: Any, sizes: np.ndarray) -> np.ndarray:
-    """The share of every class, all together 1; sizes are what was counted or released.
+def prior_probabilities(owner: str, priors: Any, sizes: np.ndarray) -> np.ndarray:
+    """The prior probability of every class, summing to 1; sizes are counted or released.
 
-    >>> prior_shares("example", "estimated", np.array([30.0, 10.0]))
+    >>> prior_probabilities("example", "estimated", np.array([30.0, 10.0]))
     array([0.75, 0.25])
     """
     if priors is None:
-        shares = np.ones(sizes.size)
+        weights = np.ones(sizes.size)
     else:
-        shares = sizes if isinstance(priors, str) else np.array(priors)
-    if shares.size != sizes.size:
+        weights = sizes if isinstance(priors, str) else np.array(priors)
+    if weights.size != sizes.size:
         raise ValueError(
-            f"{owner}: priors must be one number per class, {sizes.size}, not {shares.size}."
+            f"{owner}: priors must be one number per class, {sizes.size}, not {weights.size}."
         )
-    return np.asarray(shares / shares.sum())
+    return np.asarray(weights / weights.sum())

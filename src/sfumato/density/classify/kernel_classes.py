@@ -1,6 +1,7 @@
-"""Likelihood times prior, from tables of columns or from kernel sums; and rows with classes.
+"""Joint log probabilities of classes from column tables or kernel sums.
 
-Kernel sums of classes, released together: each class alone, all for the price of one.
+Also the release of kernel sums: each class has its own sketch, and together they cost one epsilon,
+since a row has one class.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from sfumato.core.storage import Cells, Stored
-from sfumato.density.classify.encoding import LABELS, prior_shares
+from sfumato.density.classify.encoding import LABELS, prior_probabilities
 from sfumato.density.classify.log_odds import contrasts
 from sfumato.density.classify.naive_bayes import Columns
 from sfumato.privacy.accounting.losses import Loss
@@ -30,15 +31,15 @@ __all__ = [
     "column_joint",
     "kernel_joint",
     "planned_kernels",
-    "refuse_told",
+    "refuse_conflicting",
 ]
 
-LAST_DIGIT = 2.0**-52  # a mean of kernels that are at most 1 has no smaller part
+LAST_DIGIT = 2.0**-52  # rounding error of a mean of kernel values up to 1
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Points, the places of their classes, and whole weights or None for ones."""
+    """Points, indices of their classes, and integer weights or None for ones."""
 
     points: np.ndarray
     positions: np.ndarray
@@ -52,62 +53,65 @@ class Labelled:
 
 @dataclass(frozen=True)
 class Planned:
-    """Something that is released as sketches are: by a plan that is made for the terms."""
+    """Something released as sketches are, by a calibrated release made for the request."""
 
     owner: str
-    plan: Callable[[ReleaseRequest], CalibratedRelease[Any]]
+    calibrate: Callable[[ReleaseRequest], CalibratedRelease[Any]]
 
     def release(
         self, epsilon: float | Privacy | None = None, delta: float = 0.0, **options: Any
     ) -> Release:
-        """The release under these terms: charged before any noise is drawn."""
+        """Release under this epsilon and delta, charged before any noise is drawn."""
         request = ReleaseRequest.of(self.owner, epsilon, delta, options)  # type: ignore[arg-type]
-        made: Release = self.plan(request).publish(request)
+        made: Release = self.calibrate(request).publish(request)
         return made
 
 
-def refuse_told(owner: str, asked: dict[str, Any], told: dict[str, Any]) -> None:
-    """Raise where parameters are asked for that the release itself tells."""
-    strange = sorted(asked.keys() & told.keys() - {"random_state"})
-    if strange:
-        raise ValueError(f"{owner}: {strange[0]} is that of the release; leave it out.")
+def refuse_conflicting(owner: str, given: dict[str, Any], determined: dict[str, Any]) -> None:
+    """Raise ValueError if a constructor argument is one that the release determines."""
+    conflicting = sorted(given.keys() & determined.keys() - {"random_state"})
+    if conflicting:
+        raise ValueError(f"{owner}: {conflicting[0]} is that of the release; leave it out.")
 
 
-def column_joint(owner: str, held: Columns, priors: Any, points: np.ndarray) -> np.ndarray:
-    """Log probabilities of classes, up to their sum: of each against the others, for itself."""
-    classes = contrasts(len(held.labels))
-    shares = prior_shares(owner, priors, held.sizes)
-    counted = prior_shares(owner, "estimated", held.sizes)
+def column_joint(owner: str, tables: Columns, priors: Any, points: np.ndarray) -> np.ndarray:
+    """Log probabilities of classes up to a constant: each class against all others."""
+    classes = contrasts(len(tables.labels))
+    prior = prior_probabilities(owner, priors, tables.sizes)
+    counted = prior_probabilities(owner, "estimated", tables.sizes)
     if not classes:
         return np.zeros((len(points), 1))
-    odds = held.log_odds(points) + (_logit(shares) - _logit(counted))[classes]
-    if len(held.labels) == 2:
+    odds = tables.log_odds(points) + (_logit(prior) - _logit(counted))[classes]
+    if len(tables.labels) == 2:
         odds = np.hstack([-odds, odds])
     return np.asarray(-np.logaddexp(0, -odds))
 
 
 def kernel_joint(owner: str, sums: list[Any], priors: Any, points: np.ndarray) -> np.ndarray:
-    """The log of each class's mean kernel value, no lower than its noise, and of its prior."""
+    """Log of each class's mean kernel value, no lower than its noise, plus its log prior."""
     sizes = np.array([max(float(one.size()), 1.0) for one in sums])
     noise = [one.noise_error() if hasattr(one, "statement") else 0.0 for one in sums]
     floor = np.maximum(np.array(noise) / sizes, LAST_DIGIT)
     means = np.column_stack([np.asarray(one.estimate(points)) for one in sums]) / sizes
-    return np.asarray(np.log(np.maximum(means, floor)) + np.log(prior_shares(owner, priors, sizes)))
+    return np.asarray(
+        np.log(np.maximum(means, floor)) + np.log(prior_probabilities(owner, priors, sizes))
+    )
 
 
-def _logit(shares: np.ndarray) -> np.ndarray:
+def _logit(probabilities: np.ndarray) -> np.ndarray:
+    """Log odds of probabilities."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(shares) - np.log1p(-shares))
+        return np.asarray(np.log(probabilities) - np.log1p(-probabilities))
 
 
 class ReleasedClassKernels(Release):
     """One released kernel-sum sketch for each class; made by `SketchClassifier`.
 
-    Guarantee: as its statement says. A row is in the sketch of its own class only, so that each has
-    noise for the whole of epsilon. A row that is exchanged may leave one class for another, whose
-    counts both change then: so under "replace" every sketch has noise for two rows, one taken away
-    and one added, wherever these are, and the statements of `parts` say so.
-    Parameters: labels, the public list of classes, in the order of the sketches.
+    The guarantee is that of its statement. A row is in the sketch of its own class only, so that
+    each sketch has noise for all of epsilon. Replacing a row may move it from one class to another,
+    which changes the counts of both: so under "replace" every sketch has noise for two rows, one
+    removed and one added, wherever these are, and the statements of `parts` say so. Parameters:
+    labels, the public list of classes, in the order of the sketches.
     """
 
     labels: Annotated[tuple[Any, ...], LABELS]
@@ -133,9 +137,9 @@ class ReleasedClassKernels(Release):
 def planned_kernels(
     labels: tuple[Any, ...], sketches: list[Any], empty: Any, request: ReleaseRequest
 ) -> CalibratedRelease[ReleasedClassKernels]:
-    """The release of all classes' sketches under these terms; `empty` is one of their setting.
+    """The calibrated release of the sketches of all classes; `empty` is a sketch of their setting.
 
-    What it costs is read from a release of the empty sketch, which holds nobody's data.
+    The privacy loss is read from a release of the empty sketch, which holds nobody's data.
     """
     unpaid = _each(request)
     trial = _released(empty, unpaid, None).statement
@@ -158,12 +162,13 @@ def planned_kernels(
 
 
 def _each(request: ReleaseRequest) -> ReleaseRequest:
-    """The terms of one class's sketch: nobody pays for it alone, and an exchange is two events."""
+    """The request for one class's sketch: unpaid by itself, and a replacement is two events."""
     unpaid = replace(request, ledger=None, dataset="", release_id=None)
     return replace(unpaid, relation="add/remove", contributions=request.events)
 
 
 def _released(sketch: Stored, request: ReleaseRequest, source: Source | None) -> Any:
+    """Release a sketch under this request."""
     return sketch.release(  # type: ignore[attr-defined]
         request.epsilon,
         request.delta,

@@ -1,6 +1,7 @@
-"""Classes told from columns: what is counted in three steps, kept bare or released with noise.
+"""Column tables of a classifier, filled in three steps and released with noise.
 
-The three steps that fill the tables of a column classifier, and what they cost together.
+Counts of cells by class, products of columns' evidence, and histograms of scores; each step depends
+on the noisy tables before it, and their privacy costs add up.
 """
 
 import math
@@ -42,19 +43,19 @@ __all__ = [
     "planned",
 ]
 
-UNIT = 256  # steps of a usual column's evidence
-TYPICAL = Fraction(1, 2)  # squared evidence of a column, on average, that a row may have
+UNIT = 256  # integer steps of a typical column's evidence
+TYPICAL = Fraction(1, 2)  # largest mean squared evidence per column of a row
 BLOCK = 2**15  # rows at a time
-MOST_CELLS = 2**27  # of a table: 1 GiB
+MOST_CELLS = 2**27  # cells of a table: 1 GiB
 
 
 def pairs_of(columns: int) -> int:
-    """How many pairs of columns there are."""
+    """Number of pairs of columns."""
     return columns * (columns - 1) // 2
 
 
 def check_cells(owner: str, classes: int, cut: Bins) -> None:
-    """Raise where the tables would not fit into memory."""
+    """Raise if the tables would not fit into memory."""
     if classes * (cut.total + pairs_of(cut.columns)) > MOST_CELLS:
         raise ValueError(
             f"{owner}: {classes} classes over {cut.columns} columns of {cut.total} cells in all "
@@ -64,14 +65,14 @@ def check_cells(owner: str, classes: int, cut: Bins) -> None:
 
 @dataclass(frozen=True)
 class Limits:
-    """The most that one row adds to the products of pairs, in steps squared: L1 and squared L2."""
+    """Largest contribution of one row to the products of pairs, in squared steps: L1 and L2**2."""
 
     columns: int
-    law: str
+    distribution: str
 
     @property
     def length(self) -> int:
-        """Of the sum of a row's squares, where noise is Gaussian."""
+        """Largest sum of squares of a row, for Gaussian noise."""
         return int(TYPICAL * self.columns * UNIT**2)
 
     @property
@@ -84,21 +85,22 @@ class Limits:
 
 
 def limited(evidence: np.ndarray, limits: Limits) -> np.ndarray:
-    """Rows of evidence in whole steps, drawn in where their products would be over the limit.
+    """Evidence of rows in integer steps, scaled down where their products would exceed the limit.
 
-    evidence: in units of a usual column's. Rounding goes toward zero, and a row that were still
-    over the limit (none is) would count as zeros.
+    evidence: in units of a typical column's. Steps are rounded toward zero, and a row still over
+    the limit (none is) would count as zeros.
     """
     steps = evidence * UNIT
-    laplace = limits.law == "Laplace"
-    over = _reach(steps, laplace) / (limits.l1 if laplace else limits.length)
+    laplace = limits.distribution == "Laplace"
+    over = _contribution(steps, laplace) / (limits.l1 if laplace else limits.length)
     steps /= np.sqrt(np.maximum(over, 1.0))[:, None] * (1 + 1e-9)
     np.trunc(steps, out=steps)
-    steps[_reach(steps, laplace) > (limits.l1 if laplace else limits.length)] = 0
+    steps[_contribution(steps, laplace) > (limits.l1 if laplace else limits.length)] = 0
     return np.asarray(steps)
 
 
-def _reach(steps: np.ndarray, laplace: bool) -> np.ndarray:
+def _contribution(steps: np.ndarray, laplace: bool) -> np.ndarray:
+    """L1 norm of the products of each row (Laplace), or the sum of its squares (Gaussian)."""
     squares = (steps**2).sum(axis=1)
     return np.asarray((np.abs(steps).sum(axis=1) ** 2 - squares) / 2 if laplace else squares)
 
@@ -130,36 +132,36 @@ class Columns(Stored, in_files=False):
         return Bins(self.bounds, self.bins, self.levels)
 
     def _layout(self) -> dict[str, Cells]:
-        held, columns = contrasts(len(self.labels)), len(self.levels)
+        compared, columns = contrasts(len(self.labels)), len(self.levels)
         return {
             "_counts": Cells(np.int64, (len(self.labels), self.cut.total)),
-            "_pairs": Cells(np.int64, (len(held), pairs_of(columns))),
-            "_scores": Cells(np.int64, (2, len(held), SCORE_CELLS)),
+            "_pairs": Cells(np.int64, (len(compared), pairs_of(columns))),
+            "_scores": Cells(np.int64, (2, len(compared), SCORE_CELLS)),
         }
 
     @property
     def _scales(self) -> tuple[float, ...]:
-        """Of the noise in each table."""
+        """Scale of the noise in each table."""
         return ()
 
     @property
     def _variances(self) -> tuple[float, float, float]:
-        """Of the noise of a cell of each table."""
+        """Variance of the noise of a cell in each table."""
         return 0.0, 0.0, 0.0
 
     @property
     def sizes(self) -> np.ndarray:
-        """How many rows each class has, as its cells tell, at least one."""
+        """Estimated number of rows of each class, at least one."""
         return self._evidence.sizes
 
     def log_odds(self, points: np.ndarray) -> np.ndarray:
-        """The log odds of each contrast against its others, at the classes' sizes."""
+        """Calibrated log odds of each contrast against its others, at the classes' sizes."""
         codes = self.cut.codes(points)
         out = np.empty((len(points), len(self._scorers)))
-        for place, scorer in enumerate(self._scorers):
-            mine, others = self._scores[1, place], self._scores[0, place]
-            slope, start = calibrated(others, mine, scorer.reach, self._variances[2])
-            out[:, place] = slope * scorer.scores(codes) + start
+        for position, scorer in enumerate(self._scorers):
+            mine, others = self._scores[1, position], self._scores[0, position]
+            slope, intercept = calibrated(others, mine, scorer.limit, self._variances[2])
+            out[:, position] = slope * scorer.scores(codes) + intercept
         return out
 
     @cached_property
@@ -179,13 +181,13 @@ class Columns(Stored, in_files=False):
 
 
 def scorer_of(table: EvidenceTable, products: np.ndarray, variance: float) -> Scorer:
-    """The scores that a table and sums of products in steps, with noise, make."""
+    """The scorer from a table and sums of products in steps, with noise of this variance."""
     rows = float(table.sizes.sum()) * (UNIT / table.unit) ** 2
     return table.scorer(products / rows, math.sqrt(variance) / rows)
 
 
 class ClassColumns(Columns):
-    """The three tables as they are: for the curator."""
+    """The three tables without noise, for the curator."""
 
     @classmethod
     def _make(cls, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> "ClassColumns":
@@ -199,9 +201,9 @@ class ClassColumns(Columns):
 class ReleasedClassColumns(Release, Columns):
     """The three tables with noise; made by `SketchClassifier`.
 
-    Guarantee: as its statement says. The second and third table are about what the noisy tables
-    before them tell, so that the three costs add up; a row is in the cells of its own class only.
-    Parameters: those of the tables; noise and the scale of it in each table, sigma if Gaussian.
+    The guarantee is that of its statement. The second and third table depend on the noisy tables
+    before them, so that the three costs add up; a row is in the cells of its own class only.
+    Parameters: those of the tables; noise, and its scale in each table, sigma if Gaussian.
     """
 
     noise: Annotated[str, one_of(LAWS)]
@@ -222,26 +224,26 @@ class ReleasedClassColumns(Release, Columns):
         return first, second, third
 
 
-SHARES = Fraction(15, 20), Fraction(3, 20), Fraction(2, 20)  # of the budget, by step
+BUDGET = Fraction(15, 20), Fraction(3, 20), Fraction(2, 20)  # fractions of epsilon, by step
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Labelled rows: cells of columns, places of classes, and whole weights or None for ones."""
+    """Cells of rows by column, indices of their classes, and integer weights or None for ones."""
 
     codes: np.ndarray
     positions: np.ndarray
     weights: np.ndarray | None
 
     def counts(self, classes: int, cells: int) -> np.ndarray:
-        """Classes by cells of all columns."""
+        """Counts by class and cell of all columns."""
         out = np.zeros(classes * cells, np.int64)
         for column in self.codes.T:
             out += _counted(self.positions * cells + column, self.weights, classes * cells)
         return out.reshape(classes, cells)
 
     def products(self, table: EvidenceTable, limits: Limits) -> np.ndarray:
-        """Sums of products of two columns' evidence, in whole steps."""
+        """Sums of products of two columns' evidence, in integer steps."""
         columns = self.codes.shape[1]
         total = np.zeros((columns, columns), np.int64)
         for start in range(0, len(self.codes), BLOCK):
@@ -252,35 +254,37 @@ class LabelledRows:
         return np.asarray(total[np.triu_indices(columns, 1)])
 
     def scores(self, k: int, scorer: Scorer) -> np.ndarray:
-        """The others (0) and class k (1) by cells of scores."""
+        """Histograms of scores of the others (0) and of class k (1)."""
         cells = scorer.cells(self.codes) + SCORE_CELLS * (self.positions == k)
         return _counted(cells, self.weights, 2 * SCORE_CELLS).reshape(2, SCORE_CELLS)
 
 
 def _counted(cells: np.ndarray, weights: np.ndarray | None, size: int) -> np.ndarray:
-    # Weights are whole and their sums below 2**53, so that floats add them exactly.
+    # Weights are integers with sums below 2**53, so that floats add them exactly.
     return np.bincount(cells, weights, size).astype(np.int64)
 
 
-def filled(rows: LabelledRows, cut: Bins, classes: int, made: StepNoise) -> dict[str, np.ndarray]:
-    """The three tables; each step reads the rows and the tables before it, with their noise."""
-    held, limits = contrasts(classes), Limits(cut.columns, made.law)
-    counts = made.added(0, rows.counts(classes, cut.total))
-    evidence = WeightsOfEvidence(cut, counts, made.variance(0))
-    tables = [evidence.table(k) for k in held]
-    pairs = np.zeros((len(held), pairs_of(cut.columns)), np.int64)
-    for place, table in enumerate(tables):
-        pairs[place] = rows.products(table, limits)
-    made.added(1, pairs)
-    scores = np.zeros((2, len(held), SCORE_CELLS), np.int64)
-    for place, (k, table) in enumerate(zip(held, tables, strict=True)):
-        scorer = scorer_of(table, pairs[place], made.variance(1))
-        scores[:, place] = rows.scores(k, scorer)
-    return {"_counts": counts, "_pairs": pairs, "_scores": made.added(2, scores)}
+def filled(
+    rows: LabelledRows, cut: Bins, classes: int, step_noise: StepNoise
+) -> dict[str, np.ndarray]:
+    """Fill the three tables; each step reads the rows and the noisy tables before it."""
+    compared, limits = contrasts(classes), Limits(cut.columns, step_noise.distribution)
+    counts = step_noise.added(0, rows.counts(classes, cut.total))
+    evidence = WeightsOfEvidence(cut, counts, step_noise.variance(0))
+    tables = [evidence.table(k) for k in compared]
+    pairs = np.zeros((len(compared), pairs_of(cut.columns)), np.int64)
+    for position, table in enumerate(tables):
+        pairs[position] = rows.products(table, limits)
+    step_noise.added(1, pairs)
+    scores = np.zeros((2, len(compared), SCORE_CELLS), np.int64)
+    for position, (k, table) in enumerate(zip(compared, tables, strict=True)):
+        scorer = scorer_of(table, pairs[position], step_noise.variance(1))
+        scores[:, position] = rows.scores(k, scorer)
+    return {"_counts": counts, "_pairs": pairs, "_scores": step_noise.added(2, scores)}
 
 
 def bare(parameters: dict[str, Any], rows: LabelledRows) -> ClassColumns:
-    """The tables without noise: for the curator."""
+    """The tables without noise, for the curator."""
     cut = Bins(parameters["bounds"], parameters["bins"], parameters["levels"])
     return ClassColumns._make(parameters, filled(rows, cut, len(parameters["labels"]), NO_NOISE))
 
@@ -288,37 +292,41 @@ def bare(parameters: dict[str, Any], rows: LabelledRows) -> ClassColumns:
 def planned(
     parameters: dict[str, Any], rows: LabelledRows, request: ReleaseRequest
 ) -> CalibratedRelease[ReleasedClassColumns]:
-    """The release of the tables under these terms.
+    """The calibrated release of the tables for this request.
 
-    Guarantee: one row of one class changes, by 1 each, a cell of every column in the first table
-    and a cell of every contrast in the third, and the second by at most `Limits`, for any tables
-    before it. So the steps compose: their pure epsilons, or rhos, add up to that of the terms.
+    One row of one class changes, by 1 each, a cell of every column in the first table and a cell of
+    every contrast in the third, and the second by at most `Limits`, whatever the tables before it
+    are. So the steps compose: their pure epsilons, or zCDP rhos, sum to that of the request.
     """
     cut = Bins(parameters["bounds"], parameters["bins"], parameters["levels"])
     classes = len(parameters["labels"])
-    made, loss = cheapest(request, *(_steps(law, cut, classes) for law in LAWS))
+    step_noise, loss = cheapest(
+        request, *(_steps(distribution, cut, classes) for distribution in LAWS)
+    )
     contrast_cells = pairs_of(cut.columns) + 2 * SCORE_CELLS
     request.check_room(8 * classes * (cut.total + contrast_cells))
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
-        return filled(rows, cut, classes, replace(made, source=source))
+        return filled(rows, cut, classes, replace(step_noise, source=source))
 
-    first, second, third = map(float, made.scales)
-    letter = "scale" if made.law == "Laplace" else "sigma"
+    first, second, third = map(float, step_noise.scales)
+    symbol = "scale" if step_noise.distribution == "Laplace" else "sigma"
     mechanism = (
-        f"discrete {made.law} noise in three steps, {letter} {first:.6g} on each of "
+        f"discrete {step_noise.distribution} noise in three steps, {symbol} {first:.6g} on each of "
         f"{classes} x {cut.total} counters of columns, {second:.6g} on products of columns, "
         f"{third:.6g} on counters of scores; an event weighs at most 1"
     )
-    scales = dict(noise=made.law, count_scale=first, pair_scale=second, score_scale=third)
+    scales = dict(
+        noise=step_noise.distribution, count_scale=first, pair_scale=second, score_scale=third
+    )
     return CalibratedRelease(ReleasedClassColumns, {**parameters, **scales}, loss, mechanism, noisy)
 
 
-def _steps(law: str, cut: Bins, classes: int) -> list[Step]:
-    """The reach of one row in each table; where one class needs no contrast, as if it had one."""
-    limits, held = Limits(cut.columns, law), max(len(contrasts(classes)), 1)
+def _steps(distribution: str, cut: Bins, classes: int) -> list[Step]:
+    """Sensitivities of one row in each table; a single class counts as one contrast."""
+    limits, compared = Limits(cut.columns, distribution), max(len(contrasts(classes)), 1)
     return [
-        Step(SHARES[0], cut.columns, cut.columns),
-        Step(SHARES[1], held * limits.l1, held * limits.l2_squared, exchanged=4),
-        Step(SHARES[2], held, held),
+        Step(BUDGET[0], cut.columns, cut.columns),
+        Step(BUDGET[1], compared * limits.l1, compared * limits.l2_squared, exchanged=4),
+        Step(BUDGET[2], compared, compared),
     ]

@@ -1,4 +1,4 @@
-"""Regression from sums of products, or from counts of angles, told with nobody's data."""
+"""Linear and quadratic regression from moments or counts of angles, optionally private."""
 
 from typing import Any, Self
 
@@ -42,97 +42,104 @@ __all__ = ["SketchRegressor"]
 class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     """Linear or quadratic least squares, private when epsilon is given.
 
-    method: "statistics" tells sums of products of scaled columns (`sfumato.sketch.Moments`) and
-    solves for weights with what is known of the noise (`regress.least_squares`). "angles" counts
-    angles of rows and fits the squared loss to all counts (`regress.surrogate_loss`): linear, about
-    as good as least squares where rows are near to normal or even in their box; noisier than
-    "statistics" with epsilon. "surrogate" asks the same counts for the published loss of weights
-    after weights (`regress.surrogate_loss`), and is the weakest: R2 of 0.79 where least squares and
-    angles had 0.88, and with wide bounds 0.5 at epsilon 10 and below 0 at 1, where angles had 0.82
-    and 0.56 (means of 5 draws of 1500 even rows of 4 columns, scored on as many others). "auto" is
-    "statistics", and "angles" where the sums would be more than 65536.
-
-    Learned: release_ and statement_ with epsilon, else sketch_ and clipped_; weights_, of the
-    features_ of columns scaled to -1 .. 1; coef_ and intercept_ at degree 1; method_, degree_,
-    bounds_, target_bounds_, n_features_in_.
+    Method "statistics" computes sums of products of scaled columns (`sfumato.sketch.Moments`) and
+    solves for weights, accounting for the known noise. Method "angles" counts angles of rows and
+    fits the squared loss to all counts; it is linear, about as good as least squares if rows are
+    close to normal or uniform in their box, and noisier than "statistics" with `epsilon`. Method
+    "surrogate" minimises the published surrogate loss on the same counts, and is the weakest: R2 of
+    0.79 where least squares and angles reach 0.88, and with wide bounds 0.5 at epsilon 10 and below
+    0 at epsilon 1, where angles reach 0.82 and 0.56 (means of 5 draws of 1500 uniform rows of 4
+    columns, scored on as many others).
 
     Parameters
     ----------
-    method : str, default="auto"
-        TODO.
-    degree : int or str, default="auto"
-        1 for weights of columns, 2 for squares and products of two of them as well, "auto" for 2
-        where there are at most 16 sums for each unit of epsilon, else 1, also without epsilon.
+    method : {"auto", "statistics", "angles", "surrogate"}, default="auto"
+        Method; "auto" is "statistics", or "angles" if there would be more than 65,536 sums.
+    degree : {1, 2, "auto"}, default="auto"
+        1 fits weights of columns, 2 also of squares and products of two of them. "auto" is 2 if
+        there are at most 16 sums per unit of epsilon, else 1, also without `epsilon`.
     rows : int or None, default=None
-        Hash functions of the angles, by a public rule unless told: up to 4096 without epsilon, 64
-        for each unit of it at delta 0, and four times that for the surrogate.
+        Number of hash functions of the angles, from 1 to 2**20. None chooses it by public numbers:
+        up to 4096 without `epsilon`, 64 per unit of it at `delta` 0, and four times that for the
+        surrogate.
     epsilon : float or None, default=None
-        TODO.
+        Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
-        TODO.
-    bounds : object, default=None
-        Required with epsilon, taken from the data without.
-    target_bounds : object, default=None
-        A pair of numbers,.
-    ledger : object, default=None
-        TODO.
+        Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
+        1; 0 is pure differential privacy. Needs `epsilon`.
+    bounds : pair (low, high) or None, default=None
+        Public limits of the columns, each side a number or one number per column. Points outside
+        are clipped to them. Required with `epsilon`; None takes the range of the data.
+    target_bounds : pair (low, high) of float or None, default=None
+        Public limits of the target. Targets outside are clipped to them, and predictions stay
+        within them. Required with `epsilon`; None takes the range of the data.
+    ledger : Ledger, path_like or None, default=None
+        Privacy ledger that is charged before noise is drawn; needs `dataset`. None leaves the cost
+        unaccounted.
     dataset : str or None, default=None
-        TODO.
+        Name of the data set in the ledger that is charged.
     unit : str or None, default=None
-        TODO.
-    relation : str or None, default=None
-        TODO.
+        Unit of privacy, such as "event" or "user". None takes that of the data set in the ledger,
+        else "event".
+    relation : {"add/remove", "replace"} or None, default=None
+        Adjacency of data sets. None takes that of the data set in the ledger, else "add/remove".
     contributions : int or None, default=None
-        TODO.
+        Largest number of rows of one unit, from 1 to 2**31. Required unless the unit is an event or
+        item, which has one row.
     release_id : str or None, default=None
-        TODO.
+        Name under which the ledger stores the release, so that a retry returns the same bytes at no
+        cost; needs `ledger`.
     privacy : Privacy or None, default=None
-        TODO.
-    random_state : object, default=None
-        Also of the surrogate's search; all others as in `SketchDensity`.
+        One object in place of `epsilon`, `delta`, `ledger`, `dataset`, `unit`, `relation`,
+        `contributions` and `release_id`.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the hash functions of the angles, and of the surrogate's search; never of noise.
+        None uses seed 0, so that separately fitted estimators can merge.
 
     Attributes
     ----------
     backend_ : str
-        TODO.
-    bounds_ : Pair
-        TODO.
+        The same as `method_`.
+    bounds_ : tuple
+        Limits (low, high) to which points are clipped, one number per column.
     clipped_ : int
-        TODO.
-    coef_ : ndarray
-        TODO.
+        Number of training points outside the bounds. Raw data: only without `epsilon`.
+    coef_ : ndarray of shape (n_features,)
+        Coefficients of the columns in their own units. Only at degree 1.
     degree_ : int
-        TODO.
-    features_ : list
-        TODO.
+        1 or 2.
+    features_ : list of tuple of int
+        Columns whose product is each feature of `weights_`; the empty tuple is the constant.
     intercept_ : float
-        TODO.
+        Prediction at the origin of the columns, in the units of the target. Only at degree 1.
     method_ : str
-        TODO.
+        "statistics", "angles" or "surrogate".
     n_features_in_ : int
-        TODO.
-    release_ : Any
-        TODO.
-    sketch_ : Any
-        TODO.
-    statement_ : Any
-        TODO.
-    target_bounds_ : tuple
-        TODO.
-    weights_ : ndarray
-        TODO.
+        Number of columns.
+    release_ : Release
+        The released sketch. Only with `epsilon`.
+    sketch_ : Sketch
+        The sketch of the training points. Only without `epsilon`.
+    statement_ : PrivacyStatement
+        What the release guarantees. Only with `epsilon`.
+    target_bounds_ : tuple of float
+        Limits (low, high) of the target.
+    weights_ : ndarray of shape (n_weights,)
+        Weights of the features, for columns and target scaled to [-1, 1].
 
     Notes
     -----
-    **Guarantee.** With epsilon, the estimator keeps nothing but one release, so that the whole
-    object, its file and all its answers are (epsilon, delta)-private as `statement_` says. Rows
-    outside the public bounds count as the nearest point inside, and predictions stay within
-    `target_bounds`.
+    **Guarantee.** With `epsilon`, the estimator stores nothing but one release, so that the object,
+    its file and all its predictions are (epsilon, delta)-differentially private for `unit` and
+    `relation` as `statement_` says. Rows outside the public bounds are clipped to them, and
+    predictions stay within `target_bounds`.
 
     References
     ----------
-    .. [1] Vu and Slavkovic 2009 (noisy sums); Coleman, Gupta, Chen and Shrivastava 2020
-       (surrogate).
+    .. [1] Vu, Slavkovic. "Differential Privacy for Clinical Trial Data: Preliminary Evaluations".
+       ICDM Workshops 2009 (statistics from noisy sums).
+    .. [2] Coleman, Gupta, Chen, Shrivastava. "STORM: Foundations of End-to-End Empirical Risk
+       Minimization on the Edge". 2020 (surrogate loss). https://arxiv.org/abs/2006.14554
 
     Examples
     --------
@@ -140,8 +147,8 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> points = rng.uniform(-1, 1, (20_000, 3))
     >>> target = points @ [1.0, -2.0, 0.5] + rng.normal(0, 0.1, 20_000)
-    >>> told = SketchRegressor(epsilon=1, bounds=(-1, 1), target_bounds=(-4, 4), degree=1)
-    >>> bool(np.abs(told.fit(points, target).coef_ - [1.0, -2.0, 0.5]).max() < 0.2)
+    >>> model = SketchRegressor(epsilon=1, bounds=(-1, 1), target_bounds=(-4, 4), degree=1)
+    >>> bool(np.abs(model.fit(points, target).coef_ - [1.0, -2.0, 0.5]).max() < 0.2)
     True
     """
 
@@ -182,54 +189,57 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         self._store(locals())
 
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
-        """Learn from points, one a row, and their targets; with epsilon, release and forget them.
-
-        sample_weight, integers, only without epsilon. With epsilon a row with a cell or a target
-        that is no number is dropped, one outside the bounds clipped, and none is refused.
+        """Fit the regression; with epsilon, release the sketch and discard the data.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
-        y : array_like or None, default=None
-            TODO.
-        sample_weight : array_like or None, default=None
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Training points, one per row. With `epsilon`, rows with a cell that is not a number are
+            dropped and rows outside `bounds` are clipped; no row raises an error.
+        y : array_like of shape (n_samples,) or None, default=None
+            Targets; required. With `epsilon`, rows whose target is not a number are dropped and
+            targets outside `target_bounds` are clipped.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
         """
         plain = self._check()
         table, weights = self._learned_from(X, y, sample_weight, plain)
         setting = self._public(plain, table if weights is None else table[weights > 0])
-        rows, outside = setting.fed(table)
+        rows, outside = setting.sketch_rows(table)
         sketch = setting.empty().update(rows, weights)
-        kept = self._kept(sketch, plain)
+        summary = self._release_if_private(sketch, plain)
         self._settle(setting)
-        self._take(kept, setting)  # type: ignore[arg-type]
+        self._take(summary, setting)  # type: ignore[arg-type]
         self._count_outside(outside)
         return self
 
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
-        """Learn from further rows; the bounds stay those of the first call. Not with epsilon.
+        """Add further rows to the sketch; not with epsilon.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
-        y : array_like or None, default=None
-            TODO.
-        sample_weight : array_like or None, default=None
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Further training points, without NaN.
+        y : array_like of shape (n_samples,) or None, default=None
+            Targets; required.
+        sample_weight : array_like of shape (n_samples,) or None, default=None
+            Weights, integers from 0 up; None weighs every row 1. Not with `epsilon`.
 
         Returns
         -------
         Self
-            The object itself.
+            The fitted estimator.
+
+        Notes
+        -----
+        Bounds that are not given stay those of the first call.
         """
         plain = self._check()
         self._refuse_private("partial_fit", plain)
@@ -237,7 +247,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
             return self.fit(X, y, sample_weight)
         points = self._train(X, reset=False)
         table = np.column_stack([points, self._target(y, points)])
-        rows, outside = self._current().fed(table)
+        rows, outside = self._current().sketch_rows(table)
         before = self.clipped_
         self.sketch_.update(rows, self._weights(sample_weight, len(points)))
         self._learned()
@@ -245,18 +255,6 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in what another estimator of the same public numbers learned. Not with epsilon.
-
-        Parameters
-        ----------
-        other : Self
-            TODO.
-
-        Returns
-        -------
-        Self
-            The object itself.
-        """
         if isinstance(other, SketchRegressor) and hasattr(self, "target_bounds_"):
             mine, yours = self.target_bounds_, getattr(other, "target_bounds_", None)
             if yours is not None and mine != yours:
@@ -270,30 +268,31 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
 
     @classmethod
     def from_release(cls, release: Release, **parameters: Any) -> Self:
-        """The estimator that answers from a release of `Moments`, at no further cost.
+        """Build a regression that answers from an existing release of moments.
 
         Parameters
         ----------
         release : Release
-            TODO.
+            Release of `sfumato.sketch.Moments` whose last column is the target.
         **parameters : object
-            TODO.
+            Further parameters of the constructor, such as `random_state`.
 
         Returns
         -------
         Self
-            The estimator that answers from a release of `Moments`, at no further cost.
+            The fitted estimator, with the epsilon and delta of the release. It costs no further
+            privacy.
         """
         if not isinstance(release, ReleasedMoments):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a ReleasedMoments, not {kind}.")
         (*low, least), (*high, most) = release.bounds
-        told = release.statement
+        statement = release.statement
         model = cls(
             method="statistics",
             degree=release.degree,
-            epsilon=told.epsilon,
-            delta=told.delta,
+            epsilon=statement.epsilon,
+            delta=statement.delta,
             bounds=(low, high),
             target_bounds=(least, most),
             **parameters,
@@ -306,26 +305,26 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         return model
 
     def predict(self, X: Matrix) -> np.ndarray:
-        """The target at every point, within the target's bounds.
+        """Predict the target at every point.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n_samples, n_features)
+            Query points, all finite.
 
         Returns
         -------
-        ndarray
-            The target at every point, within the target's bounds.
+        ndarray of shape (n_samples,)
+            Predictions within `target_bounds_`. Points outside `bounds_` are clipped first.
         """
         points = self._queries(X)
         inside, _ = Box(*self.bounds_).clip(points)
-        told = self._made.values(scaled(inside, self.bounds_)) @ self.weights_
+        predicted = self._polynomials.values(scaled(inside, self.bounds_)) @ self.weights_
         low, high = self.target_bounds_
-        return np.asarray(low + (np.clip(told, -1.0, 1.0) + 1) / 2 * (high - low))
+        return np.asarray(low + (np.clip(predicted, -1.0, 1.0) + 1) / 2 * (high - low))
 
     @property
-    def _made(self) -> Polynomials:
+    def _polynomials(self) -> Polynomials:
         return Polynomials.of(self.n_features_in_, self.degree_)
 
     def _check(self) -> dict[str, Any]:
@@ -355,13 +354,15 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         return table[~np.isnan(table).any(axis=1)], None
 
     def _private_target(self, y: Any, rows: int) -> np.ndarray:
-        """Every target as a number, NaN where it is none; refused is only what is public."""
+        """All targets as numbers, NaN for those that are not; refuses only what is public."""
         numbers = numbers_of(column_of(self._owner, y))
         if len(numbers) != rows:
             raise ValueError(f"{self._owner}: y must have one number for each row of X.")
         return numbers
 
-    def _beside(self, y: Any, plain: dict[str, Any], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    def _target_masks(
+        self, y: Any, plain: dict[str, Any], rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         target = self._private_target(y, rows)
         (low,), (high,) = plain["target_bounds"] or ((-np.inf,), (np.inf,))
         return np.isnan(target), np.clip(target, low, high) != target
@@ -374,13 +375,13 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         except ValueError as error:
             if "could not convert" not in str(error):
                 raise
-            # The sentence of NumPy holds the text of the cell, which may be a person's.
+            # NumPy's message quotes the text of the cell, which may be personal data.
             raise ValueError(f"{self._owner}: y must hold numbers, and one is text.") from None
         check_consistent_length(points, numbers)
         return np.asarray(column_or_1d(numbers, warn=True))
 
     def _public(self, plain: dict[str, Any], table: np.ndarray) -> RegressionSetting:
-        """What is public of a fit; with epsilon the rows give nothing but their columns."""
+        """The public configuration; with epsilon rows give only their number of columns."""
         columns = table.shape[1] - 1
         method, degree = chosen(plain, columns)
         given, target = plain["bounds"], plain["target_bounds"]
@@ -399,7 +400,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         self.target_bounds_ = setting.target
 
     def _current(self) -> RegressionSetting:
-        """The setting of the sketch that is being filled."""
+        """The configuration of the sketch that is being filled."""
         return RegressionSetting(
             self.method_,
             self.degree_,
@@ -413,17 +414,17 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     def _learned(self) -> None:
         super()._learned()
         if self.method_ == "statistics":
-            noise = self._told.noise_error() if hasattr(self, "release_") else (0.0, 0.0)
-            self.weights_ = least_squares(self._told.matrix(), self._told.size(), noise)
+            noise = self._summary.noise_error() if hasattr(self, "release_") else (0.0, 0.0)
+            self.weights_ = least_squares(self._summary.matrix(), self._summary.size(), noise)
         else:
             read = searched if self.method_ == "surrogate" else minimised
-            self.weights_ = read(self._told)
-        self.features_ = self._made.features
+            self.weights_ = read(self._summary)
+        self.features_ = self._polynomials.features
         if self.degree_ == 1:
             self._unscale()
 
     def _unscale(self) -> None:
-        """Weights for columns as they were given."""
+        """Derive the coefficients of columns in their own units."""
         low, high = (np.array(side) for side in self.bounds_)
         least, most = self.target_bounds_
         self.coef_ = self.weights_[1:] * (most - least) / (high - low)
@@ -451,11 +452,12 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
         for part in parts.values():
-            told = isinstance(part, Moments | ReleasedMoments)
-            if told != (self.method_ == "statistics") or (
-                told and (part.degree, part.dimension) != (self.degree_, self.n_features_in_ + 1)
+            has_moments = isinstance(part, Moments | ReleasedMoments)
+            if has_moments != (self.method_ == "statistics") or (
+                has_moments
+                and (part.degree, part.dimension) != (self.degree_, self.n_features_in_ + 1)
             ):
                 raise ValueError("the part is not of the method, degree or columns.")
-        outside = self.__dict__.pop("clipped_", 0)  # of a file; a sketch of angles keeps no bounds
+        outside = self.__dict__.pop("clipped_", 0)  # of a file; a sketch of angles stores no bounds
         super()._restore_parts(parts)
         self._count_outside(outside)

@@ -60,11 +60,11 @@ def _find(weight, partial, rest):
 
 @inline
 def walk(change, weigh, state, odds, live, weight, slots, clock, key, steps, entered, counts):
-    """Take so many steps (3.35); counts[j] += the steps after which j was in the profile.
+    """Take Gibbs steps (thesis, equation 3.35); counts[j] += the steps after which j is a member.
 
     A step empties a random slot and fills it by the weights. A set of s items has m! / (m - s)!
     codings in m slots; so the empty item weighs as many as would be left empty, and sets then
-    follow the prior that was asked for. clock holds the time and the items in the profile.
+    follow the requested prior. clock holds the time and the items in the profile.
     """
     many, inside = np.uint64(slots.size), clock[1]
     partial = np.empty(weight.size // BLOCK)

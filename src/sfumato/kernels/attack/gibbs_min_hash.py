@@ -1,4 +1,4 @@
-"""Profiles behind answered minima: of the candidates in a bin only the least in rank is told.
+"""Profiles behind answered minima: of the candidates in a bin, the lowest rank is reported.
 
 Candidates stand bin after bin, each bin in order of rank. One below the least of the profile in its
 bin would take its place; one above it would change nothing.
@@ -21,9 +21,9 @@ def _regain(state, j, live, weight):
         if inside[i]:
             least = i
             break
-    told = fits[least] if least < last[j] else empty[j]
+    current = fits[least] if least < last[j] else empty[j]
     for i in range(first[j], last[j]):
-        gains[i] = fits[i] - told if i < least else 0.0
+        gains[i] = fits[i] - current if i < least else 0.0
         weight[i] = live[i] * math.exp(gains[i])
 
 

@@ -30,8 +30,8 @@ FLAT = 1e-12  # below this share, a difference is a rounding error
 
 
 @inline
-def _alike(common, size, other, measure):
-    """How alike two sets are that have so many items in common, at least one."""
+def _similarity(common, size, other, measure):
+    """Similarity of two sets from their number of common items, at least one."""
     if measure == COSINE:
         return common / np.sqrt(np.float64(size) * np.float64(other))
     if measure == JACCARD:
@@ -50,7 +50,7 @@ def _hopeless(common, size, other, worst, measure):
 
 
 @kernel
-def nearest(ends, holders, sizes, starts, items, rows, own, measure, least, places, scores):
+def nearest(ends, holders, sizes, starts, items, rows, own, measure, least, positions, scores):
     """places[q], scores[q] = the rows most like query q that have `least` items in common."""
     counts = np.zeros(sizes.size, np.int32)
     for q in range(rows.size):
@@ -58,15 +58,15 @@ def nearest(ends, holders, sizes, starts, items, rows, own, measure, least, plac
         for item in mine:
             for row in holders[ends[item] : ends[item + 1]]:
                 counts[row] += 1
-        kept, best = places[q], scores[q]
+        nearby, best = positions[q], scores[q]
         for row in range(sizes.size):
             common, size = counts[row], sizes[row]
             if common < least or _hopeless(common, mine.size, size, best[0], measure):
                 continue
             if row != own[q]:
-                offer(row, _alike(common, mine.size, size, measure), kept, best)
+                offer(row, _similarity(common, mine.size, size, measure), nearby, best)
         counts[:] = 0
-        order(kept, best)
+        order(nearby, best)
 
 
 @inline
@@ -90,21 +90,23 @@ def _add(x, y, sums):
 
 
 @kernel
-def correlated(ends, holders, told, starts, items, values, rows, own, least, sums, places, scores):
-    """As `nearest`, by the correlation of values[k] with told[j] over the items in common.
+def correlated(
+    ends, holders, others, starts, items, values, rows, own, least, sums, positions, scores
+):
+    """As `nearest`, by the correlation of values[k] with others[j] over the items in common.
 
     sums: zeros, a row of 8 for each row of the index, so that each is one line of the cache.
     """
     for q in range(rows.size):
         for k in range(starts[rows[q]], starts[rows[q] + 1]):
             for j in range(ends[items[k]], ends[items[k] + 1]):
-                _add(values[k], told[j], sums[holders[j]])
-        kept, best = places[q], scores[q]
+                _add(values[k], others[j], sums[holders[j]])
+        nearby, best = positions[q], scores[q]
         for row in range(sums.shape[0]):
             if sums[row, 0] >= least and row != own[q]:
-                offer(row, _pearson(sums[row]), kept, best)
+                offer(row, _pearson(sums[row]), nearby, best)
         sums[:] = 0.0
-        order(kept, best)
+        order(nearby, best)
 
 
 @kernel

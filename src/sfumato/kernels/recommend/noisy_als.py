@@ -1,4 +1,4 @@
-"""Sums of clipped residuals times public vectors, in whole numbers from the first to the last."""
+"""Sums of clipped residuals times public vectors, in integers from the first to the last."""
 
 import numpy as np
 

@@ -18,7 +18,7 @@ from sfumato.kernels.lanes import f32x16, fma, load, mask16, prefetch_write, sel
 __all__ = ["PILES", "deal", "descend", "descend_two"]
 
 ZERO, ONE = np.float32(0), np.float32(1)
-AHEAD = 6  # ratings whose rows are asked for before they are needed
+AHEAD = 6  # ratings whose rows are prefetched before they are needed
 
 
 @inline
@@ -90,7 +90,7 @@ PILES = 16  # more make more streams of writes than the first cache has room for
 
 @kernel
 def deal(users, items, ratings, words, out_users, out_items, out_ratings):
-    """Row k of group g goes to place g of pile (k a + c) mod 16; a, odd, and c are from words[g].
+    """Row k of group g goes to position g of pile (k a + c) mod 16; words[g] gives a (odd) and c.
 
     A group is 16 rows, so every pile gets one row of each and no piles need be counted. In a pile
     rows keep their order; dealt again, they lose it. Rows after the last whole group stay.

@@ -20,7 +20,7 @@ from sfumato.kernels.lanes import f32x16, flip, fma, load, prefetch_write, store
 __all__ = ["descender", "multipliers", "read"]
 
 ZERO, ONE, LANES = np.float32(0), np.float32(1), np.uint64(16)
-AHEAD = 8  # ratings whose blocks are asked for before they are needed
+AHEAD = 8  # ratings whose blocks are prefetched before they are needed
 
 
 def multipliers(depth: int, blocks: int) -> np.ndarray:
@@ -35,7 +35,7 @@ def multipliers(depth: int, blocks: int) -> np.ndarray:
 
 
 @inline
-def _place(h, key, r, width):
+def _position(h, key, r, width):
     """Where the block of row r begins in the flat table, and its signs."""
     product = h * key
     cell = np.uint64(r) * width + row_slot(product, width)
@@ -48,7 +48,7 @@ def _gather(table, keys, h, width, scale, x):
     for b in range(blocks):
         lanes = f32x16(ZERO)
         for r in range(depth):
-            at, signs = _place(h, keys[r, b], r, width)
+            at, signs = _position(h, keys[r, b], r, width)
             lanes = lanes + flip(load(table, at), signs)
         store(x, 16 * b, lanes * load(scale, 16 * b))
 
@@ -56,7 +56,7 @@ def _gather(table, keys, h, width, scale, x):
 @inline
 def _scatter(table, keys, h, width, b, lanes):
     for r in range(keys.shape[0]):
-        at, signs = _place(h, keys[r, b], r, width)
+        at, signs = _position(h, keys[r, b], r, width)
         store(table, at, load(table, at) + flip(lanes, signs))
 
 
@@ -64,7 +64,7 @@ def _scatter(table, keys, h, width, b, lanes):
 def _ask(table, keys, h, width):
     for r in range(keys.shape[0]):
         for b in range(keys.shape[1]):
-            prefetch_write(table, _place(h, keys[r, b], r, width)[0])
+            prefetch_write(table, _position(h, keys[r, b], r, width)[0])
 
 
 @kernel
@@ -126,10 +126,10 @@ def _in_memory(blocks, depth):
 def _gather_two(table, keys, h, width, blocks, depth):
     first, second = f32x16(ZERO), f32x16(ZERO)
     for r in range(depth):
-        at, signs = _place(h, keys[r, 0], r, width)
+        at, signs = _position(h, keys[r, 0], r, width)
         first = first + flip(load(table, at), signs)
         if blocks == 2:
-            at, signs = _place(h, keys[r, 1], r, width)
+            at, signs = _position(h, keys[r, 1], r, width)
             second = second + flip(load(table, at), signs)
     return first, second
 
@@ -137,10 +137,10 @@ def _gather_two(table, keys, h, width, blocks, depth):
 @inline
 def _scatter_two(table, keys, h, width, blocks, depth, first, second):
     for r in range(depth):
-        at, signs = _place(h, keys[r, 0], r, width)
+        at, signs = _position(h, keys[r, 0], r, width)
         store(table, at, load(table, at) + flip(first, signs))
         if blocks == 2:
-            at, signs = _place(h, keys[r, 1], r, width)
+            at, signs = _position(h, keys[r, 1], r, width)
             store(table, at, load(table, at) + flip(second, signs))
 
 

@@ -17,7 +17,7 @@ ONE, SIGNS = np.float32(1), np.uint64(16)
 
 
 @inline
-def _place(h, key, r, width, lanes):
+def _position(h, key, r, width, lanes):
     product = h * key
     cell = np.uint64(r) * width + row_slot(product, width)
     return np.int64(cell) * lanes, product >> SIGNS
@@ -46,7 +46,7 @@ def _gather(table, keys, h, width, median, scale, rows, x):
     depth, lanes = rows.shape
     for b in range(keys.shape[1]):
         for r in range(depth):
-            at, signs = _place(h, keys[r, b], r, width, lanes)
+            at, signs = _position(h, keys[r, b], r, width, lanes)
             for j in range(lanes):
                 rows[r, j] = table[at + j] * _sign(signs, j)
         for j in range(lanes):
@@ -63,7 +63,7 @@ def _gather(table, keys, h, width, median, scale, rows, x):
 def _scatter(table, keys, h, width, lanes, delta):
     for b in range(keys.shape[1]):
         for r in range(keys.shape[0]):
-            at, signs = _place(h, keys[r, b], r, width, lanes)
+            at, signs = _position(h, keys[r, b], r, width, lanes)
             for j in range(lanes):
                 table[at + j] += delta[b * lanes + j] * _sign(signs, j)
 

@@ -1,4 +1,4 @@
-"""Tables of buckets: rows grouped by whole-number keys, and the rows that several buckets hold.
+"""Tables of buckets: rows grouped by integer keys, and the rows that several buckets hold.
 
 A run holds all tables one after the other. Table t has the distinct keys keys[first[t] : first[t +
 1]], ascending; the rows of key k, ascending, are rows[starts[k] : starts[k + 1]].
@@ -31,28 +31,28 @@ def combine(codes, coefficients, out):
 @kernel
 def sort(keys, rows, spare_keys, spare_rows):
     """Keys ascending in place, each row beside its key; rows of one key keep their order."""
-    places = np.empty((1 << DIGIT) + 1, np.int64)
+    positions = np.empty((1 << DIGIT) + 1, np.int64)
     varied = np.uint64(0)
     for i in range(keys.size):
         varied |= keys[i] ^ keys[0]
     for shift in range(0, 64, DIGIT):
         if (varied >> np.uint64(shift)) & np.uint64((1 << DIGIT) - 1):
-            _pass(keys, rows, shift, places, spare_keys, spare_rows)
+            _pass(keys, rows, shift, positions, spare_keys, spare_rows)
 
 
 @inline
-def _pass(keys, rows, shift, places, spare_keys, spare_rows):
+def _pass(keys, rows, shift, positions, spare_keys, spare_rows):
     """One stable pass by the digit at `shift`, and back."""
     low, digit = np.uint64(shift), np.uint64((1 << DIGIT) - 1)
-    places[:] = 0
+    positions[:] = 0
     for i in range(keys.size):
-        places[((keys[i] >> low) & digit) + np.uint64(1)] += 1
+        positions[((keys[i] >> low) & digit) + np.uint64(1)] += 1
     for d in range(1 << DIGIT):
-        places[d + 1] += places[d]
+        positions[d + 1] += positions[d]
     for i in range(keys.size):
         d = (keys[i] >> low) & digit
-        spare_keys[places[d]], spare_rows[places[d]] = keys[i], rows[i]
-        places[d] += 1
+        spare_keys[positions[d]], spare_rows[positions[d]] = keys[i], rows[i]
+        positions[d] += 1
     keys[:] = spare_keys
     rows[:] = spare_rows
 
@@ -101,7 +101,7 @@ def merge(
 
 
 @inline
-def _place(keys, low, high, key):
+def _position(keys, low, high, key):
     """Where the key stands in keys[low : high], or -1."""
     end = high
     while low < high:
@@ -114,21 +114,21 @@ def _place(keys, low, high, key):
 
 
 @kernel
-def find(first, keys, asked, out):
-    """out[q, t, p] = where key asked[q, t, p] stands among the keys of table t, or -1."""
-    for q in range(asked.shape[0]):
-        for t in range(asked.shape[1]):
-            for p in range(asked.shape[2]):
-                out[q, t, p] = _place(keys, first[t], first[t + 1], asked[q, t, p])
+def find(first, keys, queries, out):
+    """out[q, t, p] = where key queries[q, t, p] stands among the keys of table t, or -1."""
+    for q in range(queries.shape[0]):
+        for t in range(queries.shape[1]):
+            for p in range(queries.shape[2]):
+                out[q, t, p] = _position(keys, first[t], first[t + 1], queries[q, t, p])
 
 
 @kernel
-def mark(first, keys, starts, rows, asked, marks):
-    """Set bit i of marks[q] where row i is in a bucket that asked[q, t, p] names in table t."""
-    for q in range(asked.shape[0]):
-        for t in range(asked.shape[1]):
-            for p in range(asked.shape[2]):
-                k = _place(keys, first[t], first[t + 1], asked[q, t, p])
+def mark(first, keys, starts, rows, queries, marks):
+    """Set bit i of marks[q] where row i is in a bucket that queries[q, t, p] names in table t."""
+    for q in range(queries.shape[0]):
+        for t in range(queries.shape[1]):
+            for p in range(queries.shape[2]):
+                k = _position(keys, first[t], first[t + 1], queries[q, t, p])
                 if k >= 0:
                     for i in range(starts[k], starts[k + 1]):
                         row = np.uint64(rows[i])
@@ -136,12 +136,12 @@ def mark(first, keys, starts, rows, asked, marks):
 
 
 @kernel
-def clear(starts, places, groups, marks):
-    """Clear the bits places[starts[g] : starts[g + 1]] of marks[q], g = groups[q], none if < 0."""
+def clear(starts, positions, groups, marks):
+    """Clear the bits positions[starts[g] : starts[g + 1]] of marks[q], g = groups[q] >= 0."""
     for q in range(groups.size):
         if groups[q] >= 0:
             for i in range(starts[groups[q]], starts[groups[q] + 1]):
-                row = np.uint64(places[i])
+                row = np.uint64(positions[i])
                 marks[q, row >> np.uint64(6)] &= ~(np.uint64(1) << (row & np.uint64(63)))
 
 
@@ -164,7 +164,7 @@ MOST = 64  # steps that are considered, the cheapest: a set of them is one word
 
 @inline
 def _order(costs, order):
-    """order = the places of the cheapest, as many as it holds, cheapest first."""
+    """order = the positions of the cheapest, as many as it holds, cheapest first."""
     size = 0
     for i in range(costs.size):
         j = min(size, order.size - 1)
@@ -179,7 +179,7 @@ def _order(costs, order):
 
 @inline
 def _wait(cost, steps, head, size, waiting, sets):
-    """Queue a set of steps by its cost, if it is among those that can still be asked for."""
+    """Queue a set of steps by its cost, if it is among those that may still be requested."""
     if size == sets.size and not cost < waiting[size - 1]:
         return size
     j = min(size, sets.size - 1)

@@ -28,7 +28,7 @@ __all__ = [
 BLOCK = 64  # codes whose distances stay in eight registers; one word of `alive`
 TILE = 1 << 15  # bytes of blocks that all queries visit in turn
 ROOM = 1 << 23  # bytes of candidates in one batch of queries
-# One block of so many is looked at first, to guess the limit; int would be compiled as literals.
+# One block in STRIDE is scanned first, to guess the limit; int would be compiled as literals.
 ONE, STRIDE = np.int64(1), np.int64(64)
 TOP = np.uint64(1 << 63)
 PLACE = np.uint64(47)  # a candidate is its distance, then 47 bits of its row
@@ -40,7 +40,7 @@ def hamming_nearest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows int64 and distances int32 (q, k) of the nearest codes, nearest first, ties by row.
 
-    Guarantee: what sorting all distances would give, whatever else is asked in the same call.
+    Guarantee: what sorting all distances would give, whatever other queries are in the same call.
     Where fewer than k rows may be found, row and distance are -1.
     Parameters: blocks, uint64 (B, words, BLOCK), C-contiguous, that hold rows 0 to count - 1;
     alive, None or uint64 of ceil(count / 64) words whose bit i % 64 of word i // 64 lets row i be
@@ -53,16 +53,16 @@ def hamming_nearest(
     """
     rows = np.full((len(queries), k), -1, np.int64)
     distances = np.full((len(queries), k), -1, np.int32)
-    kept = min(k, count)
-    if kept > 0:
+    n_best = min(k, count)
+    if n_best > 0:
         blocks, alive, queries = frozen(blocks), marks(alive), frozen(queries)
-        cells, size = 64 * queries.shape[1] + 1, min(2 * kept, count) + BLOCK
+        cells, size = 64 * queries.shape[1] + 1, min(2 * n_best, count) + BLOCK
         step = max(1, min(ROOM // (8 * size + 4 * cells), len(queries)))
         tallies, found = np.empty((step, cells), np.int32), np.empty((step, size), np.uint64)
         for start in range(0, len(queries), step):
-            part, rank = slice(start, start + step), first_rank(kept, count)
+            part, rank = slice(start, start + step), first_rank(n_best, count)
             nearest(
-                blocks, count, alive, queries[part], kept, rank, tallies, found,
+                blocks, count, alive, queries[part], n_best, rank, tallies, found,
                 rows[part], distances[part],
             )  # fmt: skip
     return rows, distances
@@ -80,10 +80,10 @@ def marks(alive: np.ndarray | None) -> np.ndarray:
     return frozen(np.empty(0, np.uint64) if alive is None else alive)
 
 
-def first_rank(kept: int, count: int) -> int:
+def first_rank(n_best: int, count: int) -> int:
     """Which distance of the sample is the first limit: seldom too few lie below it."""
-    expected = kept / STRIDE
-    return int(expected + 4 * math.sqrt(expected)) if 256 <= kept <= count // STRIDE else 0
+    expected = n_best / STRIDE
+    return int(expected + 4 * math.sqrt(expected)) if 256 <= n_best <= count // STRIDE else 0
 
 
 @inline
@@ -130,8 +130,8 @@ def allowed(alive, count, b):
 
 
 @inline
-def _take(hits, row, near, kept, tally, found, limit, below, size):
-    """Add hits to the candidates; the limit falls so that fewer than `kept` are below it."""
+def _take(hits, row, near, n_best, tally, found, limit, below, size):
+    """Add hits to the candidates; the limit falls so that fewer than `n_best` are below it."""
     scanned = limit
     while hits:
         i = count_trailing_zeros(hits)
@@ -141,16 +141,16 @@ def _take(hits, row, near, kept, tally, found, limit, below, size):
             found[size] = (np.uint64(distance) << PLACE) | np.uint64(row + i)
             tally[distance] += 1
             below, size = below + 1, size + 1
-            while below >= kept:
+            while below >= n_best:
                 limit -= 1
                 below -= tally[limit]
     return limit, below, size
 
 
 @inline
-def _cut(kept, found, limit, below, size):
+def _cut(n_best, found, limit, below, size):
     """Keep the candidates below the limit and the first of those at it; how many they are."""
-    equal, end = kept - below, 0
+    equal, end = n_best - below, 0
     for i in range(size):
         distance = np.int64(found[i] >> PLACE)
         found[end] = found[i]  # without a branch: nothing could predict it
@@ -160,7 +160,7 @@ def _cut(kept, found, limit, below, size):
 
 
 @inline
-def _offer(blocks, first, last, count, alive, queries, q, kept, tally, found, near, state):
+def _offer(blocks, first, last, count, alive, queries, q, n_best, tally, found, near, state):
     """Offer blocks first to last - 1 to the candidates of query q."""
     limit, below, size = state[0], state[1], state[2]
     for b in range(first, last):
@@ -170,21 +170,21 @@ def _offer(blocks, first, last, count, alive, queries, q, kept, tally, found, ne
         if _below(beyond):
             hits = _spill(beyond, near) & allowed(alive, count, b)
             limit, below, size = _take(
-                hits, 64 * b, near, kept, tally, found, limit, below, size
+                hits, 64 * b, near, n_best, tally, found, limit, below, size
             )  # fmt: skip
             if size + 64 > found.size:
-                size = _cut(kept, found, limit, below, size)
+                size = _cut(n_best, found, limit, below, size)
     state[0], state[1], state[2] = limit, below, size
 
 
 @kernel
-def sweep(blocks, count, alive, queries, kept, width, stride, tallies, found, states):
+def sweep(blocks, count, alive, queries, n_best, width, stride, tallies, found, states):
     """Offer `width` blocks of every `stride` to all queries, whose candidates go on."""
     last, near = (count + 63) // 64, np.empty(64, np.uint64)
     for first in range(0, last, stride):
         for q in range(queries.shape[0]):
             _offer(
-                blocks, first, min(first + width, last), count, alive, queries, q, kept,
+                blocks, first, min(first + width, last), count, alive, queries, q, n_best,
                 tallies[q], found[q], near, states[q],
             )  # fmt: skip
 
@@ -197,37 +197,37 @@ def _restart(limit, tally, state):
 
 
 @inline
-def _sorted(kept, tally, found, state, rows, distances):
+def _sorted(n_best, tally, found, state, rows, distances):
     """Counting sort: candidates came in the order of rows, which those of one distance keep."""
     start = 0
     for distance in range(min(state[0] + 1, tally.size)):
         start, tally[distance] = start + tally[distance], start
-    for i in range(_cut(kept, found, state[0], state[1], state[2])):
+    for i in range(_cut(n_best, found, state[0], state[1], state[2])):
         distance = np.int64(found[i] >> PLACE)
-        place = tally[distance]
-        tally[distance] = place + 1
-        rows[place] = np.int64(found[i] & ROW)
-        distances[place] = distance
+        position = tally[distance]
+        tally[distance] = position + 1
+        rows[position] = np.int64(found[i] & ROW)
+        distances[position] = distance
 
 
 @kernel
-def nearest(blocks, count, alive, queries, kept, rank, tallies, found, rows, distances):
-    """rows[q], distances[q] = the kept nearest codes of query q, as far as there are so many."""
-    asked, most = queries.shape[0], 64 * queries.shape[1]
-    tile, states = max(TILE // (8 * most), 1), np.empty((asked, 3), np.int64)
-    for q in range(asked):
+def nearest(blocks, count, alive, queries, n_best, rank, tallies, found, rows, distances):
+    """rows[q], distances[q] = the n_best nearest codes of query q, fewer if there are fewer."""
+    n_queries, most = queries.shape[0], 64 * queries.shape[1]
+    tile, states = max(TILE // (8 * most), 1), np.empty((n_queries, 3), np.int64)
+    for q in range(n_queries):
         _restart(most + 1, tallies[q], states[q])
     if rank > 0:
         sweep(blocks, count, alive, queries, rank, ONE, STRIDE, tallies, found, states)
-        for q in range(asked):
+        for q in range(n_queries):
             _restart(min(states[q, 0], most) + 1, tallies[q], states[q])
-    sweep(blocks, count, alive, queries, kept, tile, tile, tallies, found, states)
-    for q in range(asked):
-        if states[q, 2] < kept and states[q, 0] <= most:  # the guess was too low: without it
+    sweep(blocks, count, alive, queries, n_best, tile, tile, tallies, found, states)
+    for q in range(n_queries):
+        if states[q, 2] < n_best and states[q, 0] <= most:  # the guess was too low: without it
             _restart(most + 1, tallies[q], states[q])
             one = slice(q, q + 1)
             sweep(
-                blocks, count, alive, queries[one], kept, tile, tile,
+                blocks, count, alive, queries[one], n_best, tile, tile,
                 tallies[one], found[one], states[one],
             )  # fmt: skip
-        _sorted(kept, tallies[q], found[q], states[q], rows[q], distances[q])
+        _sorted(n_best, tallies[q], found[q], states[q], rows[q], distances[q])

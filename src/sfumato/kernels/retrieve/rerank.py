@@ -15,7 +15,7 @@ from sfumato.kernels.top_k import offer, order
 
 __all__ = ["best", "nearest", "products"]
 
-AHEAD = 32  # rows that are asked for before their turn
+AHEAD = 32  # rows that are prefetched before their turn
 
 
 @inline
@@ -49,7 +49,7 @@ def _sums(side, size, queries, q, far):
 
 
 @inline
-def _ranked(vectors, queries, starts, rows, far, places, scores):
+def _ranked(vectors, queries, starts, rows, far, positions, scores):
     size = vectors.shape[1]
     side, out = np.zeros((size, 16), np.float32), np.empty(16, np.float32)
     for q in range(queries.shape[0]):
@@ -60,35 +60,35 @@ def _ranked(vectors, queries, starts, rows, far, places, scores):
             _abreast(vectors, rows, low, high, side)
             store(out, 0, _sums(side, size, queries, q, far))
             for i in range(high - low):
-                offer(rows[low + i], -np.sqrt(out[i]) if far else out[i], places[q], scores[q])
-        order(places[q], scores[q])
+                offer(rows[low + i], -np.sqrt(out[i]) if far else out[i], positions[q], scores[q])
+        order(positions[q], scores[q])
 
 
 @kernel
-def products(vectors, queries, starts, rows, places, scores):
-    """scores[q], places[q] = the largest of queries[q] . vectors[r], r in rows[starts[q] : ...].
+def products(vectors, queries, starts, rows, positions, scores):
+    """scores[q], positions[q] = the largest of queries[q] . vectors[r], r in rows[starts[q] : ...].
 
     Lists begin as -1 and -inf and stay so where no row is left; equal scores go to the row that is
     given first, rows ascend.
     """
-    _ranked(vectors, queries, starts, rows, False, places, scores)
+    _ranked(vectors, queries, starts, rows, False, positions, scores)
 
 
 @kernel
-def nearest(vectors, queries, starts, rows, places, scores):
+def nearest(vectors, queries, starts, rows, positions, scores):
     """As `products`, for scores that are minus the Euclidean distance."""
-    _ranked(vectors, queries, starts, rows, True, places, scores)
+    _ranked(vectors, queries, starts, rows, True, positions, scores)
 
 
-CODES_AHEAD = 16  # codes that are asked for before their turn
+CODES_AHEAD = 16  # codes that are prefetched before their turn
 
 
 @inline
-def _sum(blocks, block, place, weights):
+def _sum(blocks, block, position, weights):
     """The weighted bits of one code; weights fill its words."""
     even = odd = f32x16(0.0)  # two sums side by side hide the latency of adding
     for w in range(blocks.shape[1]):
-        clear = ~blocks[block, w, place]
+        clear = ~blocks[block, w, position]
         even += flip(load(weights, 64 * w), clear)
         odd += flip(load(weights, 64 * w + 16), clear >> np.uint64(16))
         even += flip(load(weights, 64 * w + 32), clear >> np.uint64(32))
@@ -105,8 +105,8 @@ def _prefetch_code(blocks, row):
 
 
 @kernel
-def best(blocks, factors, weights, starts, rows, places, scores):
-    """scores[q], places[q] = the largest factors[r] * weighted bits of code r, largest first.
+def best(blocks, factors, weights, starts, rows, positions, scores):
+    """scores[q], positions[q] = the largest factors[r] * weighted bits of code r, largest first.
 
     r runs over rows[starts[q] : starts[q + 1]], which ascend; its word w is blocks[r // BLOCK, w,
     r % BLOCK]. No factors at all stand for factors of 1. Lists begin as -1 and -inf, and equal
@@ -123,5 +123,5 @@ def best(blocks, factors, weights, starts, rows, places, scores):
             score = _sum(blocks, row // BLOCK, row % BLOCK, filled)
             if factors.size:
                 score *= factors[row]
-            offer(row, score, places[q], scores[q])
-        order(places[q], scores[q])
+            offer(row, score, positions[q], scores[q])
+        order(positions[q], scores[q])

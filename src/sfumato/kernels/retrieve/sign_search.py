@@ -232,10 +232,10 @@ def _best_successive(gram, turned, by, along, side, change):
 
 @kernel
 def nearest(panels, vectors, out):
-    """out[u] = place of the centroid whose product with vector u is largest in size, first of all.
+    """out[u] = position of the first centroid of largest absolute product with vector u.
 
-    ~place where that product is below 0, so that the mirror image is meant. The number of vectors
-    is a multiple of 4, of which each reading of a panel serves all.
+    ~position where that product is below 0, so that the mirror image is meant. The number of
+    vectors is a multiple of 4, of which each reading of a panel serves all.
     """
     for u in range(0, vectors.shape[0], 4):
         a = b = c = d = f32x16(0.0)
@@ -246,10 +246,10 @@ def nearest(panels, vectors, out):
             b, q = _keep(b0, b1, block, b, q)
             c, r = _keep(c0, c1, block, c, r)
             d, s = _keep(d0, d1, block, d, s)
-        out[u] = _place(panels, vectors[u], a, p)
-        out[u + 1] = _place(panels, vectors[u + 1], b, q)
-        out[u + 2] = _place(panels, vectors[u + 2], c, r)
-        out[u + 3] = _place(panels, vectors[u + 3], d, s)
+        out[u] = _position(panels, vectors[u], a, p)
+        out[u + 1] = _position(panels, vectors[u + 1], b, q)
+        out[u + 2] = _position(panels, vectors[u + 2], c, r)
+        out[u + 3] = _position(panels, vectors[u + 3], d, s)
 
 
 @inline
@@ -263,15 +263,15 @@ def _keep(low, high, block, best, where):
 
 
 @inline
-def _place(panels, vector, best, where):
-    """The place found in the lanes, or its complement where the product is negative."""
+def _position(panels, vector, best, where):
+    """The position found in the lanes, or its complement where the product is negative."""
     hits = bits(best == largest(best))
-    place = np.int64(2**62)
+    position = np.int64(2**62)
     while hits:
         i = count_trailing_zeros(hits)
         hits &= hits - np.uint64(1)
-        place = min(place, 16 * np.int64(lane(where, i)) + i)
+        position = min(position, 16 * np.int64(lane(where, i)) + i)
     product = np.float32(0.0)
     for i in range(vector.size):
-        product += vector[i] * panels[place >> 5, i, place & 31]
-    return ~place if product < 0 else place
+        product += vector[i] * panels[position >> 5, i, position & 31]
+    return ~position if product < 0 else position

@@ -157,21 +157,21 @@ def weighted_best(
     """
     rows = np.full((len(weights), k), -1, np.int64)
     scores = np.full((len(weights), k), -np.inf, np.float32)
-    kept = min(k, count)
-    if kept > 0:
+    n_best = min(k, count)
+    if n_best > 0:
         blocks, alive = frozen(blocks), marks(alive)
         factors = frozen(np.empty(0, np.float32) if factors is None else factors)
         planes, steps, wholes = round_weights(weights, blocks.shape[1], precision)
-        size = min(2 * kept, count) + BLOCK
+        size = min(2 * n_best, count) + BLOCK
         step = max(1, min(ROOM // (8 * size), len(weights)))
         for start in range(0, len(weights), step):
-            part, rank = slice(start, start + step), first_rank(kept, count)
+            part, rank = slice(start, start + step), first_rank(n_best, count)
             found = np.empty((len(planes[part]), size), np.uint64)
             best(
-                blocks, count, alive, factors, planes[part], steps[part], wholes[part], kept, rank,
-                found,
+                blocks, count, alive, factors, planes[part], steps[part], wholes[part], n_best,
+                rank, found,
             )  # fmt: skip
-            rows[part, :kept], scores[part, :kept] = _listed(found[:, :kept])
+            rows[part, :n_best], scores[part, :n_best] = _listed(found[:, :n_best])
     return rows, scores
 
 
@@ -242,28 +242,28 @@ def _take(hits, row, near, found, size):
 
 
 @inline
-def _middle(found, size, kept):
-    """A number that `kept` of these different ones do not exceed, by halving where it may lie."""
+def _middle(found, size, n_best):
+    """A number that `n_best` of these different ones do not exceed, by halving where it may lie."""
     low, high = np.uint64(0), NONE
     while True:
         half = low + ((high - low) >> np.uint64(1))
         below = 0
         for i in range(size):
             below += found[i] <= half
-        if below == kept:
+        if below == n_best:
             return half
-        if below < kept:
+        if below < n_best:
             low = half + np.uint64(1)
         else:
             high = half
 
 
 @inline
-def _cut(found, size, kept):
+def _cut(found, size, n_best):
     """Keep the first of the candidates, and say how many there are."""
-    if size <= kept:
+    if size <= n_best:
         return size
-    last, end = _middle(found, size, kept), 0
+    last, end = _middle(found, size, n_best), 0
     for i in range(size):
         one = found[i]
         found[end] = one  # without a branch: nothing could predict it
@@ -297,7 +297,8 @@ def _visit(blocks, b, planes, q, step, whole, scale, at, limit, near):
 
 @inline
 def _offer(
-    blocks, first, last, count, alive, planes, q, step, whole, scale, kept, near, found, size, limit
+    blocks, first, last, count, alive, planes, q, step, whole, scale, n_best, near, found, size,
+    limit,
 ):  # fmt: skip
     """Offer blocks first to last - 1 to the candidates of query q; their number, and the limit."""
     for b in range(first, last):
@@ -307,14 +308,15 @@ def _offer(
         if hits:
             size = _take(hits & allowed(alive, count, b), 64 * b, near, found, size)
             if size + 64 > found.size:
-                size = _cut(found, size, kept)
+                size = _cut(found, size, n_best)
                 limit = _worst(found, size, near)
     return size, limit
 
 
 @kernel
 def sweep(
-    blocks, count, alive, factors, planes, steps, wholes, kept, width, stride, found, sizes, limits
+    blocks, count, alive, factors, planes, steps, wholes, n_best, width, stride, found, sizes,
+    limits,
 ):  # fmt: skip
     """Offer `width` blocks of every `stride` to all queries, whose sizes and limits go on."""
     last = (count + 63) // 64
@@ -324,14 +326,14 @@ def sweep(
         _spread(factors, count, first, end, scale)
         for q in range(planes.shape[0]):
             sizes[q], limits[q] = _offer(
-                blocks, first, end, count, alive, planes, q, steps[q], wholes[q], scale, kept,
+                blocks, first, end, count, alive, planes, q, steps[q], wholes[q], scale, n_best,
                 near, found[q], sizes[q], limits[q],
             )  # fmt: skip
 
 
 @kernel
-def best(blocks, count, alive, factors, planes, steps, wholes, kept, rank, found):
-    """found[q, :kept] = the kept best of query q, as candidates in no order, then NONE."""
+def best(blocks, count, alive, factors, planes, steps, wholes, n_best, rank, found):
+    """found[q, :n_best] = the n_best highest of query q, as candidates in no order, then NONE."""
     queries, tile = planes.shape[0], max(TILE // (planes.shape[2] * 512), 1)
     sizes, limits = np.zeros(queries, np.int64), np.full(queries, -np.inf, np.float32)
     near = np.empty(1, np.float32)
@@ -345,16 +347,16 @@ def best(blocks, count, alive, factors, planes, steps, wholes, kept, rank, found
                 limits[q] = _worst(found[q], _cut(found[q], sizes[q], rank), near)
             sizes[q] = 0
     sweep(
-        blocks, count, alive, factors, planes, steps, wholes, kept, tile, tile,
+        blocks, count, alive, factors, planes, steps, wholes, n_best, tile, tile,
         found, sizes, limits,
     )  # fmt: skip
     for q in range(queries):
-        if sizes[q] < kept and limits[q] > -np.inf:  # the guess was too high: without it
+        if sizes[q] < n_best and limits[q] > -np.inf:  # the guess was too high: without it
             only = slice(q, q + 1)
             sizes[q], limits[q] = 0, -np.inf
             sweep(
-                blocks, count, alive, factors, planes[only], steps[only], wholes[only], kept,
+                blocks, count, alive, factors, planes[only], steps[only], wholes[only], n_best,
                 tile, tile, found[only], sizes[only], limits[only],
             )  # fmt: skip
-        size = _cut(found[q], sizes[q], kept)
-        found[q, size:kept] = NONE
+        size = _cut(found[q], sizes[q], n_best)
+        found[q, size:n_best] = NONE

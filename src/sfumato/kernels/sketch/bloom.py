@@ -23,9 +23,9 @@ __all__ = [
     "insert_blocked",
 ]
 
-AHEAD = 32  # how long before its use a cache line is asked for
+AHEAD = 32  # how long before its use a cache line is prefetched
 CHUNK = 4096  # keys whose positions are worked off together: they stay in the first cache
-NINE, TOP = np.uint64(9), np.uint64(55)  # a place in a line is nine bits, from the top of a word
+NINE, TOP = np.uint64(9), np.uint64(55)  # a position in a line is nine bits, from the top of a word
 PLACES = 7  # of them in one word
 
 
@@ -78,8 +78,8 @@ def insert_blocked(words, hashes_per_key, hashes):
         first, product = _line(hashes[i], lines), np.uint64(0)
         for j in range(hashes_per_key):
             product = hashes[i] * ROW[1 + j // PLACES] if j % PLACES == 0 else product << NINE
-            place = product >> TOP
-            words[first + (place >> np.uint64(6))] |= np.uint64(1) << (place & np.uint64(63))
+            position = product >> TOP
+            words[first + (position >> np.uint64(6))] |= np.uint64(1) << (position & np.uint64(63))
 
 
 @kernel
@@ -93,8 +93,8 @@ def find_blocked(words, hashes_per_key, hashes, out):
         here = np.uint64(1)
         for j in range(hashes_per_key):
             product = hashes[i] * ROW[1 + j // PLACES] if j % PLACES == 0 else product << NINE
-            place = product >> TOP
-            here &= words[first + (place >> np.uint64(6))] >> (place & np.uint64(63))
+            position = product >> TOP
+            here &= words[first + (position >> np.uint64(6))] >> (position & np.uint64(63))
         out[i] = np.uint8(here)
 
 
@@ -123,9 +123,9 @@ def hits_blocked(words, hashes_per_key, hashes, out):
         here = np.uint64(0)
         for j in range(hashes_per_key):
             product = hashes[i] * ROW[1 + j // PLACES] if j % PLACES == 0 else product << NINE
-            place = product >> TOP
-            word = words[first + (place >> np.uint64(6))]
-            here += word >> (place & np.uint64(63)) & np.uint64(1)
+            position = product >> TOP
+            word = words[first + (position >> np.uint64(6))]
+            here += word >> (position & np.uint64(63)) & np.uint64(1)
         out[i] = np.uint8(here)
 
 

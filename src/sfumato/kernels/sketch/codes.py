@@ -208,12 +208,12 @@ def fill(values, offsets, width, reach, out):
 
 @kernel
 def equal(codes, panels, out):
-    """out[r, 16 p + c] = in how many places codes[r] equals panels[p, :, c]."""
+    """out[r, 16 p + c] = the number of positions where codes[r] equals panels[p, :, c]."""
     hashes, width = panels.shape[1], out.shape[1]
     for p in range(panels.shape[0]):
         for r in range(codes.shape[0]):
             same = u32x16(0)
             for k in range(hashes):
-                alike = load(panels, 16 * (p * hashes + k)) == u32x16(codes[r, k])
-                same = select(alike, same + 1, same)
+                equal = load(panels, 16 * (p * hashes + k)) == u32x16(codes[r, k])
+                same = select(equal, same + 1, same)
             store(out, r * width + 16 * p, same)

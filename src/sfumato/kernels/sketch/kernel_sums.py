@@ -14,16 +14,16 @@ from sfumato.kernels.jit import inline, kernel
 
 __all__ = ["gather", "read_slices", "share_slices", "slots", "tally", "tally_weighted"]
 
-PLACE_BITS = 10  # binary digits of a place between two nodes
+PLACE_BITS = 10  # binary digits of a position between two nodes
 
 
 @kernel
 def share(steps, weights, bits, spans, table):
     """Every point adds weight 2**(bits axes) in all to the nodes around it, as B-splines do.
 
-    steps: places (n, 3) in whole steps, 2**PLACE_BITS from node to node. Along each axis in use the
-    nearest node and its two neighbours get whole parts of 2**bits: those of the quadratic spline,
-    rounded, and what is left for the nearest.
+    steps: positions (n, 3) in integer steps, 2**PLACE_BITS from node to node. Along each axis in
+    use the nearest node and its two neighbours get whole parts of 2**bits: those of the quadratic
+    spline, rounded, and what is left for the nearest.
     """
     half = 1 << (PLACE_BITS - 1)
     parts = np.empty((3, 3), np.int64)
@@ -44,7 +44,7 @@ def share(steps, weights, bits, spans, table):
 
 @inline
 def part(node, far, bits, span):
-    """What one of three nodes gets, where a place is so far past the middle one."""
+    """What one of three nodes receives from a position that far past the middle one."""
     if span == 1:
         return 1
     half = 1 << (PLACE_BITS - 1)
@@ -59,11 +59,11 @@ def part(node, far, bits, span):
 
 
 @kernel
-def read(field, places, spans, out):
-    """out[i] = the cubic B-spline with these coefficients at place i, in nodes from the second."""
-    for i in range(len(places)):
-        a, b, c = int(places[i, 0]), int(places[i, 1]), int(places[i, 2])
-        ta, tb, tc = places[i, 0] - a, places[i, 1] - b, places[i, 2] - c
+def read(field, positions, spans, out):
+    """out[i] = the cubic B-spline of the coefficients at position i, in nodes past the second."""
+    for i in range(len(positions)):
+        a, b, c = int(positions[i, 0]), int(positions[i, 1]), int(positions[i, 2])
+        ta, tb, tc = positions[i, 0] - a, positions[i, 1] - b, positions[i, 2] - c
         total = 0.0
         for da in range(spans[0]):
             for db in range(spans[1]):
@@ -76,7 +76,7 @@ def read(field, places, spans, out):
 
 @inline
 def cubic(node, t, span):
-    """The weight of one of the four nodes around a place t past the second of them."""
+    """The weight of one of the four nodes around a position t past the second of them."""
     if span == 1:
         return 1.0
     if node == 0:
@@ -106,9 +106,9 @@ def read_slices(positions, fine, curves, out):
     for r in range(positions.shape[0]):
         row, curve = positions[r], curves[r]
         for i in range(row.size):
-            place = row[i] * fine
-            b = np.int64(place)
-            part = place - b
+            position = row[i] * fine
+            b = np.int64(position)
+            part = position - b
             out[i] += curve[b] + part * (curve[b + 1] - curve[b])
 
 

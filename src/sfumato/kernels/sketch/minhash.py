@@ -3,10 +3,11 @@
 Every kernel lowers the rows of `out`, so a set may arrive in parts: row r takes in the tokens
 bounds[r] to bounds[r + 1] of `values`. Those are HASHES, INTEGERS or UNSIGNED 64-bit ones, as
 `form` says; integers are hashed here, a few at a time, so that no column of hashes is written.
-EMPTY marks a minimum of nothing; a token whose 32 bits are EMPTY is not seen (p = 2**-32).
+EMPTY marks a minimum of nothing; a token whose 32 bits are EMPTY is ignored (p = 2**-32).
 
-How alike rows of signatures are: the part of equal places, or of shared lowest values. Codes of
-many sets, sixteen table rows at a time: equal as often as the sets are alike.
+Similarity of rows of signatures: the fraction of equal positions, or of shared lowest values. Codes
+of many sets, sixteen table rows at a time: equal with probability equal to the similarity of the
+sets.
 """
 
 import numpy as np
@@ -112,12 +113,12 @@ def bin_minima(values, key, form, bounds, out):
 @kernel
 def keep_lowest(values, key, form, bounds, out):
     """out[r] = the lowest distinct low halves, ascending, EMPTY where there are no more."""
-    kept = out.shape[1]
+    n_minima = out.shape[1]
     hashes = np.empty(CHUNK, np.uint64)
-    pool = np.empty(2 * kept + np.int64(CHUNK), np.uint32)
+    pool = np.empty(2 * n_minima + np.int64(CHUNK), np.uint32)
     for r in range(out.shape[0]):
-        used, bar = 0, out[r, kept - 1]
-        while used < kept and out[r, used] != EMPTY:
+        used, bar = 0, out[r, n_minima - 1]
+        while used < n_minima and out[r, used] != EMPTY:
             pool[used] = out[r, used]
             used += 1
         at, end = np.uint64(bounds[r]), np.uint64(bounds[r + 1])
@@ -125,12 +126,12 @@ def keep_lowest(values, key, form, bounds, out):
             count = min(CHUNK, end - at)
             _hash(values, at, count, key, form, hashes)
             used = _pool(hashes, count, pool, used, bar)
-            if used > 2 * kept:
-                used = _shrink(pool, used, kept)
-                bar = pool[kept - 1]
+            if used > 2 * n_minima:
+                used = _shrink(pool, used, n_minima)
+                bar = pool[n_minima - 1]
             at += count
-        _shrink(pool, used, kept)
-        out[r] = pool[:kept]
+        _shrink(pool, used, n_minima)
+        out[r] = pool[:n_minima]
 
 
 @inline
@@ -142,15 +143,15 @@ def _pool(hashes, count, pool, used, bar):
 
 
 @inline
-def _shrink(pool, used, kept):
+def _shrink(pool, used, n_minima):
     """Sort what is pooled, drop repeats, and leave the lowest, filled up with EMPTY."""
     pool[:used].sort()
     size = 0
     for i in range(used):
-        if size < kept and (size == 0 or pool[i] != pool[size - 1]):
+        if size < n_minima and (size == 0 or pool[i] != pool[size - 1]):
             pool[size] = pool[i]
             size += 1
-    pool[size:kept] = EMPTY
+    pool[size:n_minima] = EMPTY
     return size
 
 
@@ -159,34 +160,34 @@ def densify(out):
     """Fill each empty bin from the first full one of its own fixed random sequence of bins.
 
     Where the first TRIES are all empty, so that few bins are full, the full one of the lowest hash
-    takes its place. Both rules choose alike for two sets as often as the sets are alike.
+    takes its place. Both rules agree for two sets with probability equal to their similarity.
     """
     bins = out.shape[1]
-    full, places = np.empty(bins, np.uint32), np.empty(bins, np.uint32)
+    full, positions = np.empty(bins, np.uint32), np.empty(bins, np.uint32)
     for r in range(out.shape[0]):
         filled = 0
         for j in range(bins):
             full[j] = out[r, j]
-            places[filled] = j
+            positions[filled] = j
             filled += full[j] != EMPTY
         if 0 < filled < bins:
             for j in range(bins):
                 if full[j] == EMPTY:
-                    out[r, j] = full[_donor(full, j, places[:filled])]
+                    out[r, j] = full[_donor(full, j, positions[:filled])]
 
 
 @inline
-def _donor(full, j, places):
-    place = mix(np.uint64(j) + GOLDEN)
-    stride = place << HALF | np.uint64(1) << HALF  # random and odd: no bin comes twice too soon
+def _donor(full, j, positions):
+    position = mix(np.uint64(j) + GOLDEN)
+    stride = position << HALF | np.uint64(1) << HALF  # random and odd: no bin comes twice too soon
     for _ in range(TRIES):
-        donor = (place >> HALF) * np.uint64(full.size) >> HALF
+        donor = (position >> HALF) * np.uint64(full.size) >> HALF
         if full[donor] != EMPTY:
             return donor
-        place += stride
-    donor, lowest = np.uint64(places[0]), mix(place ^ np.uint64(places[0]))
-    for other in places:
-        rank = mix(place ^ np.uint64(other))
+        position += stride
+    donor, lowest = np.uint64(positions[0]), mix(position ^ np.uint64(positions[0]))
+    for other in positions:
+        rank = mix(position ^ np.uint64(other))
         if rank < lowest:
             donor, lowest = np.uint64(other), rank
     return donor
@@ -208,9 +209,9 @@ TILE = 32  # rows of the left matrix that stay in the cache while the right one 
 
 @inline
 def _equal(left, i, right, j):
-    hits = np.int32(0)  # as wide as a place: the sum is then vectorised without widening
-    for place in range(left.shape[1]):
-        hits = np.int32(hits + np.int32(left[i, place] == right[j, place]))
+    hits = np.int32(0)  # as wide as a position: the sum is then vectorised without widening
+    for position in range(left.shape[1]):
+        hits = np.int32(hits + np.int32(left[i, position] == right[j, position]))
     return hits / left.shape[1]
 
 
@@ -218,10 +219,10 @@ def _equal(left, i, right, j):
 def _shared(left, i, right, j):
     """The part of the lowest values of both ascending rows together that is in each of them."""
     size = hits = a = b = 0
-    kept = left.shape[1]
-    while size < kept and (a < kept or b < kept):
-        x = left[i, a] if a < kept else EMPTY
-        y = right[j, b] if b < kept else EMPTY
+    n_minima = left.shape[1]
+    while size < n_minima and (a < n_minima or b < n_minima):
+        x = left[i, a] if a < n_minima else EMPTY
+        y = right[j, b] if b < n_minima else EMPTY
         if x == EMPTY and y == EMPTY:
             break
         size += 1
@@ -233,14 +234,14 @@ def _shared(left, i, right, j):
 
 @kernel
 def equal_pairs(left, right, out):
-    """out[i] = the part of places where row i of both matrices is equal."""
+    """out[i] = the fraction of positions where row i of both matrices is equal."""
     for i in range(out.size):
         out[i] = _equal(left, i, right, i)
 
 
 @kernel
 def equal_table(left, right, out):
-    """out[i, j] = the part of places where row i of left equals row j of right."""
+    """out[i, j] = the fraction of positions where row i of left equals row j of right."""
     for start in range(0, out.shape[0], TILE):
         for j in range(out.shape[1]):
             for i in range(start, min(start + TILE, out.shape[0])):

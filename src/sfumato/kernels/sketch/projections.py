@@ -1,4 +1,4 @@
-"""Products of rows with a codebook: floats summed in one written order, or whole numbers.
+"""Products of rows with a codebook: floats summed in one written order, or integers.
 
 The Walsh-Hadamard transform of rows: n log n additions, norms kept up to the factor sqrt(n).
 Columns made orthonormal and rows made equally long, by the same operations on every machine.

@@ -1,4 +1,4 @@
-"""Cosines and sines of whole-number phases, as whole numbers: the same bits on every machine.
+"""Cosines and sines of integer phases, as integers: the same bits on every machine.
 
 A phase counts parts of a turn modulo 2**32, so that its sum of products is exact in any order. Of
 its leading 16 bits come cosine and sine, times 2**15 - 1 and rounded: 65,536 pairs, each within a
@@ -24,8 +24,8 @@ from sfumato.kernels.lanes import (
 __all__ = ["PANEL", "add", "answer", "fill"]
 
 PANEL = 16
-BLOCK = 512  # points whose whole numbers below 2**15 in size float32 sums without rounding
-ROUND = np.float32(3 << 22)  # added and taken off again, it leaves the nearest whole number
+BLOCK = 512  # points whose integers below 2**15 in size float32 sums without rounding
+ROUND = np.float32(3 << 22)  # added and taken off again, it leaves the nearest integer
 STEP = np.float32(np.pi / 2**15)  # radians of one of the 2**16 parts of a turn
 EIGHTH = np.float32(2**13)
 SIZE = 2.0**15 - 1

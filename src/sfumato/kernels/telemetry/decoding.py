@@ -2,8 +2,9 @@
 
 A report of cohort j is base[j, v] ratio**ones likely under value v, where ones is how many cells of
 the value's own set it marks, and levels[marks] under a value whose set is random. Rows are sorted
-by cohort; rows starts[j] to starts[j + 1] are of cohort j. places[j, v] are the rows of the table
-of factors that a value multiplies: the place of a cell in cells[j], or 0, which holds ones.
+by cohort; rows starts[j] to starts[j + 1] are of cohort j. positions[j, v] are the rows of the
+table of factors that a value multiplies: the position of a cell in cells[j], or 0, which holds
+ones.
 
 How likely each candidate makes each report, a row a report: what pairs of reports are made of.
 Coordinate descent on sparse 0/1 designs: penalised least squares with weights from 0 up.
@@ -41,10 +42,10 @@ def marks(payload, out):
 
 
 @kernel
-def locate(members, seen, cells, out):
+def locate(members, numbers, cells, out):
     """cells[j, 1:] lists the cells that cohort j's sets use, and out[j, v] says where; -1 is 0.
 
-    members is (m, M, s); seen is scratch, one place a cell, all zero, and is left so.
+    members is (m, M, s); numbers is scratch, one entry per cell, zero before and after.
     """
     for j in range(members.shape[0]):
         used = 0
@@ -53,14 +54,14 @@ def locate(members, seen, cells, out):
                 cell = members[j, v, c]
                 out[j, v, c] = 0
                 if cell >= 0:
-                    if seen[cell] == 0:
+                    if numbers[cell] == 0:
                         used += 1
-                        seen[cell] = used
+                        numbers[cell] = used
                         cells[j, used] = cell
-                    out[j, v, c] = seen[cell]
+                    out[j, v, c] = numbers[cell]
         cells[j, 0] = used
         for c in range(1, used + 1):
-            seen[cells[j, c]] = 0
+            numbers[cells[j, c]] = 0
 
 
 @inline
@@ -74,63 +75,64 @@ def _multiply_out(payload, first, rows, cells, ratio, factors):
 
 
 @inline
-def _lanes_of(factors, places, b):
+def _lanes_of(factors, positions, b):
     """The product of a value's factors for reports b to b + 7 of the block."""
-    product = lanes.load(factors, places[0] * BLOCK + b)
-    for c in range(1, places.size):
-        product = product * lanes.load(factors, places[c] * BLOCK + b)
+    product = lanes.load(factors, positions[0] * BLOCK + b)
+    for c in range(1, positions.size):
+        product = product * lanes.load(factors, positions[c] * BLOCK + b)
     return product
 
 
 @inline
-def _mix(factors, places, base, shares, chance):
-    """chance[b] += sum over v of shares[v] base[v] times the product of v's factors."""
+def _mix(factors, positions, base, shares, probability):
+    """probability[b] += sum over v of shares[v] base[v] times the product of v's factors."""
     for v in range(base.size):
         if shares[v] > 0:
             weight = shares[v] * base[v]
             for b in range(0, BLOCK, LANES):
-                mixed = lanes.load(chance, b) + _lanes_of(factors, places[v], b) * weight
-                lanes.store(chance, b, mixed)
+                mixed = lanes.load(probability, b) + _lanes_of(factors, positions[v], b) * weight
+                lanes.store(probability, b, mixed)
 
 
 @inline
-def _collect(factors, places, base, pull, gradient):
+def _collect(factors, positions, base, pull, gradient):
     """gradient[v] += base[v] sum over b of pull[b] times the product of v's factors."""
     for v in range(base.size):
         total = lanes.f64x8(0.0)
         for b in range(0, BLOCK, LANES):
-            total = total + _lanes_of(factors, places[v], b) * lanes.load(pull, b)
+            total = total + _lanes_of(factors, positions[v], b) * lanes.load(pull, b)
         gradient[v] += base[v] * lanes.total(total)
 
 
 @kernel
 def expectations(
-    payload, starts, cells, places, base, ratio, flat, weights, shares, chances, gradient
+    payload, starts, cells, positions, base, ratio, flat, weights, shares, probabilities, gradient
 ):
-    """chances = sum over v of shares_v L_v; gradient_v += sum over n of weights_n L_v / chances_n.
+    """probabilities = sum over v of shares_v L_v; gradient_v += the slope of log L.
 
-    flat[n] is the likelihood of report n under a random set, the last of shares and gradient.
+    The slope is the sum over n of weights_n L_v / probabilities_n. flat[n] is the likelihood of
+    report n under a random set, the last of shares and gradient.
     """
     values = base.shape[1]
     factors = np.ones(cells.shape[1] * BLOCK)
-    chance, pull = np.empty(BLOCK), np.empty(BLOCK)
+    probability, pull = np.empty(BLOCK), np.empty(BLOCK)
     for j in range(starts.size - 1):
         for first in range(starts[j], starts[j + 1], BLOCK):
             rows = min(BLOCK, starts[j + 1] - first)
             _multiply_out(payload, first, rows, cells[j], ratio, factors)
-            chance[:] = 0.0
-            _mix(factors, places[j], base[j], shares, chance)
+            probability[:] = 0.0
+            _mix(factors, positions[j], base[j], shares, probability)
             pull[:] = 0.0
             for b in range(rows):
                 n = first + b
-                chances[n] = chance[b] + shares[values] * flat[n]
-                pull[b] = weights[n] / chances[n]
+                probabilities[n] = probability[b] + shares[values] * flat[n]
+                pull[b] = weights[n] / probabilities[n]
                 gradient[values] += pull[b] * flat[n]
-            _collect(factors, places[j], base[j], pull, gradient)
+            _collect(factors, positions[j], base[j], pull, gradient)
 
 
 @kernel
-def deviations(payload, starts, cells, places, base, ratio, flat, weights, chances, out):
+def deviations(payload, starts, cells, positions, base, ratio, flat, weights, probabilities, out):
     """out[v, n] = sqrt(weights_n) (L_v(n) / chances_n - 1), the last row that of a random set."""
     values = base.shape[1]
     factors = np.ones(cells.shape[1] * BLOCK)
@@ -141,19 +143,19 @@ def deviations(payload, starts, cells, places, base, ratio, flat, weights, chanc
             _multiply_out(payload, first, rows, cells[j], ratio, factors)
             for b in range(rows):
                 root[b] = np.sqrt(weights[first + b])
-                scale[b] = root[b] / chances[first + b]
+                scale[b] = root[b] / probabilities[first + b]
                 out[values, first + b] = flat[first + b] * scale[b] - root[b]
             for v in range(values):
-                _deviate(factors, places[j, v], base[j, v], scale, root, line)
+                _deviate(factors, positions[j, v], base[j, v], scale, root, line)
                 out[v, first : first + rows] = line[:rows]
 
 
 @inline
-def _deviate(factors, places, base, scale, root, line):
+def _deviate(factors, positions, base, scale, root, line):
     """line[b] = base scale[b] times the product of a value's factors, - root[b]."""
     for b in range(0, BLOCK, 2 * LANES):
-        low = _lanes_of(factors, places, b) * lanes.load(scale, b) * base
-        high = _lanes_of(factors, places, b + LANES) * lanes.load(scale, b + LANES) * base
+        low = _lanes_of(factors, positions, b) * lanes.load(scale, b) * base
+        high = _lanes_of(factors, positions, b + LANES) * lanes.load(scale, b + LANES) * base
         low, high = low - lanes.load(root, b), high - lanes.load(root, b + LANES)
         lanes.store(line, b, lanes.narrow(low, high))
 

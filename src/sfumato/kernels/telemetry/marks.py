@@ -80,21 +80,21 @@ def add_symbols(cohorts, payload, keep, totals, table):
 
 
 @kernel
-def among(run, asked, out):
-    """out[i] = whether asked[i] is in the run; both are sorted."""
+def among(run, queries, out):
+    """out[i] = whether queries[i] is in the run; both are sorted."""
     size, low = run.size, 0
-    for i in range(asked.size):
-        # The place is near the last one: twice as far each time, then halves between.
+    for i in range(queries.size):
+        # The position is near the last one: twice as far each time, then halves between.
         step, high = 1, low
-        while high < size and run[high] < asked[i]:
+        while high < size and run[high] < queries[i]:
             low = high + 1
             high += step
             step *= 2
         high = min(high, size)
         while low < high:
             middle = (low + high) // 2
-            if run[middle] < asked[i]:
+            if run[middle] < queries[i]:
                 low = middle + 1
             else:
                 high = middle
-        out[i] = low < size and run[low] == asked[i]
+        out[i] = low < size and run[low] == queries[i]

@@ -24,12 +24,12 @@ def _same(text, at, part):
 @inline
 def _read_hex(text, at, values, row):
     """Fill the row from two digits a byte by `values`, where no digit is 16 or more; True if so."""
-    seen = np.uint8(0)
+    bits = np.uint8(0)
     for i in range(row.size):
         high, low = values[text[at + 2 * i]], values[text[at + 2 * i + 1]]
-        seen |= high | low
+        bits |= high | low
         row[i] = high << np.uint8(4) | low & np.uint8(15)
-    return seen < 16
+    return bits < 16
 
 
 @inline
@@ -53,7 +53,7 @@ def _line_end(text, at):
 
 @kernel
 def parse_lines(text, parts, values, count, digits, cohorts, payload, ids, odd, state):
-    """Read lines from state[0] on, until the text or the places for odd lines run out.
+    """Read lines from state[0] on, until the text or the positions for odd lines run out.
 
     text ends in a line feed at state[3] - 1; zeros follow, as many as a line is long. state[1] and
     state[2] tell how many rows were read and how many lines are odd; odd[i] holds where odd line i

@@ -44,7 +44,7 @@ def at_most(typing, lanes, limit):
 
 @kernel
 def choose(words, limit, found, out):
-    """Append to out[r] numbers below the limit, no two alike; found[r] of them stand already.
+    """Append to out[r] numbers below the limit, no two equal; found[r] of them stand already.
 
     A word at or above the largest multiple of the limit is skipped, so all remainders are equally
     likely. found[r] says how many stand at the end.
@@ -77,9 +77,9 @@ def toggle(members, out):
 
 
 @inline
-def _below(lanes, chance):
-    """Bit i: whether the i-th of 32 numbers is below the chance, of 65536."""
-    return at_most(lanes, chance - 1) if chance > 0 else np.uint64(0)
+def _below(lanes, probability):
+    """Bit i: whether the i-th of 32 numbers is below the probability, of 65536."""
+    return at_most(lanes, probability - 1) if probability > 0 else np.uint64(0)
 
 
 @inline
@@ -90,7 +90,7 @@ def _sent(was, zero, one, shift):
 
 @kernel
 def answer(numbers, cells, unmarked, marked, out):
-    """Cell i of out[r] = (u_i < marked if it is marked, else u_i < unmarked), chances of 65536.
+    """Cell i of out[r] = (u_i < marked if it is marked, else u_i < unmarked), in units of 2**-16.
 
     u_i: the i-th 16-bit number of row r, high byte first. Rows are uint32, a multiple of 16 long.
     """
@@ -111,7 +111,7 @@ def answer(numbers, cells, unmarked, marked, out):
                     out[r, at + j] = _sent(was, zero & rest, one & rest, np.uint64(8 * j))
 
 
-FULL = 1 << 32  # a random word is one of so many
+FULL = 1 << 32  # the number of values of a random word
 
 
 @inline
@@ -121,15 +121,15 @@ def _skip(index, own):
 
 
 @kernel
-def choose_subset(words, own, kept, chosen, cells, refused, out):
-    """out[i] = the bits of a uniform set of `chosen` of the cells, own[i] being in it if kept[i].
+def choose_subset(words, own, includes_own, chosen, cells, refused, out):
+    """out[i] = the bits of a uniform set of `chosen` cells, with own[i] where includes_own[i].
 
     A word at or above the largest multiple of its limit would favour small numbers: such a row is
     left empty with refused[i] true and must be tried again with fresh words. out must be zero.
     """
     others = cells - 1
     for i in range(own.size):
-        draws = chosen - kept[i]
+        draws = chosen - includes_own[i]
         refused[i] = False
         for d in range(draws):
             last = others - draws + d
@@ -144,5 +144,5 @@ def choose_subset(words, own, kept, chosen, cells, refused, out):
             out[i, cell >> 3] |= np.uint8(1 << (cell & 7))
         if refused[i]:
             out[i, :] = 0
-        elif kept[i]:
+        elif includes_own[i]:
             out[i, own[i] >> 3] |= np.uint8(1 << (own[i] & 7))

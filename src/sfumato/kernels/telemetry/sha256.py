@@ -3,7 +3,7 @@
 Bytes are read as words, the first byte highest. Message r is the first `size` bytes, below 64, of
 heads[which[r]], whose rows are 16 words, zero beyond; and then data[offsets[c]:offsets[c + 1]], the
 bytes of the text c = codes[r]. States and digests are eight words; one row of states serves all
-messages. Lane i of word t of a block stands at place 16 t + i.
+messages. Lane i of word t of a block stands at position 16 t + i.
 
 FIPS 180-4, sections 5 and 6.2; RFC 2104.
 """
@@ -17,7 +17,7 @@ __all__ = ["INITIAL", "digest", "keyed", "midstates"]
 
 
 def _roots(count, power):
-    """The first 32 bits after the point of the roots of the first primes, in whole numbers."""
+    """The first 32 bits after the point of the roots of the first primes, in integers."""
     primes = [n for n in range(2, 312) if all(n % d for d in range(2, n))][:count]
     bits = [_root(prime << 32 * power, power) & 0xFFFFFFFF for prime in primes]
     return np.array(bits, np.uint32)
@@ -68,15 +68,15 @@ def _compress(w, state):
 
 
 @inline
-def _word(data, start, at, length, place):
-    """The four bytes of the block from `place` on, those of the text from `at` to length."""
-    if at <= place and place + 4 <= length:
-        first = start + place - at
+def _word(data, start, at, length, position):
+    """The four bytes of the block from `position` on, those of the text from `at` to length."""
+    if at <= position and position + 4 <= length:
+        first = start + position - at
         high = np.uint32(data[first]) << np.uint32(24) | np.uint32(data[first + 1]) << np.uint32(16)
         return high | np.uint32(data[first + 2]) << np.uint32(8) | np.uint32(data[first + 3])
     word = np.uint32(0)
-    for j in range(max(place, at), min(place + 4, length)):
-        word |= np.uint32(data[start + j - at]) << np.uint32(24 - 8 * (j - place))
+    for j in range(max(position, at), min(position + 4, length)):
+        word |= np.uint32(data[start + j - at]) << np.uint32(24 - 8 * (j - position))
     return word
 
 
@@ -84,11 +84,11 @@ def _word(data, start, at, length, place):
 def _put(head, size, data, start, stop, before, block, i, w):
     """Lane i of w = this block of the padded message; `before` bytes were hashed already."""
     skip = BLOCK * block
-    length, at = size + stop - start - skip, size - skip  # as places of this block
+    length, at = size + stop - start - skip, size - skip  # as positions of this block
     for t in range(16):
         w[16 * t + i] = head[t] if block == 0 else np.uint32(0)
-    for place in range(max(at, 0) & ~3, min(length, BLOCK), 4):
-        w[4 * place + i] |= _word(data, start, at, length, place)
+    for position in range(max(at, 0) & ~3, min(length, BLOCK), 4):
+        w[4 * position + i] |= _word(data, start, at, length, position)
     if 0 <= length < BLOCK:
         w[16 * (length >> 2) + i] |= np.uint32(0x80000000) >> np.uint32(8 * (length & 3))
     if length < BLOCK - 8:

@@ -1,4 +1,4 @@
-"""What releases cost together: losses, their distributions and their composition."""
+"""Privacy accounting: losses, their distributions, their composition, and calibration of noise."""
 
 from sfumato.privacy.accounting.accountant import Accountant
 from sfumato.privacy.accounting.calibration import (

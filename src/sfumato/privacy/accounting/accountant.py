@@ -1,4 +1,4 @@
-"""The accountant: what many uses of the same data cost together, never less than the truth."""
+"""The accountant: the total privacy cost of many uses of the same data, rounded up."""
 
 import math
 from collections import Counter
@@ -18,30 +18,34 @@ BRANCHES = 64
 
 
 class Accountant:
-    """Adds up privacy losses under one neighbouring relation.
+    """Composition of privacy losses under one adjacency relation.
 
     Parameters
     ----------
     method : str, default="pld"
-        "pld" (privacy loss distributions, the tightest; a loss that only tells its rho makes it
-        "rdp"), "rdp" (Renyi) or "zcdp".
+        "pld" (privacy loss distributions, the tightest; where a loss is known by its rho alone, as
+        "rdp"), "rdp" (Renyi differential privacy) or "zcdp" (zero-concentrated).
     relation : str, default="add/remove"
-        "add/remove" or "replace". Losses of another relation are refused.
+        Adjacency: "add/remove" or "replace". Losses under another relation are refused.
 
     Notes
     -----
-    **Guarantee.** Everything composed is (epsilon(delta), delta)-private, where each question may
-    depend on all earlier answers, but the losses themselves were fixed beforehand (losses that are
-    chosen by earlier answers are covered at delta 0 only). Pure losses stay pure: epsilon(0) is
-    then their exact sum, rounded up, and no epsilon(delta) is above it. A tighter method is never
-    above a simpler one, and no answer goes down when a loss is added: the grid of distributions
-    changes with the losses, so a finer one may be lower by a part in ten thousand, and then the
-    earlier answer stands.
+    **Guarantee.** Everything composed is (epsilon(delta), delta)-differentially private. Each query
+    may depend on all earlier answers, but the losses must be fixed beforehand (losses chosen by
+    earlier answers are covered at delta 0 only). Pure losses stay pure: epsilon(0) is their exact
+    sum, rounded up, and no epsilon(delta) is above it. A tighter method is never above a simpler
+    one. No result decreases when a loss is added: the grid of distributions changes with the
+    losses, so a finer one may be lower by a part in ten thousand, and then the earlier result is
+    returned.
 
     References
     ----------
-    .. [1] Zhu, Dong and Wang 2022, theorem 10 (pairs that dominate compose); Mironov 2017,
-       proposition 1; Bun and Steinke 2016, lemma 2.3.
+    .. [1] Zhu, Dong, Wang. "Optimal Accounting of Differential Privacy via Characteristic
+       Function". 2022, Theorem 10 (dominating pairs compose). https://arxiv.org/abs/2106.08567
+    .. [2] Mironov. "Renyi Differential Privacy". 2017, Proposition 1 (composition).
+       https://arxiv.org/abs/1702.07476
+    .. [3] Bun, Steinke. "Concentrated Differential Privacy: Simplifications, Extensions, and Lower
+       Bounds". 2016, Lemma 2.3 (composition). https://arxiv.org/abs/1605.02065
 
     Examples
     --------
@@ -64,19 +68,19 @@ class Accountant:
         return described(self, method=self.method, relation=self.relation, losses=composed)
 
     def compose(self, loss: Any, count: int = 1) -> Self:
-        """Add a loss, or a plain epsilon or (epsilon, delta), so many times.
+        """Add a loss, once or several times.
 
         Parameters
         ----------
         loss : object
-            TODO.
+            A `Loss`, an epsilon above 0, or a pair (epsilon, delta).
         count : int, default=1
-            TODO.
+            Number of uses with this loss, at least 1.
 
         Returns
         -------
         Self
-            The object itself.
+            The accountant itself.
         """
         loss = self._own(as_loss("Accountant", loss, self.relation))
         count = integer(1).check("Accountant", "count", count)
@@ -84,21 +88,25 @@ class Accountant:
         return self
 
     def parallel(self, parts: Iterable[Any]) -> Self:
-        """Add uses of disjoint parts of the data: one unit is in one part, so the dearest counts.
+        """Add uses of disjoint parts of the data, of which only the most expensive counts.
 
-        parts: an accountant or a loss for each part. Which part a unit belongs to must not depend
-        on answers already given. Only under "add/remove": a replaced unit may move from one part to
-        another, and then both change.
+        Which part a unit belongs to must not depend on earlier answers.
 
         Parameters
         ----------
         parts : iterable
-            TODO.
+            One accountant or loss per part.
 
         Returns
         -------
         Self
-            The object itself.
+            The accountant itself.
+
+        Raises
+        ------
+        ValueError
+            Under "replace": a replaced unit may move from one part to another, and then both
+            change.
         """
         if self.relation != "add/remove":
             raise ValueError(
@@ -107,7 +115,7 @@ class Accountant:
             )
         inside = [branch for part in parts for branch in self._part(part)]
         if not inside:
-            raise ValueError("Accountant: parts must hold at least one accountant or loss.")
+            raise ValueError("Accountant: parts must contain at least one accountant or loss.")
         joined = _undominated([one + two for one in self._branches for two in inside])
         if len(joined) > BRANCHES:
             raise ValueError(
@@ -118,19 +126,19 @@ class Accountant:
         return self
 
     def group(self, size: int) -> "Accountant":
-        """A new accountant of the same uses for data sets that differ by so many units.
+        """Return an accountant of the same uses for data sets that differ by several units.
 
         Not after `parallel`: units of a group may lie in several parts, and cost in each.
 
         Parameters
         ----------
         size : int
-            TODO.
+            Number of units in which the data sets differ, at least 1.
 
         Returns
         -------
         Accountant
-            A new accountant of the same uses for data sets that differ by so many units.
+            New accountant with the group loss of every use.
         """
         other = type(self)(self.method, self.relation)
         size = integer(1).check("Accountant", "size", size)
@@ -150,38 +158,38 @@ class Accountant:
 
     @property
     def rho(self) -> float:
-        """That of zero-concentrated privacy, rounded up; infinite where there is none."""
+        """Parameter rho of zero-concentrated privacy, rounded up; infinite where there is none."""
         return max(composition.rho_sum(branch) for branch in self._branches)
 
     def epsilon(self, delta: float = 0) -> float:
-        """The least epsilon known at this delta; infinite where there is none.
+        """Return the smallest known epsilon at a given delta.
 
         Parameters
         ----------
         delta : float, default=0
-            TODO.
+            From 0 to below 1.
 
         Returns
         -------
         float
-            The least epsilon known at this delta; infinite where there is none.
+            Epsilon, rounded up; infinite where none is known.
         """
         delta = DELTA.check("Accountant", "delta", delta)
         found = max(composition.epsilon_at(each, delta, self.method) for each in self._branches)
         return _envelope(self._epsilons, delta, found)
 
     def delta(self, epsilon: float) -> float:
-        """The least delta known at this epsilon.
+        """Return the smallest known delta at a given epsilon.
 
         Parameters
         ----------
         epsilon : float
-            TODO.
+            At least 0.
 
         Returns
         -------
         float
-            The least delta known at this epsilon.
+            Delta from 0 to 1, rounded up.
         """
         epsilon = EPSILON.check("Accountant", "epsilon", epsilon)
         found = max(composition.delta_at(each, epsilon, self.method) for each in self._branches)
@@ -205,16 +213,16 @@ class Accountant:
 
 
 def _undominated(branches: list[Counter[Loss]]) -> list[Counter[Loss]]:
-    """Without those that are contained in another."""
-    kept: list[Counter[Loss]] = []
+    """Drop the branches that are contained in another."""
+    maximal: list[Counter[Loss]] = []
     for branch in sorted(branches, key=Counter.total, reverse=True):
-        if not any(branch <= other for other in kept):
-            kept.append(branch)
-    return kept
+        if not any(branch <= other for other in maximal):
+            maximal.append(branch)
+    return maximal
 
 
 def _envelope(answers: list[tuple[float, float]], at: float, found: float) -> float:
-    """The answer, or an earlier one at no smaller point if that is higher; keeps it in mind."""
+    """Return the larger of this result and earlier ones at no smaller point; remember it."""
     best = max([found, *(answer for point, answer in answers if point >= at)])
     answers[:] = [each for each in answers if each[0] > at or each[1] > best]
     answers.append((at, best))

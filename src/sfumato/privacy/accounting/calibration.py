@@ -1,11 +1,12 @@
-"""How much discrete Gaussian noise a promise needs, and what promise a noise keeps, rounded up.
+"""Calibration of discrete Gaussian noise: sigma from (epsilon, delta) and back, rounded up.
 
-The delta of one cell is the exact sum over its mass (Canonne, Kamath and Steinke 2020, theorem 7).
-Of k cells, each moved by c, only the sum S of the k noises tells the two data sets apart: the
-privacy loss is (c S + k c**2 / 2) / sigma**2, which is that of one cell of variance k sigma**2
-moved by k c, with the mass of S (`_gaussian_mass`). Fewer cells and smaller changes are covered:
-the likelihood ratio of a log-concave law and its shift is monotone, so for every threshold a longer
-shift is easier to see, and such pairs compose (Zhu, Dong and Wang 2022, theorem 10).
+The delta of one cell is the exact sum over its mass (Canonne, Kamath and Steinke 2020, Theorem 7:
+exact privacy of the discrete Gaussian). Of k cells, each moved by c, only the sum S of the k noises
+distinguishes the two data sets: the privacy loss is (c S + k c**2 / 2) / sigma**2, which is that of
+one cell of variance k sigma**2 moved by k c, with the mass of S (`discrete_gaussian`). Fewer cells
+and smaller changes are covered: the likelihood ratio of a log-concave distribution and its shift is
+monotone, so for every threshold a longer shift is easier to distinguish, and such pairs compose
+(Zhu, Dong and Wang 2022, Theorem 10: dominating pairs compose).
 """
 
 import math
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import between, fraction, integer, positive, rational
-from sfumato.privacy.accounting.discrete_gaussian import REACH, ROUNDING, masses
+from sfumato.privacy.accounting.discrete_gaussian import DEVIATIONS, ROUNDING, masses
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.rounding import UP
 
@@ -36,30 +37,28 @@ UNDERFLOW = 1e-300  # above everything that a float took for 0
 
 
 def gaussian_sigma(epsilon: float, delta: float, *, change: int = 1, cells: int = 1) -> Fraction:
-    """The least sigma of discrete Gaussian noise that is (epsilon, delta)-private.
-
-    epsilon above 0; delta between 0 and 1;
+    """Return the smallest sigma of discrete Gaussian noise that is (epsilon, delta)-private.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        Above 0.
     delta : float
-        TODO.
+        Above 0 and below 1.
     change : int, default=1
-        The most that one unit changes a number by.
+        Largest change of one number by one unit, at least 1.
     cells : int, default=1
-        How many numbers it changes at most.
+        Largest number of numbers that one unit changes, at least 1.
 
     Returns
     -------
     Fraction
-        The least sigma of discrete Gaussian noise that is (epsilon, delta)-private.
+        Sigma, exact, on a grid of steps between 1/4096 and 1/2048 of it.
 
     Notes
     -----
-    **Guarantee.** `gaussian_delta` of the answer is at most delta; a sigma lower by 0.3 % fails, or
-    is one of the few that pass below others that fail (the law is discrete).
+    **Guarantee.** `gaussian_delta` of the result is at most delta. A sigma lower by 0.3 % fails, or
+    is one of the few that pass below others that fail (the distribution is discrete).
 
     Examples
     --------
@@ -77,28 +76,34 @@ def gaussian_sigma(epsilon: float, delta: float, *, change: int = 1, cells: int 
 
 
 def gaussian_sigma_l2(epsilon: float, delta: float, *, norm_squared: Any) -> Fraction:
-    """The sigma for integers that one unit moves by a vector of this squared L2 norm.
+    """Return a sigma for integers of which only the L2 sensitivity is known.
 
-    as there;
+    `gaussian_sigma` is lower where it applies: where the changed numbers and their changes are
+    known.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        Above 0.
     delta : float
-        TODO.
+        Above 0 and below 1.
     norm_squared : object
-        Above 0, an integer or a Fraction.
+        Square of the L2 sensitivity, above 0: an integer or a Fraction.
 
     Returns
     -------
     Fraction
-        The sigma for integers that one unit moves by a vector of this squared L2 norm.
+        Sigma, exact.
 
     Notes
     -----
-    **Guarantee.** Rho = norm_squared / (2 sigma**2) (Canonne, Kamath and Steinke 2020, theorem 14)
-    gives (epsilon, delta) by `concentrated_delta`. `gaussian_sigma` is lower where it applies.
+    **Guarantee.** The noise is (epsilon, delta)-differentially private: it satisfies rho-zCDP with
+    rho = norm_squared / (2 sigma**2) [1]_, which gives (epsilon, delta) by `concentrated_delta`.
+
+    References
+    ----------
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, Theorem
+       14 (concentrated privacy of several numbers). https://arxiv.org/abs/2004.00010
 
     Examples
     --------
@@ -113,23 +118,23 @@ def gaussian_sigma_l2(epsilon: float, delta: float, *, norm_squared: Any) -> Fra
 
 
 def gaussian_delta(epsilon: float, sigma: Any, *, change: int = 1, cells: int = 1) -> float:
-    """The delta at this epsilon of discrete Gaussian noise, rounded up; see `gaussian_sigma`.
+    """Return the delta of discrete Gaussian noise at a given epsilon, rounded up.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        At least 0.
     sigma : object
-        TODO.
+        Above 0: a number, a Fraction or text such as "21/2".
     change : int, default=1
-        TODO.
+        Largest change of one number by one unit, at least 1.
     cells : int, default=1
-        TODO.
+        Largest number of numbers that one unit changes, at least 1.
 
     Returns
     -------
     float
-        The delta at this epsilon of discrete Gaussian noise, rounded up; see `gaussian_sigma`.
+        Delta from 0 to 1.
 
     Examples
     --------
@@ -147,23 +152,28 @@ def gaussian_delta(epsilon: float, sigma: Any, *, change: int = 1, cells: int = 
 
 
 def gaussian_epsilon(delta: float, variance: Any, *, change: int = 1, cells: int = 1) -> float:
-    """The least epsilon at this delta of discrete Gaussian noise of this variance, rounded up.
+    """Return the smallest epsilon of discrete Gaussian noise at a given delta, rounded up.
 
     Parameters
     ----------
     delta : float
-        TODO.
+        Above 0 and below 1.
     variance : object
-        TODO.
+        Square of sigma, above 0: a number, a Fraction or text such as "21/2".
     change : int, default=1
-        TODO.
+        Largest change of one number by one unit, at least 1.
     cells : int, default=1
-        TODO.
+        Largest number of numbers that one unit changes, at least 1.
 
     Returns
     -------
     float
-        The least epsilon at this delta of discrete Gaussian noise of this variance, rounded up.
+        Epsilon, at least 0.
+
+    Examples
+    --------
+    >>> 0.9 < gaussian_epsilon(1e-6, gaussian_sigma(1, 1e-6) ** 2) <= 1
+    True
     """
     owner = "gaussian_epsilon"
     delta = _delta_above_zero(owner, delta)
@@ -176,19 +186,19 @@ def gaussian_epsilon(delta: float, variance: Any, *, change: int = 1, cells: int
 
 
 def epsilon_of(loss: Loss, delta: float) -> float:
-    """The epsilon of any loss at this delta, rounded up; infinite where it has none.
+    """Return the epsilon of a loss at a given delta, rounded up.
 
     Parameters
     ----------
     loss : Loss
-        TODO.
+        Any loss.
     delta : float
-        TODO.
+        From 0 to below 1.
 
     Returns
     -------
     float
-        The epsilon of any loss at this delta, rounded up; infinite where it has none.
+        Epsilon; infinite where there is none at this delta.
 
     Examples
     --------
@@ -203,64 +213,75 @@ def epsilon_of(loss: Loss, delta: float) -> float:
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """The delta at this epsilon of rho-zCDP; every order bounds it, a good one is looked for.
+    """Return the delta of rho-zCDP at a given epsilon, rounded up.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        At least 0.
     rho : float
-        TODO.
+        Parameter of zero-concentrated differential privacy, above 0.
 
     Returns
     -------
     float
-        The delta at this epsilon of rho-zCDP; every order bounds it, a good one is looked for.
+        Delta from 0 to 1: the bound [1]_ at nearly the best order.
 
     References
     ----------
-    .. [1] Canonne, Kamath and Steinke 2020, corollary 13: at an order a > 1, delta = exp((a - 1) (a
-       rho - epsilon)) / (a - 1) (1 - 1 / a)**a.
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020,
+       Corollary 13 (from zCDP to delta): at any order a > 1, delta = exp((a - 1) (a rho - epsilon))
+       / (a - 1) (1 - 1 / a)**a. https://arxiv.org/abs/2004.00010
+
+    Examples
+    --------
+    >>> concentrated_delta(1.0, 0.02) < 1e-5
+    True
     """
 
-    def told(order: float) -> float:
+    def log_delta(order: float) -> float:
         more = order - 1
         log = more * (order * rho - epsilon) - math.log(more) - order * math.log1p(1 / more)
         return log + abs(log) * 1e-12
 
-    best = told(_best_order(told, rho))
+    best = log_delta(_best_order(log_delta, rho))
     return min(1.0, math.exp(min(best, 0.0)) * ROUNDING + UNDERFLOW)
 
 
 def concentrated_epsilon(delta: float, rho: float) -> float:
-    """The epsilon at this delta of rho-zCDP: the same corollary, solved for epsilon.
+    """Return the epsilon of rho-zCDP at a given delta, rounded up.
 
     Parameters
     ----------
     delta : float
-        TODO.
+        Above 0 and below 1.
     rho : float
-        TODO.
+        Parameter of zero-concentrated differential privacy, above 0.
 
     Returns
     -------
     float
-        The epsilon at this delta of rho-zCDP: the same corollary, solved for epsilon.
+        Epsilon, at least 0: the bound of `concentrated_delta`, solved for epsilon.
+
+    Examples
+    --------
+    >>> 0.79 < concentrated_epsilon(1e-5, 0.02) < 0.8
+    True
     """
 
-    def told(order: float) -> float:
+    def epsilon_at(order: float) -> float:
         more = order - 1
         fixed = -math.log(delta) - math.log(more) - order * math.log1p(1 / more)
         return order * rho + fixed / more
 
-    return max(0.0, told(_best_order(told, rho)) * ROUNDING)
+    return max(0.0, epsilon_at(_best_order(epsilon_at, rho)) * ROUNDING)
 
 
 def _best_order(bound: Any, rho: float) -> float:
-    """Near the order a of the least bound(a), by sections of the logarithm of a - 1.
+    """Find about the order a of the smallest bound(a), by golden sections of the log of a - 1.
 
-    The best a - 1 grows from epsilon / (2 rho), so this interval holds it for all that matters;
-    a worse order gives a larger bound, never a wrong one.
+    The best a - 1 grows from epsilon / (2 rho), so this interval contains it for all that matters;
+    a worse order gives a larger bound, never an invalid one.
     """
     low, high = math.log(1e-6), math.log(1e6 / min(rho, 1.0))
     golden = (math.sqrt(5) - 1) / 2
@@ -274,6 +295,7 @@ def _best_order(bound: Any, rho: float) -> float:
 
 
 def _delta_above_zero(owner: str, delta: Any) -> float:
+    """Check delta, with a hint at Laplace noise where it is 0."""
     if isinstance(delta, int | float) and delta == 0 and not isinstance(delta, bool):
         raise ValueError(
             f"{owner}: delta must be above 0: Gaussian noise has no pure epsilon. "
@@ -284,6 +306,7 @@ def _delta_above_zero(owner: str, delta: Any) -> float:
 
 @lru_cache(1024)
 def _sigma(epsilon: float, delta: float, change: int, cells: int) -> Fraction:
+    """Search the smallest sigma by bisection, then round it up to a grid."""
     high = _concentrated_sigma(epsilon, delta, Fraction(cells * change**2))
     top, low = float(high), float(high) / 1024
     while top - low > top * 1e-4:
@@ -300,6 +323,7 @@ def _sigma(epsilon: float, delta: float, change: int, cells: int) -> Fraction:
 
 @lru_cache(1024)
 def _concentrated_sigma(epsilon: float, delta: float, norm_squared: Fraction) -> Fraction:
+    """Return a sigma from the largest rho that gives (epsilon, delta)."""
     low, high = 0.0, 2 * epsilon + 1  # of rho: delta is 1 long before
     while high > 1e-200 and high - low > 1e-6 * high:
         rho = (low + high) / 2
@@ -316,13 +340,14 @@ def _concentrated_sigma(epsilon: float, delta: float, norm_squared: Fraction) ->
 
 
 def _on_grid(sigma: Fraction) -> Fraction:
-    """Up to a multiple of the power of two that is 1/4096 to 1/2048 of sigma."""
+    """Round up to a multiple of the power of two that is 1/4096 to 1/2048 of sigma."""
     step = Fraction(2) ** (math.frexp(float(sigma))[1] - 12)
     return math.ceil(sigma / step) * step
 
 
 @lru_cache(1024)
 def _epsilon(delta: float, variance: Fraction, change: int, cells: int) -> float:
+    """Search the smallest epsilon by bisection."""
     low, high = 0.0, concentrated_epsilon(delta, _rho(variance, change, cells))
     if variance_delta(0.0, variance, change, cells) <= delta:
         return 0.0
@@ -336,38 +361,47 @@ def _epsilon(delta: float, variance: Fraction, change: int, cells: int) -> float
 
 
 def _rho(variance: Fraction, change: int, cells: int) -> float:
+    """Return cells * change**2 / (2 * variance), rounded up."""
     return float(cells * change**2 / (2 * variance)) * UP
 
 
 @lru_cache(4096)
 def variance_delta(epsilon: float, variance: Fraction, change: int, cells: int) -> float:
-    """`gaussian_delta` of the square of sigma, which need not have a rational root.
+    """Return the delta of discrete Gaussian noise from its variance, rounded up.
+
+    As `gaussian_delta`, but the square root of the variance need not be rational.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        At least 0.
     variance : Fraction
-        TODO.
+        Square of sigma, above 0.
     change : int
-        TODO.
+        Largest change of one number by one unit, at least 1.
     cells : int
-        TODO.
+        Largest number of numbers that one unit changes, at least 1.
 
     Returns
     -------
     float
-        TODO.
+        Delta from 0 to 1.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> variance_delta(1.0, Fraction(16), 1, 1) < 1e-5
+    True
     """
     # From here on one cell of the summed noise, moved by all the changes at once.
-    shift, spread = cells * change, cells * variance
-    threshold = Fraction(epsilon) * spread / shift - Fraction(shift, 2)
-    first = max(math.floor(threshold) + 1, -math.ceil(REACH * math.sqrt(spread)))
+    shift, summed_variance = cells * change, cells * variance
+    threshold = Fraction(epsilon) * summed_variance / shift - Fraction(shift, 2)
+    first = max(math.floor(threshold) + 1, -math.ceil(DEVIATIONS * math.sqrt(summed_variance)))
     distribution = masses(variance, cells, first)
     # 1 - exp(epsilon - loss) grows and is concave in the point, so a block's mean is not above
     # its value at the middle; and the mass of a block is taken at its likeliest point.
     over = distribution.steps + (distribution.size - 1) / 2 + float(distribution.first - threshold)
-    exact = float(-(distribution.weights * np.expm1(-float(shift / spread) * over)).sum())
-    beyond = 4 * math.exp(-(REACH**2) / 2) * min(1.0, float(distribution.weights.sum()))
+    exact = float(-(distribution.weights * np.expm1(-float(shift / summed_variance) * over)).sum())
+    beyond = 4 * math.exp(-(DEVIATIONS**2) / 2) * min(1.0, float(distribution.weights.sum()))
     exact = (exact + beyond) * ROUNDING + UNDERFLOW
     return min(1.0, exact, concentrated_delta(epsilon, _rho(variance, change, cells)))

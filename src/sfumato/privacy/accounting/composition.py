@@ -1,4 +1,4 @@
-"""What a collection of losses costs together: the least of all bounds that a method knows."""
+"""Composition of losses: the smallest of all bounds that a method of accounting gives."""
 
 import json
 import math
@@ -34,17 +34,17 @@ EACH = 512  # that a running composition is built of one by one
 
 
 def pure_sum(losses: Losses) -> float:
-    """The exact sum of the pure epsilons, rounded up."""
+    """Sum the pure epsilons exactly, rounded up."""
     return _sum((loss.epsilon, count) for loss, count in losses.items())
 
 
 def rho_sum(losses: Losses) -> float:
-    """The exact sum of the rhos, rounded up."""
+    """Sum the rhos exactly, rounded up."""
     return _sum((loss.rho, count) for loss, count in losses.items())
 
 
 def epsilon_at(losses: Losses, delta: float, method: str) -> float:
-    """The least epsilon at this delta; a method also knows what the simpler ones know."""
+    """Return the smallest epsilon at this delta; a method includes all simpler ones."""
     best = pure_sum(losses)
     if delta == 0 or best == 0:
         return best
@@ -61,7 +61,7 @@ def epsilon_at(losses: Losses, delta: float, method: str) -> float:
 
 
 def delta_at(losses: Losses, epsilon: float, method: str) -> float:
-    """The least delta at this epsilon, likewise."""
+    """Return the smallest delta at this epsilon; a method includes all simpler ones."""
     if pure_sum(losses) <= epsilon:
         return 0.0
     losses = _gathered(losses, 8 if len(losses) > MANY else 0)
@@ -75,7 +75,7 @@ def delta_at(losses: Losses, epsilon: float, method: str) -> float:
 
 @dataclass(frozen=True)
 class Composition:
-    """What many losses compose to, and goes on to with one more: `joined` makes the next.
+    """Immutable composition of many losses; `joined` returns it with one more.
 
     A product of distributions where all losses have one, and the sum of their Renyi curves; slip:
     the sum of deltas that stand beside the curves; terms: how many were added to it.
@@ -88,13 +88,13 @@ class Composition:
 
     @classmethod
     def of(cls, losses: Losses) -> "Composition":
-        """Of more than EACH kinds of losses, each is taken for one that costs up to 1/256 more."""
+        """Compose losses; of more than EACH kinds, each is rounded to cost up to 1/256 more."""
         some = _gathered(losses, 9 if len(losses) > EACH else 0)
         slips = (Fraction(rdp.basic(loss)[1]) * count for loss, count in some.items())
         return cls(Running.of(some), _curve(some), sum(slips, Fraction(0)), len(some))
 
     def joined(self, loss: Loss) -> "Composition | None":
-        """With one more; None where the product is to be built anew."""
+        """Compose one more loss; None where the product must be built anew."""
         product = None
         if self.product is not None and has_pair(loss):
             product = self.product.joined(loss)
@@ -104,7 +104,7 @@ class Composition:
         return Composition(product, self.curve + rdp.curve(loss), slip, self.terms + 1)
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon at this delta, rounded up; delta above 0."""
+        """Return the smallest epsilon at this delta (above 0), rounded up."""
         left = -round_up(self.slip - Fraction(delta))
         best = math.inf
         if left > 0:  # each addition rounds by less than a part in 2**52
@@ -112,7 +112,7 @@ class Composition:
         return best if self.product is None else min(best, self.product.epsilon(delta))
 
     def to_bytes(self) -> bytes:
-        """All of it, for a file that has its own checksum."""
+        """Serialise the composition; the file adds its own checksum."""
         header = json.dumps({"slip": str(self.slip), "terms": self.terms}).encode()
         product = b"" if self.product is None else self.product.to_bytes()
         start = len(header).to_bytes(4, "little") + header
@@ -120,7 +120,7 @@ class Composition:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Composition":
-        """What `to_bytes` wrote."""
+        """Read what `to_bytes` wrote."""
         start = 4 + int.from_bytes(data[:4], "little")
         header, end = json.loads(data[4:start]), start + 8 * rdp.ORDERS.size
         product = Running.from_bytes(data[end:]) if len(data) > end else None
@@ -129,14 +129,14 @@ class Composition:
 
 
 def _basic(losses: Losses) -> tuple[float, float]:
-    """Epsilons and deltas added up (Dwork and Roth 2014, theorem 3.16)."""
+    """Add epsilons and deltas (Dwork and Roth 2014, Theorem 3.16: basic composition)."""
     each = [(rdp.basic(loss), count) for loss, count in losses.items()]
     bound = _sum((one, count) for (one, _), count in each)
     return bound, _sum((slip, count) for (_, slip), count in each)
 
 
 def _rho(losses: Losses) -> float:
-    """With the delta of `_basic` set aside, an (epsilon, delta) is as good as a pure epsilon."""
+    """Sum the rhos; an (epsilon, delta) counts as pure epsilon beside the delta of `_basic`."""
     each = ((min(loss.rho, pure_rho(rdp.basic(loss)[0])), n) for loss, n in losses.items())
     return _sum(each)
 
@@ -163,13 +163,13 @@ def _tight_delta(losses: Losses, epsilon: float) -> float:
 
 
 def _alone(losses: Losses) -> GaussianNoise | None:
-    """The one Gaussian noise that is all there is; its exact mass needs no grid."""
+    """Return the loss if it is a single Gaussian noise, whose exact mass needs no grid."""
     only = next(iter(losses)) if len(losses) == 1 else None
     return only if isinstance(only, GaussianNoise) else None
 
 
 def _gathered(losses: Losses, bits: int) -> Losses:
-    """Uses of the same Gaussian noise are one use with more cells.
+    """Merge uses of the same noise into one use with more cells.
 
     With bits, many kinds become fewer: each costs up to a part in 2**(bits - 1) more.
     """
@@ -212,7 +212,7 @@ def _(loss: Flips, count: int) -> tuple[Loss, int]:
 
 @singledispatch
 def _dearer(loss: Loss, bits: int) -> Loss:
-    """A loss that costs up to a part in 2**(bits - 1) more, and that others are made equal to."""
+    """Return a loss with rounded parameters that costs up to a part in 2**(bits - 1) more."""
     return loss
 
 
@@ -252,18 +252,18 @@ def _(loss: Sampled, bits: int) -> Loss:
 
 
 def _floor(number: Fraction, bits: int) -> Fraction:
-    """Down to a number of so many leading bits."""
+    """Round down to a number of `bits` leading bits."""
     step = Fraction(2) ** (math.frexp(float(number))[1] - bits)
     return math.floor(number / step) * step
 
 
 def _ceil(number: float, bits: int) -> float:
-    """Up to a number of so many leading bits."""
+    """Round up to a number of `bits` leading bits."""
     return -float(_floor(-Fraction(number), bits))
 
 
 def _sum(parts: Iterable[tuple[float, int]]) -> float:
-    """The exact sum of count times number, rounded up."""
+    """Sum count * number exactly, rounded up."""
     total = Fraction(0)
     for number, count in parts:
         if not math.isfinite(number):

@@ -1,8 +1,9 @@
-"""What a mechanism costs: descriptions that compose tightly and are stored as JSON."""
+"""Privacy losses: the cost of one use of a mechanism, in forms that compose and store as JSON."""
 
 import math
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -28,16 +29,23 @@ RELATIONS = ("add/remove", "replace")
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """The cost of one use of a mechanism on data sets that differ by one unit.
+    """Privacy cost of one use of a mechanism on data sets that differ by one unit.
 
-    `epsilon` is the pure epsilon, infinite where there is none; `rho` that of zero-concentrated
-    differential privacy. Both are rounded up. relation: "add/remove" (one unit more or less) or
-    "replace" (one unit exchanged); losses under different relations never mix.
+    Base class of all losses. `epsilon` is the pure epsilon (infinite where there is none) and `rho`
+    the parameter of zero-concentrated differential privacy (zCDP); both are rounded up. Losses
+    compose in an `Accountant` and travel inside statements and ledgers as plain JSON (`to_dict`).
 
     Parameters
     ----------
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" (one unit is added or removed) or "replace" (one unit
+        is replaced by another). Losses under different relations never mix.
+
+    Examples
+    --------
+    >>> loss = Loss.from_dict({"kind": "Pure", "epsilon": 0.5, "relation": "add/remove"})
+    >>> loss.epsilon, loss.rho <= 0.126
+    (0.5, True)
     """
 
     relation: str = "add/remove"
@@ -60,104 +68,134 @@ class Loss:
 
     @property
     def epsilon(self) -> float:
-        """TODO."""
+        """Pure epsilon, rounded up; infinite where the loss is not pure."""
         return math.inf
 
     def _sizes(self) -> tuple[float, ...]:
-        """What must stay within LEAST and MOST."""
+        """Numbers that must stay within LEAST and MOST."""
         epsilon = self.epsilon
         return (epsilon if epsilon < math.inf else self.rho,)
 
     @property
     def rho(self) -> float:
-        """Pure epsilon gives epsilon**2 / 2 (Bun and Steinke 2016, proposition 1.4).
+        """Parameter rho of zero-concentrated differential privacy, rounded up.
 
-        And it gives epsilon: no Renyi divergence exceeds the largest, and orders are above 1.
+        Infinite where there is none. From a pure epsilon it is the smaller of epsilon**2 / 2 (Bun
+        and Steinke 2016, Proposition 1.4: pure privacy is concentrated,
+        https://arxiv.org/abs/1605.02065) and epsilon, because no Renyi divergence exceeds the max
+        divergence and its order is above 1.
         """
         return pure_rho(self.epsilon)
 
     def group(self, size: int) -> "Loss":
-        """The cost for data sets that differ by so many units.
+        """Return the loss for data sets that differ by several units (group privacy).
 
         Parameters
         ----------
         size : int
-            TODO.
+            Number of units in which the data sets differ, at least 1.
 
         Returns
         -------
         Loss
-            The cost for data sets that differ by so many units.
+            Loss for the group; `self.epsilon` times `size` where the loss is pure.
         """
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """The description as plain JSON values.
+        """Describe the loss in plain JSON values.
 
         Returns
         -------
         dict
-            The description as plain JSON values.
+            Fields of the loss and its class under "kind"; fractions are text such as "21/2".
         """
-        told = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
-        return {"kind": type(self).__name__, **told}
+        values = {field.name: _plain(getattr(self, field.name)) for field in fields_of(self)}
+        return {"kind": type(self).__name__, **values}
 
     @staticmethod
-    def from_dict(told: dict[str, Any]) -> "Loss":
-        """The loss that was described; ValueError where it is none.
+    def from_dict(fields: dict[str, Any]) -> "Loss":
+        """Build a loss from its description.
 
         Parameters
         ----------
-        told : dict
-            TODO.
+        fields : dict
+            Result of `to_dict`.
 
         Returns
         -------
         Loss
-            The loss that was described; ValueError where it is none.
+            Loss of the class named by "kind".
+
+        Raises
+        ------
+        ValueError
+            If the fields are not those of a known loss, or a value is out of range.
         """
-        told = dict(told) if isinstance(told, dict) else {}
-        kind = Loss.KINDS.get(str(told.pop("kind", "")))
-        if kind is None or set(told) != {field.name for field in fields(kind)}:
+        values = dict(fields) if isinstance(fields, dict) else {}
+        kind = Loss.KINDS.get(str(values.pop("kind", "")))
+        if kind is None or set(values) != {field.name for field in fields_of(kind)}:
             raise ValueError("Loss: the description is not one of ours.")
         # A ratio of integers only: "1e999999999" would be a number of a billion digits.
-        texts = (v for name, v in told.items() if name != "relation" and isinstance(v, str))
+        texts = (v for name, v in values.items() if name != "relation" and isinstance(v, str))
         if not all(re.fullmatch(r"[0-9]{1,4000}(/[0-9]{1,4000})?", text) for text in texts):
             raise ValueError("Loss: a ratio of the description is not one of integers.")
-        return kind(**told)
+        return kind(**values)
 
 
 @dataclass(frozen=True)
 class Pure(Loss):
-    """Pure differential privacy at this epsilon, and nothing else known.
+    """Pure epsilon-differential privacy, with nothing else known about the mechanism.
 
     Parameters
     ----------
     epsilon : float, default=0.0
-        TODO.
+        Bound on the log-ratio of the probabilities of any outcome, above 0.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
+
+    Examples
+    --------
+    >>> Pure(0.5).group(3).epsilon
+    1.5
     """
 
     epsilon: float = 0.0
     LIMITS = {"epsilon": COST}
 
     def group(self, size: int) -> Self:
+        """Return the loss for data sets that differ by several units (group privacy).
+
+        Parameters
+        ----------
+        size : int
+            Number of units in which the data sets differ, at least 1.
+
+        Returns
+        -------
+        Self
+            Pure loss of `size` times epsilon, rounded up.
+        """
         return type(self)(round_up(_size(size) * Fraction(self.epsilon)), relation=self.relation)
 
 
 @dataclass(frozen=True)
 class Approximate(Loss):
-    """(epsilon, delta), and nothing else known: delta is the chance that nothing is promised.
+    """(epsilon, delta)-differential privacy, with nothing else known about the mechanism.
 
     Parameters
     ----------
     bound : float
-        TODO.
+        The epsilon that holds together with `delta`, above 0.
     delta : float
-        TODO.
+        Probability mass that epsilon need not cover, from 0 to below 1.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
+
+    Examples
+    --------
+    >>> Approximate(1.0, 1e-6).epsilon, Approximate(1.0, 0.0).epsilon
+    (inf, 1.0)
     """
 
     bound: float
@@ -166,74 +204,104 @@ class Approximate(Loss):
 
     @property
     def epsilon(self) -> float:
-        """TODO."""
+        """Pure epsilon: `bound` where delta is 0, infinite otherwise."""
         return self.bound if self.delta == 0 else math.inf
 
     def _sizes(self) -> tuple[float, ...]:
         return (self.bound,)
 
     def group(self, size: int) -> Self:
-        """delta times 1 + exp(bound) + ... + exp((size - 1) bound): from unit to unit.
+        """Return the loss for data sets that differ by several units (group privacy).
 
         Parameters
         ----------
         size : int
-            TODO.
+            Number of units in which the data sets differ, at least 1.
 
         Returns
         -------
         Self
-            The object itself.
+            Epsilon is ``size * bound``; delta is multiplied by
+            ``1 + exp(bound) + ... + exp((size - 1) * bound)``, one step per unit.
+
+        Raises
+        ------
+        ValueError
+            If the delta of the group would reach 1.
 
         References
         ----------
-        .. [1] Dwork and Roth 2014, theorem 2.2, without rounding the sum up to its largest term.
+        .. [1] Dwork, Roth. "The Algorithmic Foundations of Differential Privacy". 2014, Theorem 2.2
+           (group privacy), without rounding the sum up to its largest term.
         """
         size, bound = _size(size), self.bound
         total = round_up(size * Fraction(bound))
         most = 700.0  # beyond, exp is no float and no delta that matters would survive it
-        share = math.expm1(min(total, most)) / math.expm1(min(bound, most)) * (1 + 1e-12)
-        if self.delta and (total > most or share * self.delta >= 1):
+        factor = math.expm1(min(total, most)) / math.expm1(min(bound, most)) * (1 + 1e-12)
+        if self.delta and (total > most or factor * self.delta >= 1):
             raise ValueError(f"Approximate: delta of a group of {size} would reach 1.")
-        return type(self)(total, share * self.delta, relation=self.relation)
+        return type(self)(total, factor * self.delta, relation=self.relation)
 
 
 @dataclass(frozen=True)
 class Concentrated(Loss):
-    """Zero-concentrated differential privacy at this rho.
+    """Zero-concentrated differential privacy (zCDP) with parameter rho.
 
     Parameters
     ----------
     rho : float, default=0.0
-        TODO.
+        Bound on the Renyi divergence of every order a > 1, divided by a; above 0.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
+
+    Examples
+    --------
+    >>> Concentrated(0.125).group(2).rho
+    0.5
     """
 
     rho: float = 0.0
     LIMITS = {"rho": COST}
 
     def group(self, size: int) -> Self:
+        """Return the loss for data sets that differ by several units (group privacy).
+
+        Parameters
+        ----------
+        size : int
+            Number of units in which the data sets differ, at least 1.
+
+        Returns
+        -------
+        Self
+            Loss of ``size**2 * rho``, rounded up.
+        """
         return type(self)(round_up(_size(size) ** 2 * Fraction(self.rho)), relation=self.relation)
 
 
 @dataclass(frozen=True)
 class LaplaceNoise(Loss):
-    """Discrete Laplace noise of one scale on integers.
+    """Discrete Laplace noise of one scale on each of several integers.
 
-    change: the most that one unit changes a number by; cells: how many numbers it changes, at most.
-    Smaller changes are covered: the law is log-concave, so longer shifts are easier to tell apart.
+    The privacy loss distribution is known exactly, so it composes more tightly than `Pure`. Smaller
+    changes are covered: the distribution is log-concave, so a longer shift is easier to
+    distinguish.
 
     Parameters
     ----------
     scale : Fraction
-        TODO.
+        Scale b of the noise: k has probability proportional to exp(-abs(k) / b). Above 0.
     change : int, default=1
-        TODO.
+        Largest change of one integer by one unit, at least 1.
     cells : int, default=1
-        TODO.
+        Largest number of integers that one unit changes, at least 1.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
+
+    Examples
+    --------
+    >>> LaplaceNoise(4, change=1, cells=2).epsilon
+    0.5
     """
 
     scale: Fraction
@@ -243,7 +311,7 @@ class LaplaceNoise(Loss):
 
     @cached_property
     def epsilon(self) -> float:
-        """TODO."""
+        """Pure epsilon: change * cells / scale, rounded up."""
         return round_up(Fraction(self.change * self.cells) / self.scale)
 
     @cached_property
@@ -251,17 +319,18 @@ class LaplaceNoise(Loss):
         return min(self.epsilon, self.cells * pure_rho(round_up(self.change / self.scale)) * UP)
 
     def group(self, size: int) -> Pure:
-        """By the sum of the changes: which cells a group changes, and by how much, is not known.
+        """Return the loss for data sets that differ by several units (group privacy).
 
         Parameters
         ----------
         size : int
-            TODO.
+            Number of units in which the data sets differ, at least 1.
 
         Returns
         -------
         Pure
-            TODO.
+            Loss by the sum of the changes: which cells a group changes, and by how much, is not
+            known.
         """
         exact = Fraction(_size(size) * self.change * self.cells) / self.scale
         return Pure(round_up(exact), relation=self.relation)
@@ -269,24 +338,32 @@ class LaplaceNoise(Loss):
 
 @dataclass(frozen=True)
 class GaussianNoise(Loss):
-    """Discrete Gaussian noise of one variance (sigma squared) on integers.
+    """Discrete Gaussian noise of one variance on each of several integers.
+
+    The privacy loss distribution is known exactly, so it composes more tightly than `Concentrated`.
+    There is no pure epsilon; rho is cells * change**2 / (2 * variance).
 
     Parameters
     ----------
     variance : Fraction
-        TODO.
+        Parameter sigma**2: k has probability proportional to exp(-k**2 / (2 * variance)). Above 0.
     change : int, default=1
-        TODO.
+        Largest change of one integer by one unit, at least 1.
     cells : int, default=1
-        TODO.
+        Largest number of integers that one unit changes, at least 1.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
 
     References
     ----------
-    .. [1] change: the most that one unit changes a number by; cells: how many numbers it changes,
-       at most. rho = cells change**2 / (2 variance): Canonne, Kamath and Steinke 2020, theorems 4
-       and 14.
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020,
+       Theorems 4 and 14 (concentrated privacy of one and of several numbers).
+       https://arxiv.org/abs/2004.00010
+
+    Examples
+    --------
+    >>> GaussianNoise(16, change=1, cells=2).rho
+    0.0625
     """
 
     variance: Fraction
@@ -299,17 +376,22 @@ class GaussianNoise(Loss):
         return round_up(Fraction(self.cells * self.change**2) / (2 * self.variance))
 
     def group(self, size: int) -> Concentrated:
-        """Bun and Steinke 2016, proposition 1.9: which cells a group changes is not known.
+        """Return the loss for data sets that differ by several units (group privacy).
 
         Parameters
         ----------
         size : int
-            TODO.
+            Number of units in which the data sets differ, at least 1.
 
         Returns
         -------
         Concentrated
-            TODO.
+            Loss of ``size**2 * rho``: which cells a group changes is not known.
+
+        References
+        ----------
+        .. [1] Bun, Steinke. "Concentrated Differential Privacy: Simplifications, Extensions, and
+           Lower Bounds". 2016, Proposition 1.9 (group privacy). https://arxiv.org/abs/1605.02065
         """
         exact = Fraction(_size(size) ** 2 * self.cells * self.change**2) / (2 * self.variance)
         return Concentrated(round_up(exact), relation=self.relation)
@@ -317,16 +399,21 @@ class GaussianNoise(Loss):
 
 @dataclass(frozen=True)
 class Flips(Loss):
-    """Bits, each flipped with this probability below one half; one unit changes so many of them.
+    """Randomized response: each bit is flipped independently with one probability.
 
     Parameters
     ----------
     probability : Fraction
-        TODO.
+        Probability of a flip, above 0 and below 1/2.
     cells : int, default=1
-        TODO.
+        Largest number of bits that one unit changes, at least 1.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
+
+    Examples
+    --------
+    >>> round(Flips("1/4", cells=2).epsilon, 6)  # 2 * log(3)
+    2.197225
     """
 
     probability: Fraction
@@ -335,7 +422,7 @@ class Flips(Loss):
 
     @cached_property
     def epsilon(self) -> float:
-        """TODO."""
+        """Pure epsilon: cells * log((1 - probability) / probability), rounded up."""
         return self.cells * self.each * UP
 
     @cached_property
@@ -344,39 +431,60 @@ class Flips(Loss):
 
     @cached_property
     def each(self) -> float:
-        """The epsilon of one bit: the log of (1 - p) / p, by log1p where that is near 1."""
+        """Epsilon of one bit, log((1 - p) / p) rounded up; by log1p where the ratio is near 1."""
         ratio = (1 - self.probability) / self.probability
         if ratio < 3:
             return math.log1p(round_up(ratio - 1)) * UP
         return (math.log(ratio.numerator) - math.log(ratio.denominator)) * (1 + 1e-11)
 
     def group(self, size: int) -> Self:
+        """Return the loss for data sets that differ by several units (group privacy).
+
+        Parameters
+        ----------
+        size : int
+            Number of units in which the data sets differ, at least 1.
+
+        Returns
+        -------
+        Self
+            Loss of `size` times as many bits.
+        """
         return type(self)(self.probability, _size(size) * self.cells, relation=self.relation)
 
     def _sizes(self) -> tuple[float, ...]:
         if self.probability >= Fraction(1, 2):
             raise ValueError(
-                f"Flips: probability must be below 1/2, or nothing is told; not {self.probability}."
+                "Flips: probability must be below 1/2, or the bits carry no information; not "
+                f"{self.probability}."
             )
         return float(self.probability), self.epsilon
 
 
 @dataclass(frozen=True)
 class Sampled(Loss):
-    """Another loss on a Poisson sample: each unit takes part with this chance, told to nobody.
+    """Another loss, amplified by Poisson subsampling.
+
+    Each unit takes part independently with probability `rate`, and which units do is not released.
 
     Parameters
     ----------
     rate : float
-        TODO.
+        Sampling probability of each unit, above 0 and below 1.
     of : Loss
-        TODO.
+        Loss of the mechanism on the sample, or its `to_dict`; under "add/remove".
     relation : str, default="add/remove"
-        TODO.
+        Must be "add/remove": the amplification holds for that adjacency only.
 
     References
     ----------
-    .. [1] Amplified where the relation is "add/remove" (Li, Qardaji and Su 2012, theorem 1).
+    .. [1] Li, Qardaji, Su. "On Sampling, Anonymization, and Differential Privacy". 2012, Theorem 1
+       (privacy amplification by sampling). https://arxiv.org/abs/1101.2604
+
+    Examples
+    --------
+    >>> round(Sampled(0.01, Pure(1.0)).epsilon, 4)
+    0.017
     """
 
     rate: float
@@ -392,21 +500,21 @@ class Sampled(Loss):
 
     @property
     def epsilon(self) -> float:
-        """TODO."""
+        """Pure epsilon after amplification, rounded up; infinite where `of` is not pure."""
         return self.amplified(self.of.epsilon)
 
     def amplified(self, epsilon: float) -> float:
-        """What an epsilon without sampling becomes.
+        """Return the epsilon that a given epsilon becomes on the Poisson sample.
 
         Parameters
         ----------
         epsilon : float
-            TODO.
+            Epsilon of the mechanism without sampling, at least 0.
 
         Returns
         -------
         float
-            What an epsilon without sampling becomes.
+            ``log(1 + rate * (exp(epsilon) - 1))``, rounded up; `epsilon` itself from 700 on.
         """
         return math.log1p(self.rate * math.expm1(epsilon)) * UP if epsilon < 700 else epsilon
 
@@ -418,37 +526,47 @@ class Sampled(Loss):
         return self.rate, *self.of._sizes()
 
     def group(self, size: int) -> Loss:
-        """Without amplification, which does not carry over to groups unit by unit.
+        """Return the loss for data sets that differ by several units (group privacy).
 
         Parameters
         ----------
         size : int
-            TODO.
+            Number of units in which the data sets differ, at least 1.
 
         Returns
         -------
         Loss
-            TODO.
+            Loss of the group without amplification, which does not carry over to groups.
         """
         return self.of.group(size)
 
 
 def as_loss(owner: str, loss: Any, relation: str) -> Loss:
-    """A loss as it is, or a plain epsilon or (epsilon, delta) as one of this relation.
+    """Convert an epsilon or an (epsilon, delta) pair to a loss; a loss passes through.
 
     Parameters
     ----------
     owner : str
-        TODO.
+        Name of the caller, for error messages.
     loss : object
-        TODO.
+        A `Loss`, an epsilon above 0, or a pair (epsilon, delta).
     relation : str
-        TODO.
+        Adjacency of the new loss; a `Loss` keeps its own.
 
     Returns
     -------
     Loss
-        A loss as it is, or a plain epsilon or (epsilon, delta) as one of this relation.
+        `Pure` for an epsilon, `Approximate` for a pair.
+
+    Raises
+    ------
+    ValueError
+        If `loss` is none of these, or a class that could not be read from its description.
+
+    Examples
+    --------
+    >>> as_loss("example", (1.0, 1e-6), "add/remove")
+    Approximate(relation='add/remove', bound=1.0, delta=1e-06)
     """
     if isinstance(loss, Loss):
         if type(loss).__module__ != __name__:
@@ -466,10 +584,12 @@ def as_loss(owner: str, loss: Any, relation: str) -> Loss:
 
 
 def _size(size: int) -> int:
+    """Check a group size."""
     return integer(1).check("Loss", "size", size)
 
 
 def _plain(value: Any) -> Any:
+    """Convert a field to a plain JSON value."""
     if isinstance(value, Fraction):
         return str(value)
     return value.to_dict() if isinstance(value, Loss) else value

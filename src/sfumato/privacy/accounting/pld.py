@@ -1,6 +1,6 @@
-"""The privacy loss distribution of each kind of loss, never below the true one.
+"""Privacy loss distributions: upper bounds for each kind of loss, and their product on a grid.
 
-The product of many privacy loss distributions, on a grid, with every error counted.
+Every discretisation and rounding error is counted in the resulting (epsilon, delta).
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.privacy.accounting.discrete_gaussian import REACH, ROUNDING, masses
+from sfumato.privacy.accounting.discrete_gaussian import DEVIATIONS, ROUNDING, masses
 from sfumato.privacy.accounting.losses import (
     Concentrated,
     Flips,
@@ -36,22 +36,22 @@ __all__ = [
     "certain",
     "directions",
     "distribution",
+    "half_variance",
     "has_pair",
     "on_grid",
-    "spread",
     "summed",
     "unfolded",
 ]
 
-BEYOND = 4 * math.exp(-(REACH**2) / 2)
+BEYOND = 4 * math.exp(-(DEVIATIONS**2) / 2)
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """Values of log(P / Q) with their mass under P, of a pair of laws that is the worst.
+    """Values of log(P / Q) with their mass under P, for a dominating pair of distributions.
 
-    infinity: mass where Q has none; width: how much lower a true loss may be; repeat: how many
-    independent times.
+    infinity: mass where Q has none; width: how much lower a true loss may be; repeat: number of
+    independent repetitions.
     """
 
     losses: np.ndarray
@@ -63,7 +63,7 @@ class Atoms:
 
 @singledispatch
 def has_pair(loss: Loss) -> bool:
-    """Whether a worst pair of laws is known; a rho alone has none."""
+    """Return whether a dominating pair is known; a loss given by rho alone has none."""
     return True
 
 
@@ -79,7 +79,7 @@ def _(loss: Sampled) -> bool:
 
 @singledispatch
 def atoms(loss: Loss) -> Atoms:
-    """The pair of `_renyi.curve`: two answers, and the chance of telling all."""
+    """Return the pair of binary randomized response, with mass delta at an infinite loss."""
     bound, delta = basic(loss)
     right = 1 / (1 + math.exp(-bound))
     both = np.array([right, math.exp(-bound) * right]) * (1 - delta)
@@ -88,11 +88,11 @@ def atoms(loss: Loss) -> Atoms:
 
 @atoms.register
 def _(loss: GaussianNoise) -> Atoms:
-    spread, shift = loss.cells * loss.variance, loss.cells * loss.change
-    law = masses(loss.variance, loss.cells, -math.ceil(REACH * math.sqrt(spread)), 2**19)
-    slope = float(shift / spread)
-    losses = slope * (law.steps + (law.size - 1) + float(law.first + shift / 2))
-    return Atoms(losses, law.weights, BEYOND, slope * (law.size - 1))
+    variance, shift = loss.cells * loss.variance, loss.cells * loss.change
+    blocks = masses(loss.variance, loss.cells, -math.ceil(DEVIATIONS * math.sqrt(variance)), 2**19)
+    slope = float(shift / variance)
+    losses = slope * (blocks.steps + (blocks.size - 1) + float(blocks.first + shift / 2))
+    return Atoms(losses, blocks.weights, BEYOND, slope * (blocks.size - 1))
 
 
 @atoms.register
@@ -110,45 +110,45 @@ def _(loss: LaplaceNoise) -> Atoms:
 
 @atoms.register
 def _(loss: Flips) -> Atoms:
-    """So many of the bits stay as they are: binomial."""
+    """The number of bits that are not flipped is binomial."""
     if loss.cells > 10_000:
         return replace(atoms(replace(loss, cells=1)), repeat=loss.cells)
     from scipy.special import gammaln
 
-    n, kept = loss.cells, np.arange(loss.cells + 1.0)
+    n, intact = loss.cells, np.arange(loss.cells + 1.0)
     p, keep = float(loss.probability), float(1 - loss.probability)
-    log = gammaln(n + 1) - gammaln(kept + 1) - gammaln(n - kept + 1)
-    mass = np.exp(log + kept * math.log(keep) + (n - kept) * math.log(p))
-    return Atoms(loss.each * (2 * kept - n), mass / mass.sum())
+    log = gammaln(n + 1) - gammaln(intact + 1) - gammaln(n - intact + 1)
+    mass = np.exp(log + intact * math.log(keep) + (n - intact) * math.log(p))
+    return Atoms(loss.each * (2 * intact - n), mass / mass.sum())
 
 
 @singledispatch
 def directions(loss: Loss) -> tuple[Atoms, Atoms]:
-    """The worst pair when a unit leaves, and when it joins: noise does not tell them apart."""
+    """Return the dominating pairs for removing and for adding a unit, equal for noise."""
     both = atoms(loss)
     return both, both
 
 
 @directions.register
 def _(loss: Sampled) -> tuple[Atoms, Atoms]:
-    """((1 - r) Q + r P, Q) and (Q, (1 - r) Q + r P): Zhu, Dong and Wang 2022, theorem 11."""
+    """((1 - r) Q + r P, Q) and (Q, (1 - r) Q + r P): Zhu, Dong and Wang 2022, Theorem 11."""
     if isinstance(loss.of, Sampled):  # a sample of a sample
         rate = math.nextafter(loss.rate * loss.of.rate, 1)
         return directions(replace(loss.of, rate=rate))
-    whole = atoms(loss.of)
-    if whole.repeat > 1:  # only one joint law can be sampled; its pure epsilon is such a law
-        whole = atoms.dispatch(Loss)(loss.of)
-    r, low = loss.rate, whole.losses - whole.width
+    inner = atoms(loss.of)
+    if inner.repeat > 1:  # only one joint pair can be sampled; that of the pure epsilon is one
+        inner = atoms.dispatch(Loss)(loss.of)
+    r, low = loss.rate, inner.losses - inner.width
     with np.errstate(divide="ignore"):
-        under_q = np.exp(np.minimum(np.log(whole.masses) - low, 0.0))
-    rest = max(0.0, 1 - float(under_q.sum()))  # where P has no mass, or none that was kept
+        under_q = np.exp(np.minimum(np.log(inner.masses) - low, 0.0))
+    remaining = max(0.0, 1 - float(under_q.sum()))  # where P has no mass, or none that was retained
     leaves = Atoms(
-        np.append(_mixed(whole.losses, r), _mixed(low.min(), r)),
-        np.append(r * whole.masses + (1 - r) * under_q, (1 - r) * rest),
-        infinity=r * whole.infinity + BEYOND,
+        np.append(_mixed(inner.losses, r), _mixed(low.min(), r)),
+        np.append(r * inner.masses + (1 - r) * under_q, (1 - r) * remaining),
+        infinity=r * inner.infinity + BEYOND,
     )
     joins = Atoms(
-        np.append(-_mixed(low, r), -math.log1p(-r)), np.append(under_q, rest), infinity=BEYOND
+        np.append(-_mixed(low, r), -math.log1p(-r)), np.append(under_q, remaining), infinity=BEYOND
     )
     return leaves, joins
 
@@ -162,13 +162,16 @@ GRID = 2**12  # points wanted on the way from 0 to the largest loss that matters
 FINEST = 2**18  # and at most
 LARGEST = 2**23  # points of a window; a wider one is left to simpler bounds
 TAIL = 1e-20  # mass beyond the window
-KEPT = 2**25  # bytes of results that each of two caches holds, whatever losses a file tells of
+CACHE_BYTES = 2**25  # of results in each of two caches, whatever losses a file contains
 TILTS = np.array([0.5, 1, 2, 4, 7, 10, 16, 30, 60, 120])  # of the window's bound, per deviation
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The law of a loss: mass[i] at (lowest + i) step, so many times; `over`, its mass above 1."""
+    """Distribution of one loss: mass[i] at (lowest + i) * step, repeated `times` times.
+
+    over: what the total mass was divided by where rounding made it exceed 1.
+    """
 
     lowest: int
     mass: np.ndarray
@@ -185,16 +188,16 @@ class Grid:
         return float(self.mass @ (self.points - float(self.mass @ self.points)) ** 2)
 
     def log_moment(self, tilt: float) -> float:
-        """The log of the mean of exp(tilt point)."""
-        held = np.flatnonzero(self.mass)
-        tilted = tilt * (self.lowest + held)
+        """Return the log of the mean of exp(tilt * point)."""
+        nonzero = np.flatnonzero(self.mass)
+        tilted = tilt * (self.lowest + nonzero)
         most = float(tilted.max())
-        return most + math.log(float(self.mass[held] @ np.exp(tilted - most)))
+        return most + math.log(float(self.mass[nonzero] @ np.exp(tilted - most)))
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """The mass of a product at the losses step, 2 step, ...; lower ones matter to no epsilon.
+    """Mass of a product at the losses step, 2 step, ...; lower losses matter to no epsilon.
 
     `scale` multiplies and `extra` is added to every delta.
     """
@@ -205,14 +208,14 @@ class Distribution:
     extra: float
 
     def delta(self, epsilon: float) -> float:
-        """The delta at this epsilon, rounded up."""
+        """Return the delta at this epsilon, rounded up."""
         first = math.floor(epsilon / self.step)
         losses = np.arange(first + 1, self.mass.size + 1) * self.step
         over = -float(self.mass[first:] @ np.expm1(np.minimum(epsilon - losses, 0.0)))
         return min(1.0, (max(over, 0.0) + self.extra) * self.scale)
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon at this delta, rounded up; infinite where none is known."""
+        """Return the smallest epsilon at this delta, rounded up; infinite where none is known."""
         low, high = 0.0, (self.mass.size + 1) * self.step
         if self.delta(high) > delta:
             return math.inf
@@ -228,12 +231,12 @@ class Distribution:
         return high
 
     def _near(self, delta: float) -> float:
-        """About the epsilon at this delta: sums from the top solve A - exp(epsilon) B = delta."""
+        """Guess the epsilon at this delta: sums from the top solve A - exp(epsilon) B = delta."""
         losses = np.arange(1, self.mass.size + 1) * self.step
         over = np.cumsum(self.mass[::-1])[::-1]
         under = np.cumsum((self.mass * np.exp(-losses))[::-1])[::-1]
         wanted = delta / self.scale - self.extra
-        # The first point whose losses above it, with its own as epsilon, hold no more than that.
+        # The first point above which, with its own loss as epsilon, is no more mass than that.
         with np.errstate(over="ignore", invalid="ignore"):  # a guess, which the caller checks
             at = int(np.argmax(over - np.exp(losses) * under <= wanted))
         if not under[at] > 0 or not over[at] > wanted:
@@ -241,16 +244,16 @@ class Distribution:
         return math.log((over[at] - wanted) / under[at])
 
 
-def _kept(size: Callable[[Any], int]) -> Callable[[Any], Any]:
-    """A cache of a function of hashable values whose results take KEPT bytes at most together."""
+def _cached(size: Callable[[Any], int]) -> Callable[[Any], Any]:
+    """Cache results of a function of hashable values, CACHE_BYTES at most in total."""
 
     def keeping(function: Callable[..., Any]) -> Callable[..., Any]:
         known: OrderedDict[Hashable, Any] = OrderedDict()
-        held, lock = 0, threading.Lock()
+        used, lock = 0, threading.Lock()
 
         @wraps(function)
         def call(*given: Hashable) -> Any:
-            nonlocal held
+            nonlocal used
             with lock:
                 if given in known:
                     known.move_to_end(given)
@@ -259,9 +262,9 @@ def _kept(size: Callable[[Any], int]) -> Callable[[Any], Any]:
             with lock:
                 if given not in known:
                     known[given] = found
-                    held += size(found)
-                while held > KEPT:
-                    held -= size(known.popitem(last=False)[1])
+                    used += size(found)
+                while used > CACHE_BYTES:
+                    used -= size(known.popitem(last=False)[1])
             return found
 
         return call
@@ -270,23 +273,23 @@ def _kept(size: Callable[[Any], int]) -> Callable[[Any], Any]:
 
 
 def distribution(losses: Mapping[Loss, int]) -> list[Distribution]:
-    """The product, when a unit leaves and when it joins; empty where a loss has no distribution."""
+    """Return the product for removing and for adding a unit; empty where a loss has no pair."""
     if not losses or not all(map(has_pair, losses)):
         return []
     found: list[Distribution] = _sides(frozenset(losses.items()))
     return found
 
 
-@_kept(lambda found: sum(each.mass.nbytes for each in found) + 200)
+@_cached(lambda found: sum(each.mass.nbytes for each in found) + 200)
 def _sides(counted: frozenset[tuple[Loss, int]]) -> list[Distribution]:
     losses = dict(counted)
     step, limit = _grid_of(losses)
     found = []
     for side in (0, 1) if any(isinstance(loss, Sampled) for loss in losses) else (0,):
-        laws = [(on_grid(loss, side, step, limit), count) for loss, count in losses.items()]
-        if any(law is None for law, _ in laws):
+        grids = [(on_grid(loss, side, step, limit), count) for loss, count in losses.items()]
+        if any(grid is None for grid, _ in grids):
             return []
-        repeated = [replace(law, times=law.times * count) for law, count in laws if law]
+        repeated = [replace(grid, times=grid.times * count) for grid, count in grids if grid]
         made = _product(repeated, step)
         if made is None:
             return []
@@ -294,35 +297,35 @@ def _sides(counted: frozenset[tuple[Loss, int]]) -> list[Distribution]:
     return found
 
 
-def _product(laws: list[Grid], step: float) -> Distribution | None:
-    low, high = _window(laws)
+def _product(grids: list[Grid], step: float) -> Distribution | None:
+    low, high = _window(grids)
     size = 1 << (high - low).bit_length()
     if size > LARGEST:
         return None
     total = np.ones(size // 2 + 1, complex)
-    # |total| without one use of the law that is least there, and how large that one is.
+    # |total| without one use of the loss that is smallest there, and how large that one is.
     others, least = np.ones(total.size), np.ones(total.size)
-    for law in laws:
-        transform = np.fft.rfft(np.bincount(law.points % size, law.mass, size))
-        total *= transform if law.times == 1 else transform**law.times
+    for grid in grids:
+        transform = np.fft.rfft(np.bincount(grid.points % size, grid.mass, size))
+        total *= transform if grid.times == 1 else transform**grid.times
         height = np.abs(transform)
         others *= np.maximum(height, least)
-        others *= 1 if law.times == 1 else height ** (law.times - 1)
+        others *= 1 if grid.times == 1 else height ** (grid.times - 1)
         least = np.minimum(height, least)
     mass = unfolded(np.fft.irfft(total, size), low)
-    error = _rounding(sum(law.times for law in laws), others)
-    return summed(mass, low, step, certain(laws), error + TAIL)
+    error = _rounding(sum(grid.times for grid in grids), others)
+    return summed(mass, low, step, certain(grids), error + TAIL)
 
 
 def unfolded(folded: np.ndarray, low: int) -> np.ndarray:
-    """The mass from a point on, of a sum that was taken modulo the size."""
+    """Shift a mass computed modulo its size so that it starts at the point `low`."""
     return np.roll(folded, -(low % folded.size))
 
 
 def _rounding(uses: int, others: np.ndarray) -> float:
-    """The most that all rounding adds to a sum of the mass.
+    """Bound what all rounding adds to a sum of the mass.
 
-    Every entry of a law's transform is off by e = 2**-50 log2(size) at most, and the product by e
+    Every entry of a transform is off by e = 2**-50 log2(size) at most, and the product by e
     times the product of all others, for each use. The root of the mean square of that is the L2
     norm of the error of the mass (Parseval), and sqrt(size) times it bounds the sum.
     """
@@ -331,10 +334,10 @@ def _rounding(uses: int, others: np.ndarray) -> float:
     return math.sqrt(size) * each * (1 + uses) * math.sqrt(float((others**2).mean()))
 
 
-def certain(laws: list[Grid]) -> tuple[float, float]:
-    """The logs of the mass that is not at infinity, and of what it was divided by."""
-    kept = sum(law.times * math.log1p(-law.infinity) for law in laws)
-    return kept, sum(law.times * math.log(law.over) for law in laws)
+def certain(grids: list[Grid]) -> tuple[float, float]:
+    """Return the logs of the mass that is not at infinity, and of what it was divided by."""
+    finite = sum(grid.times * math.log1p(-grid.infinity) for grid in grids)
+    return finite, sum(grid.times * math.log(grid.over) for grid in grids)
 
 
 def summed(
@@ -345,22 +348,22 @@ def summed(
     return Distribution(step, positive, scale, -math.expm1(logs[0]) + error)
 
 
-def _window(laws: list[Grid]) -> tuple[int, int]:
-    """Where all but TAIL of the sum lies, by Chernoff's bound at some tilts."""
-    low = sum(law.times * law.lowest for law in laws)
-    high = sum(law.times * (law.lowest + law.mass.size - 1) for law in laws)
-    variance = sum(law.times * law.variance for law in laws)
+def _window(grids: list[Grid]) -> tuple[int, int]:
+    """Return the interval that contains all but TAIL of the sum, by Chernoff bounds."""
+    low = sum(grid.times * grid.lowest for grid in grids)
+    high = sum(grid.times * (grid.lowest + grid.mass.size - 1) for grid in grids)
+    variance = sum(grid.times * grid.variance for grid in grids)
     for tilt in TILTS / math.sqrt(variance + 1):
-        above = sum(law.times * law.log_moment(tilt) for law in laws)
-        below = sum(law.times * law.log_moment(-tilt) for law in laws)
+        above = sum(grid.times * grid.log_moment(tilt) for grid in grids)
+        below = sum(grid.times * grid.log_moment(-tilt) for grid in grids)
         high = min(high, math.ceil((above - math.log(TAIL / 2)) / tilt))
         low = max(low, math.floor((math.log(TAIL / 2) - below) / tilt))
     return low, max(low, high)
 
 
 def _grid_of(losses: Mapping[Loss, int]) -> tuple[float, float]:
-    """A step that resolves the smallest loss, and a loss that the sum hardly passes."""
-    bounds = [(basic(loss)[0], spread(loss), count) for loss, count in losses.items()]
+    """Return a step that resolves the smallest loss, and a loss that the sum hardly exceeds."""
+    bounds = [(basic(loss)[0], half_variance(loss), count) for loss, count in losses.items()]
     rho = sum(each * count for _, each, count in bounds)
     most = min(sum(bound * count for bound, _, count in bounds), rho + 9 * math.sqrt(2 * rho))
     least = min(min(bound, math.sqrt(2 * each)) for bound, each, _ in bounds)
@@ -369,33 +372,33 @@ def _grid_of(losses: Mapping[Loss, int]) -> tuple[float, float]:
 
 
 @singledispatch
-def spread(loss: Loss) -> float:
-    """About half the variance of the loss; it only chooses the grid, so it need not be a bound."""
+def half_variance(loss: Loss) -> float:
+    """Return about half the variance of the loss; it only chooses the grid, so it is no bound."""
     bound = basic(loss)[0]
     return min(loss.rho, bound, bound * bound / 2)
 
 
-@spread.register
+@half_variance.register
 def _sampled_deviation(loss: Sampled) -> float:
-    whole = spread(loss.of)
-    return min(whole, loss.rate**2 * math.expm1(min(2 * whole, 100.0)) / 2)
+    inner = half_variance(loss.of)
+    return min(inner, loss.rate**2 * math.expm1(min(2 * inner, 100.0)) / 2)
 
 
-@_kept(lambda found: 200 if found is None else found.mass.nbytes + 200)
+@_cached(lambda found: 200 if found is None else found.mass.nbytes + 200)
 def on_grid(loss: Loss, side: int, step: float, limit: float) -> Grid | None:
-    """The losses on a grid of this step; None where that would have too many points."""
+    """Discretise a loss on a grid of this step; None where that would need too many points."""
     pair = directions(loss)[side]
     # Losses may be taken higher than they are: far below 0 none of them matters.
     losses = np.maximum(pair.losses, -limit)
     below = np.floor(losses / step)
-    share = np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
+    upper = np.clip(np.expm1(below * step - losses) / math.expm1(-step), 0.0, 1.0)
     if not float(below.max() - below.min()) < LARGEST:
         return None
     lowest = int(below.min())
     index = (below - lowest).astype(np.int64)
     mass = np.zeros(int(index.max()) + 2)
-    mass += np.bincount(index, pair.masses * (1 - share), mass.size)
-    mass += np.bincount(index + 1, pair.masses * share, mass.size)
+    mass += np.bincount(index, pair.masses * (1 - upper), mass.size)
+    mass += np.bincount(index + 1, pair.masses * upper, mass.size)
     total = float(mass.sum()) + pair.infinity
     over = max(1.0, total)
     missing = max(0.0, 1 - total)

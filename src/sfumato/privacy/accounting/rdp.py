@@ -1,4 +1,4 @@
-"""The Renyi curve of each kind of loss, and what a curve gives at an epsilon or a delta."""
+"""Renyi differential privacy: the curve of each loss, and the epsilon or delta of a curve."""
 
 import math
 from functools import singledispatch
@@ -21,13 +21,13 @@ from sfumato.privacy.accounting.losses import (
 __all__ = ["ORDERS", "basic", "curve", "delta_of", "epsilon_of"]
 
 ORDERS = 1 + np.geomspace(1e-3, 1e6, 1500)
-WHOLE = 256  # the largest order at which a sample is expanded
+MAX_INTEGER_ORDER = 256  # the largest order at which a sample is expanded
 MIRRORED = (Flips, GaussianNoise, LaplaceNoise, Pure)  # a reflection swaps their worst pairs
 
 
 @singledispatch
 def basic(loss: Loss) -> tuple[float, float]:
-    """The (epsilon, delta) that adds up when nothing better is known."""
+    """Return the (epsilon, delta) that basic composition adds up."""
     return loss.epsilon, 0.0
 
 
@@ -38,18 +38,18 @@ def _(loss: Approximate) -> tuple[float, float]:
 
 @basic.register
 def _(loss: Sampled) -> tuple[float, float]:
-    """Balle, Barthe and Gaboardi 2018, theorem 8."""
+    """Balle, Barthe and Gaboardi 2018, Theorem 8: amplification by Poisson sampling."""
     bound, delta = basic(loss.of)
     return loss.amplified(bound), loss.rate * delta
 
 
 @singledispatch
 def curve(loss: Loss) -> np.ndarray:
-    """The Renyi divergence at ORDERS, apart from the delta that `basic` tells.
+    """Return the Renyi divergences at ORDERS, apart from the delta of `basic`.
 
-    Pure epsilon: two answers with odds of exp(epsilon) are the worst, as every pure mechanism is
-    made from them; (epsilon, delta) is that with probability 1 - delta (Kairouz, Oh and
-    Viswanath 2015, theorem 3.3).
+    Pure epsilon: binary randomized response with odds exp(epsilon) dominates every pure mechanism;
+    (epsilon, delta) is that with probability 1 - delta (Kairouz, Oh and Viswanath 2015, Theorem
+    3.3: reduction to randomized response).
     """
     return _answers(basic(loss)[0])
 
@@ -86,7 +86,7 @@ def _(loss: LaplaceNoise) -> np.ndarray:
 
 @curve.register
 def _(loss: Sampled) -> np.ndarray:
-    """Renyi divergences are quasi-convex, so a sample costs no more than all; or by `basic`."""
+    """Divergences are quasi-convex: a sample costs no more than all units; or by `basic`."""
     bound, delta = basic(loss)
     inner = curve(loss.of) if delta == 0 else math.inf
     found = np.asarray(np.minimum(_answers(bound), inner))
@@ -96,31 +96,36 @@ def _(loss: Sampled) -> np.ndarray:
 
 
 def _sampled(rate: float, inner: np.ndarray) -> np.ndarray:
-    """The curve of a Poisson sample, where a mirror swaps the worst pair P and Q.
+    """Return the curve of a Poisson sample, where a reflection swaps the dominating pair P and Q.
 
-    At a whole order a, E_Q (1 - r + r P / Q)**a is the sum over k of (a choose k) (1 - r)**(a - k)
-    r**k exp((k - 1) D_k), and the mirror makes the other direction no worse (Mironov, Talwar and
-    Zhang 2019, theorem 5 and section 3.3). Curves grow with the order: others take the next whole.
+    At an integer order a, E_Q (1 - r + r P / Q)**a is the sum over k of (a choose k) (1 - r)**(a -
+    k) r**k exp((k - 1) D_k), and the reflection makes the other direction no worse (Mironov, Talwar
+    and Zhang 2019, Theorem 5 and section 3.3: sampled mechanisms). Curves grow with the order: an
+    order that is no integer takes the next one.
     """
     from scipy.special import gammaln
 
-    k = np.arange(WHOLE + 1.0)
+    k = np.arange(MAX_INTEGER_ORDER + 1.0)
     at = np.searchsorted(ORDERS, k[2:])  # the first order that is not below
     moments = np.concatenate([[0.0, 0.0], (k[2:] - 1) * inner[at]])
     logs = k * math.log(rate) - gammaln(k + 1) + moments
-    out = np.full(WHOLE + 1, math.inf)
-    for a in range(2, WHOLE + 1):
-        rest = (a - k[: a + 1]) * math.log1p(-rate) - gammaln(a - k[: a + 1] + 1)
-        terms = logs[: a + 1] + rest + gammaln(a + 1.0)
+    out = np.full(MAX_INTEGER_ORDER + 1, math.inf)
+    for a in range(2, MAX_INTEGER_ORDER + 1):
+        unsampled = (a - k[: a + 1]) * math.log1p(-rate) - gammaln(a - k[: a + 1] + 1)
+        terms = logs[: a + 1] + unsampled + gammaln(a + 1.0)
         most = float(terms.max())
         total = most + math.log(float(np.exp(terms - most).sum()))
         out[a] = (max(total, 0.0) + 1e-11 * (1 + a)) / (a - 1)
-    whole = np.ceil(ORDERS).astype(np.int64)
-    return np.where(whole <= WHOLE, out[np.minimum(whole, WHOLE)], math.inf)
+    integer_order = np.ceil(ORDERS).astype(np.int64)
+    return np.where(
+        integer_order <= MAX_INTEGER_ORDER,
+        out[np.minimum(integer_order, MAX_INTEGER_ORDER)],
+        math.inf,
+    )
 
 
 def epsilon_of(curve: np.ndarray, delta: float) -> float:
-    """Canonne, Kamath and Steinke 2020, proposition 12, at the best of ORDERS."""
+    """Convert a curve to epsilon at the best order (Canonne et al. 2020, Proposition 12)."""
     more = ORDERS - 1
     fixed = -math.log(delta) - np.log(more) - ORDERS * np.log1p(1 / more)
     with np.errstate(invalid="ignore"):
@@ -129,7 +134,7 @@ def epsilon_of(curve: np.ndarray, delta: float) -> float:
 
 
 def delta_of(curve: np.ndarray, epsilon: float) -> float:
-    """The same proposition, solved for delta."""
+    """Convert a curve to delta by the same proposition."""
     more = ORDERS - 1
     log = more * (curve - epsilon) - np.log(more) - ORDERS * np.log1p(1 / more)
     least = float(np.min(log + np.abs(log) * 1e-9))
@@ -137,7 +142,7 @@ def delta_of(curve: np.ndarray, epsilon: float) -> float:
 
 
 def _answers(epsilon: float) -> np.ndarray:
-    """Of two answers, the right one with odds exp(epsilon)."""
+    """Return the curve of binary randomized response with odds exp(epsilon)."""
     if not epsilon < 1e15:
         return np.full(ORDERS.size, epsilon)
     log = np.logaddexp(ORDERS * epsilon, (1 - ORDERS) * epsilon)
@@ -145,12 +150,12 @@ def _answers(epsilon: float) -> np.ndarray:
 
 
 def _bounded(log: np.ndarray, epsilon: float) -> np.ndarray:
-    """log / (a - 1), with its rounding, but no more than a pure epsilon gives anyway."""
+    """Divide log moments by a - 1, rounded up, but at most what pure epsilon gives."""
     slack = 1e-14 * (1 + ORDERS * epsilon)
     return np.minimum((log + slack) / (ORDERS - 1), np.minimum(epsilon, ORDERS * epsilon**2 / 2))
 
 
 def _log1mexp(x: Any) -> Any:
-    """log(1 - exp(-x)) for x > 0, and minus infinity at 0."""
+    """Compute log(1 - exp(-x)) for x > 0, and minus infinity at 0."""
     with np.errstate(divide="ignore"):
         return np.log(-np.expm1(-np.asarray(x)))

@@ -1,7 +1,7 @@
-"""A product of privacy loss distributions that losses join one by one, for two transforms each.
+"""A running product of privacy loss distributions: one more loss costs two Fourier transforms.
 
-It is that of `_product`, on a grid whose step follows what was joined: coarser as the sum grows,
-and built anew where smaller losses need a finer one. Every error is counted, as there.
+It is the product of `pld`, on a grid whose step follows the losses: coarser as the sum grows, and
+built anew where smaller losses need a finer one. Every error is counted, as there.
 """
 
 import json
@@ -24,16 +24,16 @@ from sfumato.privacy.accounting.pld import (
     Grid,
     certain,
     directions,
+    half_variance,
     has_pair,
     on_grid,
-    spread,
     summed,
     unfolded,
 )
 
 __all__ = ["Running"]
 
-# The tilts are kept while the deviation grows from that of few losses to that of many.
+# The tilts stay the same while the deviation grows from that of few losses to that of many.
 WIDE_TILTS = np.append(0.5 ** np.arange(2, 9), TILTS)
 # Its step, per root mean square of the losses: a step of s adds up to s**2 / 8 to the rho of each.
 FINE, COARSE = 0.12, 0.25
@@ -44,7 +44,7 @@ class Side:
     """One direction of a running product: its transform, and what bounds its window and errors.
 
     low, high: the range of the sum; above, below: its log moments at the tilts and at minus these;
-    logs: as `certain` of all laws; error: the L2 norm of what rounding did to the mass; tail: the
+    logs: as `certain` of all losses; error: the L2 norm of what rounding did to the mass; tail: the
     mass that may lie elsewhere than it should.
     """
 
@@ -58,7 +58,7 @@ class Side:
     tail: float
 
     def window(self, tilts: np.ndarray) -> tuple[int, int]:
-        """Where all but TAIL of the sum lies."""
+        """Return the interval that contains all but TAIL of the sum."""
         high = min(self.high, math.ceil(((self.above - math.log(TAIL / 2)) / tilts).min()))
         low = max(self.low, math.floor(((math.log(TAIL / 2) - self.below) / tilts).max()))
         return low, max(low, high)
@@ -66,11 +66,11 @@ class Side:
 
 @dataclass(frozen=True)
 class Running:
-    """A product of losses that grows, and is never changed: `joined` makes the next.
+    """An immutable product of losses on a grid; `joined` returns the next one.
 
-    rho and uses choose the step only. Rounding: a use of a law with transform h, off by e at each
-    frequency, moves the product T h**n by n e |T| |h|**(n - 1); the roots of the mean squares of
-    these add up to at most the L2 norm of the error of the mass.
+    rho and uses choose the step only. Rounding: a use of a distribution with transform h, off by e
+    at each frequency, moves the product T h**n by n e |T| |h|**(n - 1); the roots of the mean
+    squares of these add up to at most the L2 norm of the error of the mass.
     """
 
     step: float
@@ -83,10 +83,10 @@ class Running:
 
     @classmethod
     def of(cls, losses: Mapping[Loss, int]) -> "Running | None":
-        """The product of losses; None where one has no distribution, or the window is too wide."""
+        """Compose losses; None where one has no distribution, or the window is too wide."""
         if not losses or not all(map(has_pair, losses)):
             return None
-        rho = sum(spread(loss) * count for loss, count in losses.items())
+        rho = sum(half_variance(loss) * count for loss, count in losses.items())
         uses = sum(directions(loss)[0].repeat * count for loss, count in losses.items())
         step = _running_step(rho, uses, FINE)
         variance = max(2 * rho / step**2, 1.0)
@@ -100,10 +100,10 @@ class Running:
         return start
 
     def joined(self, loss: Loss) -> "Running | None":
-        """With one more loss; None where it is to be built anew, on a finer grid or with none."""
+        """Compose one more loss; None where the product must be built anew."""
         if not has_pair(loss):
             return None
-        rho, uses = self.rho + spread(loss), self.uses + directions(loss)[0].repeat
+        rho, uses = self.rho + half_variance(loss), self.uses + directions(loss)[0].repeat
         if self.step > _running_step(rho, uses, COARSE):
             return None
         grown: Running | None = replace(self, rho=rho, uses=uses)
@@ -112,7 +112,7 @@ class Running:
         return None if grown is None else grown._with(loss, 1)
 
     def epsilon(self, delta: float) -> float:
-        """The least epsilon at this delta, rounded up."""
+        """Return the smallest epsilon at this delta, rounded up."""
         return max(each.epsilon(delta) for each in self._distributions)
 
     @cached_property
@@ -122,18 +122,18 @@ class Running:
             each = 2.0**-50 * math.log2(self.size)
             error = side.error + each * _norm(side.transform)
             low = side.window(self.tilts)[0]
-            whole = math.sqrt(self.size) * error + side.tail
-            found.append(summed(unfolded(mass, low), low, self.step, side.logs, whole))
+            total_error = math.sqrt(self.size) * error + side.tail
+            found.append(summed(unfolded(mass, low), low, self.step, side.logs, total_error))
         return found
 
     @cached_property
     def _masses(self) -> list[np.ndarray]:
-        """As they are folded into the window."""
+        """Masses of both directions, folded into the window."""
         return [np.fft.irfft(side.transform, self.size) for side in self.sides]
 
     def _with(self, loss: Loss, count: int) -> "Running | None":
         sides = self.sides
-        if isinstance(loss, Sampled) and len(sides) == 1:  # all before are alike in both directions
+        if isinstance(loss, Sampled) and len(sides) == 1:  # so far equal in both directions
             sides = sides * 2
         made = [on_grid(loss, k, self.step, self.limit) for k in range(len(sides))]
         distributions = [
@@ -144,7 +144,7 @@ class Running:
         if len(distributions) < len(made):
             return None  # too many points for any grid
         joined = [
-            _reached(side, distribution, self.tilts)
+            _bounds_after(side, distribution, self.tilts)
             for side, distribution in zip(sides, distributions, strict=True)
         ]
         spans = [high - low for low, high in (side.window(self.tilts) for side in joined)]
@@ -160,8 +160,8 @@ class Running:
         return replace(self, size=size, sides=tuple(done))
 
     def _coarser(self) -> "Running":
-        """On a grid of twice the step; an odd point is split as `on_grid` would."""
-        share = math.expm1(-self.step) / math.expm1(-2 * self.step)
+        """Double the step of the grid; an odd point is split as `on_grid` would."""
+        upper = math.expm1(-self.step) / math.expm1(-2 * self.step)
         tilts, sides = 2 * self.tilts, []
         for side, folded in zip(self.sides, self._masses, strict=True):
             low = side.window(self.tilts)[0]
@@ -170,8 +170,8 @@ class Running:
                 low, mass = low - 1, np.concatenate([[0.0], mass])
             mass = np.append(mass, np.zeros(2 + mass.size % 2))
             half = mass[0::2].copy()
-            half += (1 - share) * mass[1::2]
-            half[1:] += share * mass[1:-1:2]
+            half += (1 - upper) * mass[1::2]
+            half[1:] += upper * mass[1:-1:2]
             sides.append((low // 2, half, side))
         size = 1 << max(half.size - 1 for _, half, _ in sides).bit_length()
         each, done = 2.0**-50 * math.log2(self.size), []
@@ -193,7 +193,7 @@ class Running:
         return replace(self, step=2 * self.step, tilts=tilts, size=size, sides=tuple(done))
 
     def to_bytes(self) -> bytes:
-        """All of it, for a file that has its own checksum."""
+        """Serialise the product; the file adds its own checksum."""
         header: dict[str, Any] = {
             "step": self.step,
             "limit": self.limit,
@@ -212,7 +212,7 @@ class Running:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Running":
-        """What `to_bytes` wrote."""
+        """Read what `to_bytes` wrote."""
         end = 4 + int.from_bytes(data[:4], "little")
         header = json.loads(data[4:end])
         size, sides = header["size"], []
@@ -247,42 +247,42 @@ class Running:
         )
 
 
-def _running_step(rho: float, uses: int, share: float) -> float:
-    """A step that adds little to the rho of so many uses, and is small beside their sum."""
+def _running_step(rho: float, uses: int, ratio: float) -> float:
+    """Return a step that adds little to the rho of these uses, and is small beside their sum."""
     most = rho + 9 * math.sqrt(2 * rho)
-    grid = GRID if share == FINE else GRID // 8
+    grid = GRID if ratio == FINE else GRID // 8
     return 2.0 ** math.floor(
-        math.log2(max(min(most / grid, share * math.sqrt(rho / uses)), most / FINEST))
+        math.log2(max(min(most / grid, ratio * math.sqrt(rho / uses)), most / FINEST))
     )
 
 
 def _norm(transform: np.ndarray) -> float:
-    """The root of the mean square over all frequencies, or more: that of the half we keep."""
+    """Return an upper bound on the root mean square over all frequencies, from the half stored."""
     return math.sqrt(float((transform.real**2 + transform.imag**2).mean())) * 1.01 + 1e-300
 
 
-def _reached(side: Side, distribution: Grid, tilts: np.ndarray) -> Side:
-    """The bounds of a side after a law, without its transform."""
-    held = np.flatnonzero(distribution.mass)
-    tilted = np.outer(np.append(tilts, -tilts), distribution.lowest + held)
+def _bounds_after(side: Side, distribution: Grid, tilts: np.ndarray) -> Side:
+    """Update the bounds of a side for one more distribution, without its transform."""
+    nonzero = np.flatnonzero(distribution.mass)
+    tilted = np.outer(np.append(tilts, -tilts), distribution.lowest + nonzero)
     most = tilted.max(axis=1)
     tilted = np.exp(tilted - most[:, None])
-    above, below = (distribution.times * (most + np.log(tilted @ distribution.mass[held]))).reshape(
-        2, -1
-    )
-    kept, over = certain([distribution])
+    above, below = (
+        distribution.times * (most + np.log(tilted @ distribution.mass[nonzero]))
+    ).reshape(2, -1)
+    finite, over = certain([distribution])
     return replace(
         side,
         low=side.low + distribution.times * distribution.lowest,
         high=side.high + distribution.times * (distribution.lowest + distribution.mass.size - 1),
         above=side.above + above,
         below=side.below + below,
-        logs=(side.logs[0] + kept, side.logs[1] + over),
+        logs=(side.logs[0] + finite, side.logs[1] + over),
     )
 
 
 def _times(side: Side, distribution: Grid, size: int) -> dict[str, Any]:
-    """The transform after a law, and its error."""
+    """Return the transform after one more distribution, and its error."""
     one = np.fft.rfft(np.bincount(distribution.points % size, distribution.mass, size))
     before = side.transform
     if distribution.times > 1:
@@ -293,7 +293,7 @@ def _times(side: Side, distribution: Grid, size: int) -> dict[str, Any]:
 
 
 def _resized(side: Side, size: int, wider: int, tilts: np.ndarray) -> Side:
-    """The same in a wider window."""
+    """Return the side in a wider window."""
     low = side.window(tilts)[0]
     mass = unfolded(np.fft.irfft(side.transform, size), low)
     transform = np.fft.rfft(np.roll(np.append(mass, np.zeros(wider - size)), low))

@@ -1,4 +1,4 @@
-"""What a budget allows: what its charges compose to, whether one more fits, and what is left."""
+"""Budgets: what the charges compose to, whether one more fits, and what remains."""
 
 import math
 from collections.abc import Mapping
@@ -18,14 +18,19 @@ SLACK = 1 + 1e-12
 
 @dataclass(frozen=True)
 class Cost:
-    """An epsilon and a delta, of what is spent or of what is left.
+    """An (epsilon, delta) pair: what was spent, or what remains.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        Epsilon, at least 0.
     delta : float
-        TODO.
+        Delta, from 0 to below 1.
+
+    Examples
+    --------
+    >>> Cost(0.25, 0.0).epsilon
+    0.25
     """
 
     epsilon: float
@@ -34,22 +39,27 @@ class Cost:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set of a ledger: its budget, whose presence it hides, and what it is a part of.
+    """Data set of a ledger: its budget, its unit and adjacency, and its parent.
 
     Parameters
     ----------
     name : str
-        TODO.
+        Name of the data set.
     epsilon : float
-        TODO.
+        Epsilon of the budget, above 0.
     delta : float
-        TODO.
+        Delta of the budget, from 0 to below 1; with 0 only pure losses fit.
     unit : str
-        TODO.
+        Unit of privacy, as "event" or "user".
     relation : str
-        TODO.
+        Adjacency: "add/remove" or "replace".
     parent : str or None
-        TODO.
+        Data set of which this one is a split, whose budget is charged too.
+
+    Examples
+    --------
+    >>> DataSet("views", 1.0, 0.0, "event", "add/remove", None).unit
+    'event'
     """
 
     name: str
@@ -62,7 +72,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Spending:
-    """What all charges of a data set compose to, carried from charge to charge.
+    """Composition of all charges of a data set, carried from charge to charge.
 
     epsilon: at the delta of the budget, within one percent of the exact composition, never below
     it, and never lower than before; pure: the exact sum of the pure epsilons, None if a loss has
@@ -74,28 +84,29 @@ class Spending:
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum, rounded up."""
+        """Sum of the pure epsilons, rounded up; infinite where a loss has none."""
         return math.inf if self.pure is None else round_up(self.pure)
 
     def cost(self, budget: DataSet) -> Cost:
-        """What is spent: with delta 0 where the sum of pure epsilons is no more than that."""
+        """Return what is spent; delta is 0 where the sum of pure epsilons is no more."""
         delta = 0.0 if self.pure_epsilon <= self.epsilon else budget.delta
         return Cost(self.epsilon, delta)
 
     def left(self, budget: DataSet) -> Cost:
-        """A pure loss of this epsilon fits for certain, as it adds no more than itself."""
+        """Return what remains: a pure loss of this epsilon fits, as it adds no more than itself."""
         exact = Fraction(budget.epsilon) - Fraction(self.epsilon)
         return Cost(max(0.0, -round_up(-exact)), budget.delta)
 
     def fits(self, budget: DataSet) -> bool:
-        """Whether it stays in the budget."""
+        """Return whether the spending stays within the budget."""
         return self.epsilon <= budget.epsilon * SLACK
 
     def with_loss(self, loss: Loss, tight: float = math.inf) -> "Spending":
-        """After one more; tight, what all of it composes to at the delta of the budget.
+        """Return the spending after one more loss.
 
-        Basic composition with a pure loss, and the plain sum, hold as well. The sum stands where a
-        distribution is less than a part in a thousand better, as it needs no delta.
+        tight: the composition of all at the budget's delta. Basic composition with a pure loss, and
+        the plain sum, are valid as well. The sum is used where a distribution is less than a part
+        in a thousand better, as it needs no delta.
         """
         one = Fraction(loss.epsilon) if loss.epsilon < math.inf else None
         pure = None if one is None or self.pure is None else self.pure + one
@@ -106,17 +117,17 @@ class Spending:
         return Spending(max(self.epsilon, best), pure)
 
     def to_text(self) -> tuple[float, str]:
-        """As it is stored."""
+        """Return epsilon and the pure sum as they are stored."""
         return self.epsilon, "none" if self.pure is None else str(self.pure)
 
     @classmethod
     def from_text(cls, epsilon: float, pure: str) -> "Spending":
-        """What `to_text` wrote."""
+        """Read what `to_text` wrote."""
         return cls(epsilon, None if pure == "none" else Fraction(pure))
 
 
 def whole_cost(losses: Mapping[Loss, int], delta: float) -> Spending:
-    """The composition of losses from nothing, as tight as the accountant has it."""
+    """Compose losses from scratch, as tightly as the accountant does."""
     sums = [Fraction(loss.epsilon) * n for loss, n in losses.items() if loss.epsilon < math.inf]
     pure = sum(sums, Fraction(0)) if len(sums) == len(losses) else None
     epsilon = composition.epsilon_at(losses, delta, "pld")
@@ -125,7 +136,7 @@ def whole_cost(losses: Mapping[Loss, int], delta: float) -> Spending:
 
 
 def alone(loss: Loss, budget: DataSet) -> Cost:
-    """What one loss costs by itself, at the budget's delta if it has no pure epsilon."""
+    """Return the cost of one loss by itself, at the budget's delta if it is not pure."""
     if loss.epsilon < math.inf:
         return Cost(loss.epsilon, 0.0)
     return Cost(composition.epsilon_at({loss: 1}, budget.delta, "pld"), budget.delta)

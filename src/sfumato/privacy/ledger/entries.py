@@ -1,4 +1,4 @@
-"""The entries of a ledger's file: their names, their chain, and what of it was verified."""
+"""Entries of a ledger's file: their names, their hash chain, and how they are verified."""
 
 import hashlib
 import heapq
@@ -50,28 +50,34 @@ INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u180b\u1
 
 @dataclass(frozen=True)
 class Charge:
-    """One entry of a ledger; `released` is None where no bytes were stored.
-
-    `stores` tells a release, whose bytes the ledger keeps, from a charge for one kept elsewhere.
+    """Entry of a ledger: one loss charged to a data set for a release.
 
     Parameters
     ----------
     release_id : str
-        TODO.
+        Name of the release, unique in the ledger.
     dataset : str
-        TODO.
+        Data set that was charged.
     loss : Loss
-        TODO.
+        Privacy loss that was charged.
     what : str
-        TODO.
+        Sentence about the release.
     charged : str
-        TODO.
+        Time of the charge, ISO 8601 in UTC.
     released : str or None
-        TODO.
+        Time when the bytes were stored; None where none were.
     nbytes : int
-        TODO.
+        Size of the stored bytes, 0 where there are none.
     stores : bool, default=False
-        TODO.
+        Whether the ledger stores the bytes of the release (`Ledger.release`) or only charges for
+        one stored elsewhere (`Ledger.charge`).
+
+    Examples
+    --------
+    >>> from sfumato.privacy.accounting import Pure
+    >>> entry = Charge("r1", "views", Pure(0.5), "counts", "2024-05-01T12:00", None, 0, True)
+    >>> entry.unfinished
+    True
     """
 
     release_id: str
@@ -85,47 +91,48 @@ class Charge:
 
     @property
     def unfinished(self) -> bool:
-        """Paid for, and neither made nor stored: the same release id completes it at no cost."""
+        """Whether it was charged but never stored: the same release id completes it at no cost."""
         return self.stores and self.released is None
 
 
 @dataclass
 class Book:
-    """What a file is known to hold, verified up to an entry."""
+    """Verified content of a file, up to an entry."""
 
     path: str
-    place: int = 0
+    position: int = 0
     chain: str = ""
     datasets: dict[str, DataSet] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)  # entry that its running sums go up to
 
     def follow(self, file: sqlite3.Connection) -> None:
-        """Verify what is new since the last time; LedgerDamaged where it does not follow."""
+        """Verify the entries since the last time; LedgerDamaged where the chain breaks."""
         entries, chain = self._head(file)
-        if (entries, chain) == (self.place, self.chain):
+        if (entries, chain) == (self.position, self.chain):
             return
-        if not isinstance(entries, int) or entries < self.place:
-            raise self.damaged(f"it ends at entry {entries}, and {self.place} were there before")
-        place, last_chain = self.place, self.chain
+        if not isinstance(entries, int) or entries < self.position:
+            raise self.damaged(f"it ends at entry {entries}, and {self.position} were there before")
+        position, last_chain = self.position, self.chain
         new_sets: dict[str, DataSet] = {}
         last: dict[str, int] = {}
-        for kind, row in _rows(file, place):
-            place, last_chain = place + 1, linked(last_chain, kind, row[:-1])
-            if row[0] != place:
-                raise self.damaged(f"entry {place} is missing")
+        for kind, row in _rows(file, position):
+            position, last_chain = position + 1, linked(last_chain, kind, row[:-1])
+            if row[0] != position:
+                raise self.damaged(f"entry {position} is missing")
             if row[-1] != last_chain:
-                raise self.damaged(f"entry {place} does not follow from those before it")
+                raise self.damaged(f"entry {position} does not follow from those before it")
             if kind == "dataset":
-                new_sets[row[1]], last[row[1]] = DataSet(*row[1:7]), place
+                new_sets[row[1]], last[row[1]] = DataSet(*row[1:7]), position
             elif kind == "charge":
-                last |= dict.fromkeys(_above({**self.datasets, **new_sets}, row[2]), place)
-        if (place, last_chain) != (entries, chain):
-            raise self.damaged(f"it says that it ends at entry {entries}, and {place} are there")
+                last |= dict.fromkeys(_above({**self.datasets, **new_sets}, row[2]), position)
+        if (position, last_chain) != (entries, chain):
+            raise self.damaged(f"it says that it ends at entry {entries}, and {position} are there")
         self.datasets |= new_sets
         self.last |= last
-        self.place, self.chain = place, last_chain
+        self.position, self.chain = position, last_chain
 
     def _head(self, file: sqlite3.Connection) -> tuple[Any, Any]:
+        """Return the number of entries and the last chain that the file's head states."""
         found = file.execute("SELECT entries, chain FROM head").fetchall()
         if len(found) != 1:
             raise self.damaged("its head is missing")
@@ -133,32 +140,32 @@ class Book:
         return entries, chain
 
     def payers(self, name: str) -> list[DataSet]:
-        """The data set, then what it is a part of, and so on."""
+        """Return the data set, then its parent, and so on."""
         return [self.datasets[each] for each in _above(self.datasets, self.dataset(name).name)]
 
     def dataset(self, name: str) -> DataSet:
-        """The data set of this name, however it was typed; ValueError where there is none."""
+        """Return the data set of this name in any spelling; ValueError where there is none."""
         line = text("dataset", name)
         if line in self.datasets:
             return self.datasets[line]
-        alike = [each for each in self.datasets if named(each) == named(line)]
-        if len(alike) > 1:
+        matches = [each for each in self.datasets if named(each) == named(line)]
+        if len(matches) > 1:
             raise ValueError(
-                f"Ledger: {line!r} may be any of {', '.join(map(repr, alike))}, which older "
+                f"Ledger: {line!r} may be any of {', '.join(map(repr, matches))}, which older "
                 "programs took for different data sets; spell the one that is meant."
             )
-        if not alike:
+        if not matches:
             raise ValueError(f"Ledger: there is no data set {line!r}; create it with its budget.")
-        return self.datasets[alike[0]]
+        return self.datasets[matches[0]]
 
     def family(self, name: str) -> set[str]:
-        """A data set and its parts, and the parts of those."""
+        """Return the names of a data set and all its splits."""
         return {each for each in self.datasets if name in _above(self.datasets, each)}
 
     def charges(
         self, file: sqlite3.Connection, name: str | None, release_id: str | None = None
     ) -> list[Charge]:
-        """Those of a data set and its parts, or all, or that of a release id; oldest first."""
+        """Return the charges of a data set and its splits, or all, or those of one release id."""
         wanted = self.datasets.keys() if name is None else self.family(name)
         found = file.execute(
             "SELECT release_id, dataset, loss, what, charged, released, ifnull(nbytes, 0), stores "
@@ -173,7 +180,7 @@ class Book:
         ]
 
     def counts(self, file: sqlite3.Connection, name: str) -> tuple[int, int]:
-        """How many charges a data set and its parts have, and how many wait for their output."""
+        """Count the charges of a data set and its splits, and those without stored output."""
         family = self.family(name)
         rows = file.execute(
             "SELECT dataset, count(*), sum(stores AND stored.place IS NULL) "
@@ -183,24 +190,24 @@ class Book:
         return sum(count for count, _ in found), sum(waiting for _, waiting in found)
 
     def losses(self, file: sqlite3.Connection, name: str, after: int = 0) -> Counter[str]:
-        """What a data set and its parts were charged after an entry, as stored, and how often."""
+        """Count the losses charged to a data set and its splits after an entry, as stored."""
         family = self.family(name)
         rows = file.execute("SELECT dataset, loss FROM charge WHERE place > ?", (after,))
         return Counter(line for dataset, line in rows if dataset in family)
 
     def read(self, losses: Counter[str]) -> Counter[Loss]:
-        """The losses, and how often."""
+        """Convert stored losses to objects, with their counts."""
         return Counter({self.loss(line): count for line, count in losses.items()})
 
     def loss(self, line: Any) -> Loss:
-        """A loss that was stored."""
+        """Read a stored loss; LedgerDamaged where it is malformed."""
         try:
             return _loss(line)
         except (ValueError, TypeError, ArithmeticError, RecursionError):
             raise self.damaged("the loss of a charge cannot be read") from None
 
     def spending(self, file: sqlite3.Connection, name: str) -> Spending:
-        """The running composition of a data set, if it is the one that was stored last."""
+        """Return the running composition of a data set; LedgerDamaged where it is outdated."""
         row = file.execute(
             "SELECT dataset, place, epsilon, sums, seal FROM running WHERE dataset = ?", (name,)
         ).fetchone()
@@ -211,7 +218,7 @@ class Book:
         return Spending.from_text(row[2], row[3])
 
     def damaged(self, what: str) -> LedgerDamaged:
-        """The error that says so."""
+        """Return the error for a damaged ledger."""
         return LedgerDamaged(
             f"Ledger: {self.path} is damaged: {what}. Nothing is granted from it; restore a backup "
             "that `sfumato budget verify` accepts."
@@ -220,24 +227,24 @@ class Book:
 
 @dataclass
 class Writer:
-    """New entries of one transaction; the book follows them when they are on the disk."""
+    """Writer of new entries in one transaction; the book follows when they are on the disk."""
 
     file: sqlite3.Connection
-    place: int
+    position: int
     chain: str
 
     def add(self, kind: str, *values: Any, data: bytes | None = None) -> int:
-        """Write an entry with its chain; its place."""
-        self.place += 1
-        self.chain = linked(self.chain, kind, (self.place, *values))
-        row = (self.place, *values, self.chain, *((data,) if kind == "stored" else ()))
+        """Write an entry with its chain; return its position."""
+        self.position += 1
+        self.chain = linked(self.chain, kind, (self.position, *values))
+        row = (self.position, *values, self.chain, *((data,) if kind == "stored" else ()))
         marks = ", ".join("?" * len(row))
         self.file.execute(f"INSERT INTO {kind} VALUES ({marks})", row)
-        return self.place
+        return self.position
 
-    def spend(self, name: str, spending: Spending, place: int) -> None:
+    def spend(self, name: str, spending: Spending, position: int) -> None:
         """Write the running composition of a data set, up to an entry."""
-        row = (name, place, *spending.to_text())
+        row = (name, position, *spending.to_text())
         self.file.execute(
             "INSERT INTO running VALUES (?, ?, ?, ?, ?) ON CONFLICT (dataset) DO UPDATE SET "
             "place = excluded.place, epsilon = excluded.epsilon, sums = excluded.sums, "
@@ -246,13 +253,13 @@ class Writer:
         )
 
     def close(self) -> None:
-        """Write how far the entries go."""
-        self.file.execute("UPDATE head SET entries = ?, chain = ?", (self.place, self.chain))
+        """Write the number of entries and the last chain to the head."""
+        self.file.execute("UPDATE head SET entries = ?, chain = ?", (self.position, self.chain))
 
 
 @dataclass(frozen=True)
 class ChargedEntry:
-    """What was charged under a release's id, as the file has it."""
+    """What was charged under a release id, as the file has it."""
 
     dataset: str
     loss: str
@@ -261,7 +268,7 @@ class ChargedEntry:
 
 
 def find_charge(file: sqlite3.Connection, release_id: str) -> ChargedEntry | None:
-    """The charge of this id, None where there is none."""
+    """Return the charge of this release id, or None."""
     row = file.execute(
         "SELECT dataset, loss, what, stores FROM charge WHERE release_id = ?", (release_id,)
     ).fetchone()
@@ -284,9 +291,9 @@ def check_same(release_id: str, found: tuple, entry: tuple) -> None:
 
 
 def upgrade(book: Book, old: sqlite3.Connection, new: sqlite3.Connection) -> None:
-    """Write the tables of version 2 for those of version 1, in the same file or in another.
+    """Write the tables of version 2 from those of version 1, in the same file or in another.
 
-    Version 1 had no chain: it begins with the entries as they are found. Another file gets no
+    Version 1 has no chain: it begins with the entries as they are found. Another file gets no
     bytes of releases, only their hashes.
     """
     try:
@@ -322,7 +329,7 @@ def upgrade(book: Book, old: sqlite3.Connection, new: sqlite3.Connection) -> Non
 
 
 def _set_aside(file: sqlite3.Connection) -> None:
-    """Give way to new tables."""
+    """Rename the tables of version 1 and drop their indices and triggers."""
     found = file.execute(
         "SELECT type, name FROM sqlite_master WHERE type = 'trigger' OR "
         "(type = 'index' AND sql IS NOT NULL)"
@@ -335,10 +342,11 @@ def _set_aside(file: sqlite3.Connection) -> None:
 
 
 def _move_bytes(table: str, old: sqlite3.Connection, writer: Writer) -> None:
+    """Write entries for the stored bytes of version 1."""
     positions = old.execute(f"SELECT place FROM {table} WHERE bytes IS NOT NULL ORDER BY place")
-    for (place,) in positions.fetchall():
+    for (position,) in positions.fetchall():
         release_id, released, data = old.execute(
-            f"SELECT release_id, released, bytes FROM {table} WHERE place = ?", (place,)
+            f"SELECT release_id, released, bytes FROM {table} WHERE place = ?", (position,)
         ).fetchone()
         digest = hashlib.sha256(data).hexdigest()
         keep = data if old is writer.file else None
@@ -346,7 +354,7 @@ def _move_bytes(table: str, old: sqlite3.Connection, writer: Writer) -> None:
 
 
 def _recompose(book: Book, file: sqlite3.Connection, writer: Writer) -> None:
-    """What the charges of each data set compose to; version 1 granted only what fits."""
+    """Write the composition of each data set's charges; version 1 granted only what fits."""
     for budget in book.datasets.values():
         spent = _budget.whole_cost(book.read(book.losses(file, budget.name)), budget.delta)
         if budget.delta and spent.epsilon > budget.epsilon:
@@ -361,22 +369,23 @@ def _recompose(book: Book, file: sqlite3.Connection, writer: Writer) -> None:
 
 
 def linked(chain: str, kind: str, values: Iterable[Any]) -> str:
-    """The chain at an entry: the SHA-256 of the chain before it and of all that it says."""
+    """Return the chain at an entry: the SHA-256 of the previous chain and of the entry."""
     return hashlib.sha256(f"{chain}\n{(kind, *values)!a}".encode()).hexdigest()
 
 
 def sealed(kind: str, values: Iterable[Any]) -> str:
-    """The checksum of a row that is not an entry."""
+    """Return the checksum of a row that is not an entry."""
     return linked("", kind, values)
 
 
 def _rows(file: sqlite3.Connection, after: int) -> Iterator[tuple[str, tuple]]:
-    """All entries after one, in order."""
+    """Return all entries after one, in order."""
     found = heapq.merge(*(_read(file, kind, after) for kind in COLUMNS), key=lambda row: row[1][0])
     return iter(found)
 
 
 def _read(file: sqlite3.Connection, kind: str, after: int) -> Iterator[tuple[str, tuple]]:
+    """Return the entries of one kind after a position."""
     rows = file.execute(
         f"SELECT {COLUMNS[kind]} FROM {kind} WHERE place > ? ORDER BY place", (after,)
     )
@@ -384,7 +393,7 @@ def _read(file: sqlite3.Connection, kind: str, after: int) -> Iterator[tuple[str
 
 
 def _above(datasets: dict[str, DataSet], name: str) -> list[str]:
-    """The data set, and what it is a part of."""
+    """Return the data set and its ancestors."""
     found = []
     at: str | None = name
     while at is not None and at not in found:
@@ -395,7 +404,7 @@ def _above(datasets: dict[str, DataSet], name: str) -> list[str]:
 
 
 def to_text(loss: Loss) -> str:
-    """The loss as it is stored; ValueError, before it is, where it could not be read again."""
+    """Return a loss as it is stored; ValueError where it could not be read again."""
     line = json.dumps(loss.to_dict(), sort_keys=True, allow_nan=False)
     if _loss(line) != loss:
         raise ValueError(
@@ -410,7 +419,7 @@ def _loss(line: str) -> Loss:
 
 
 def text(name: str, value: Any, most: int = 200) -> str:
-    """A name or a sentence: one line that can be printed."""
+    """Check that a name or a sentence is one printable line."""
     if not isinstance(value, str):
         raise ValueError(f"Ledger: {name} must be a line of text, not {type(value).__name__}.")
     line: str = unicodedata.normalize("NFC", value)  # one name, however it was typed
@@ -423,15 +432,15 @@ def text(name: str, value: Any, most: int = 200) -> str:
 
 @lru_cache(4096)
 def named(name: str) -> str:
-    """What two spellings of one name have in common: width, case and spaces do not count."""
+    """Normalise a name: width, case and spaces do not distinguish names."""
     line = unicodedata.normalize("NFKC", name).casefold()
     return " ".join(unicodedata.normalize("NFKC", line).split())
 
 
 def new_name(name: Any, there: Iterable[str]) -> str:
-    """A name for a new data set; ValueError where it is, or looks like, one that is there."""
+    """Check a name for a new data set; ValueError where it equals or resembles an existing one."""
     line = text("dataset", name)
-    if any(map(_unseen, line)):
+    if any(map(_invisible, line)):
         raise ValueError(f"Ledger: dataset must be a name without invisible letters, not {line!a}.")
     for each in there:
         if named(each) == named(line):
@@ -445,13 +454,14 @@ def new_name(name: Any, there: Iterable[str]) -> str:
     return line
 
 
-def _unseen(letter: str) -> bool:
+def _invisible(letter: str) -> bool:
+    """Return whether a letter is invisible."""
     return letter in INVISIBLE or 0xFE00 <= ord(letter) <= 0xFE0F or ord(letter) >= 0xE0000
 
 
 @lru_cache(4096)
 def _looks(name: str) -> frozenset[str]:
-    """What a name is read as: as it is written, and in small letters."""
+    """Return what a name is read as: as written, and in small letters."""
     line = unicodedata.normalize("NFKC", name)
     both = (line.translate(LOOKS), line.casefold().translate(LOOKS))
     return frozenset(" ".join(each.casefold().split()) for each in both)

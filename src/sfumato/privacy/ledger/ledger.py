@@ -1,6 +1,6 @@
-"""The ledger: what a data set's budget was spent on, charged for good before anything is released.
+"""The ledger: privacy budgets of data sets, charged durably before anything is released.
 
-It holds losses, names, times and released bytes; never the data that they are about.
+It stores losses, names, times and released bytes; never the data that they are about.
 """
 
 import hashlib
@@ -36,19 +36,21 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Verification:
-    """A ledger that was read from end to end and found whole.
-
-    entries: data sets, charges and stored releases; chain: the checksum over all of them; since:
-    how many entries came after the chain that was expected, None if none was given.
+    """Result of reading a ledger from end to end and finding it intact.
 
     Parameters
     ----------
     entries : int
-        TODO.
+        Number of entries: data sets, charges and stored releases.
     chain : str
-        TODO.
+        Checksum over all entries.
     since : int or None, default=None
-        TODO.
+        Number of entries after the expected chain; None if none was given.
+
+    Examples
+    --------
+    >>> Verification(entries=3, chain="9f2c", since=1).since
+    1
     """
 
     entries: int
@@ -57,34 +59,34 @@ class Verification:
 
 
 class Ledger:
-    """A file of budgets that many processes and threads may charge at once.
+    """File of privacy budgets that many processes and threads may charge at once.
 
     Parameters
     ----------
-    path : str or path
+    path : path_like
         The file. Nothing is written before `create`, which makes the file of the first data set.
-        It may not lie on a network disk, where SQLite's locks do not hold.
+        It may not lie on a network disk, where SQLite's locks do not work.
 
     Notes
     -----
-    **Guarantee.** The losses charged to a data set and to its parts compose, by the `Accountant`,
+    **Guarantee.** The losses charged to a data set and to its splits compose, by the `Accountant`,
     to at most its budget (with a delta, where they were not themselves chosen by earlier answers).
-    `spent` is within one percent of the exact composition, never below it, and never goes down. A
+    `spent` is within one percent of the exact composition, never below it, and never decreases. A
     charge is on the disk before `release` draws any noise, and the bytes are before they are
-    returned: a process killed between leaves the charge standing, and a retry with the same
-    release id returns the stored bytes or completes the release, and costs nothing.
+    returned: a process killed between leaves the charge standing, and a retry with the same release
+    id returns the stored bytes or completes the release, and costs nothing.
 
     **What is verified.** Every entry (data set, charge, hash of a stored release) carries a SHA-256
-    over itself and the entry before; the head of the file tells how many there are and the last of
-    these. The first use of a `Ledger` object, and of a file put in the place of another, checks
-    SQLite's pages and tables and the whole chain. Each later use checks the head, all entries that
-    are new since then, and the checksum of each running sum that it reads. Stored bytes are hashed
-    when they are returned. `verify` does all of it again, hashes all bytes, and composes all
-    charges anew. A ledger that fails raises `LedgerDamaged` and grants nothing. An older copy of a
-    ledger is whole in itself: only a `chain` noted elsewhere tells (`verify(expect=)`).
+    over itself and the previous entry; the head of the file states their number and the last of
+    these. The first use of a `Ledger` object, and of a file that replaced another, checks SQLite's
+    pages and tables and the entire chain. Each later use checks the head, all entries that are new
+    since then, and the checksum of each running sum that it reads. Stored bytes are hashed when
+    they are returned. `verify` does all of it again, hashes all bytes, and composes all charges
+    anew. A ledger that fails raises `LedgerDamaged` and grants nothing. An older copy of a ledger
+    is intact in itself: only a `chain` noted elsewhere reveals it (`verify(expect=)`).
 
-    The connection stays open between calls: `close` it, or use the ledger in a `with` block,
-    before its file is copied (SQLite keeps the newest entries in a second file until then).
+    The connection stays open between calls: `close` it, or use the ledger in a `with` block, before
+    its file is copied (SQLite stores the newest entries in a second file until then).
 
     Examples
     --------
@@ -105,7 +107,7 @@ class Ledger:
             raise FileNotFoundError(f"Ledger: there is no folder for {os.fspath(path)}.")
         if os.path.isdir(self.path):
             raise IsADirectoryError(f"Ledger: {os.fspath(path)} is a folder; name a file in it.")
-        if not self.name.isprintable():  # statements tell it, on one line
+        if not self.name.isprintable():  # statements show it, on one line
             raise ValueError(f"Ledger: path must have a printable name, not {self.name!r}.")
         self._file = store.LedgerFile(self.path)
         self._book = Book(self.path)
@@ -122,12 +124,12 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """What statements call this ledger: the file's name, without its folder."""
+        """Name of the ledger in statements: the file's name, without its folder."""
         return os.path.basename(self.path)
 
     @property
     def chain(self) -> str:
-        """The checksum over all entries: noted elsewhere, it tells an older copy of the file."""
+        """Checksum over all entries: noted elsewhere, it reveals an older copy of the file."""
         with self._reading() as (_, book):
             return book.chain
 
@@ -158,27 +160,27 @@ class Ledger:
         *,
         new_file: bool = False,
     ) -> None:
-        """Give a data set its budget, once and for good; the first one makes the file.
+        """Create a data set with its budget, which never changes; the first one makes the file.
 
         Parameters
         ----------
         dataset : str
-            Its name, shown as it is written here. Width, case and spacing do not tell names apart,
-            and one that looks like another that is there is refused.
+            Name, shown as it is written here. Width, case and spacing do not distinguish names, and
+            a name that resembles an existing one is refused.
         epsilon : float
-            Above 0.
+            Epsilon of the budget, above 0.
         delta : float, default=0
-            From 0 to 1; 0 takes pure losses only.
-        unit : str, default="event"
-            Whose presence is hidden.
-        relation : str, default="add/remove"
-            Or "replace".
-        parent : str, optional
-            The data set that this one is a split of: its budget is charged too. A split has the
-            unit and the relation of its parent; its own budget limits its own releases, not those
-            of the parent.
+            Delta of the budget, from 0 to below 1; with 0 only pure losses fit.
+        unit : str or None, default=None
+            Unit of privacy; None is that of the parent, or "event".
+        relation : str or None, default=None
+            Adjacency, "add/remove" or "replace"; None is that of the parent, or "add/remove".
+        parent : str or None, default=None
+            Data set of which this one is a split: its budget is charged too. A split has the unit
+            and the relation of its parent; its own budget limits its own releases, not those of the
+            parent.
         new_file : bool, default=False
-            Make a file also where a ledger was, and is gone: what it had spent is then forgotten.
+            Make a file also where a ledger was and is gone: its spending is then forgotten.
         """
         name = _entries.new_name(dataset, ())
         epsilon = float(positive.check("Ledger", "epsilon", epsilon))
@@ -201,31 +203,37 @@ class Ledger:
                 _inherited("relation", relation, "add/remove", RELATIONS, above),
                 None if above is None else above.name,
             )
-            writer = Writer(file, book.place, book.chain)
-            place = writer.add("dataset", *astuple(new), _now())
-            writer.spend(new.name, Spending(), place)
+            writer = Writer(file, book.position, book.chain)
+            position = writer.add("dataset", *astuple(new), _now())
+            writer.spend(new.name, Spending(), position)
             writer.close()
 
     def charge(self, dataset: str, loss: Any, what: str, release_id: str | None = None) -> str:
-        """Spend a loss on a release that is kept elsewhere; its id, when the charge is on the disk.
+        """Charge a loss for a release that is stored elsewhere.
+
+        Prefer `release`, whose retries are safe.
 
         Parameters
         ----------
         dataset : str
-            TODO.
+            Data set to charge.
         loss : object
-            A Loss, an epsilon or (epsilon, delta).
+            A `Loss`, an epsilon or a pair (epsilon, delta).
         what : str
-            A sentence about the release, free of people's data.
+            Sentence about the release, free of personal data.
         release_id : str or None, default=None
-            A new one unless given, unique in the ledger: one that was charged before is refused, as
-            its noise was perhaps drawn. BudgetExceeded where it does not fit. Prefer `release`,
-            whose retries are safe.
+            Name of the release, unique in the ledger; None makes a new one. One that was charged
+            before is refused, as its noise may have been drawn.
 
         Returns
         -------
         str
-            TODO.
+            The release id; the charge is on the disk.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the loss does not fit the budget of the data set or of a parent.
         """
         return self._charge(dataset, loss, what, release_id, stores=False)[0]
 
@@ -237,29 +245,33 @@ class Ledger:
         make: Callable[[str], bytes],
         release_id: str | None = None,
     ) -> bytes:
-        """Charge, then make, store and return the bytes of a release; or those already stored.
-
-        as for `charge`;
+        """Charge, then make, store and return the bytes of a release; or return stored ones.
 
         Parameters
         ----------
         dataset : str
-            TODO.
+            Data set to charge.
         loss : object
-            TODO.
+            A `Loss`, an epsilon or a pair (epsilon, delta).
         what : str
-            TODO.
+            Sentence about the release, free of personal data.
         make : callable
-            Called with the release id after the charge is on the disk. It must let nothing out but
-            the bytes it returns. If it raises, the charge stands, since that cannot be checked; a
-            retry with the same release id calls it again.
+            Called with the release id after the charge is on the disk; returns bytes. It must
+            disclose nothing but these. If it raises, the charge stands, since that cannot be
+            checked; a retry with the same release id calls it again.
         release_id : str or None, default=None
-            TODO.
+            Name of the release, unique in the ledger; None makes a new one. A retry with the same
+            data set, loss and sentence returns the stored bytes at no cost.
 
         Returns
         -------
         bytes
-            TODO.
+            The stored bytes.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the loss does not fit the budget of the data set or of a parent.
         """
         if not callable(make):
             raise TypeError("Ledger: make must be a function of the release id.")
@@ -279,19 +291,22 @@ class Ledger:
             ) from error
 
     def fetch(self, release_id: str) -> bytes:
-        """The stored bytes of a release; nothing is charged or drawn.
-
-        ValueError where there are none, which says how to have them.
+        """Return the stored bytes of a release, without any charge.
 
         Parameters
         ----------
         release_id : str
-            TODO.
+            Name of the release.
 
         Returns
         -------
         bytes
-            The stored bytes of a release; nothing is charged or drawn.
+            The stored bytes.
+
+        Raises
+        ------
+        ValueError
+            If there are none; the message says how to get them.
         """
         with self._reading() as (file, _):
             found = find_charge(file, _entries.text("release_id", release_id))
@@ -302,7 +317,7 @@ class Ledger:
             return stored
         if not found.stores:
             raise ValueError(
-                f"Ledger: the output of {release_id!r} was charged for and is kept elsewhere."
+                f"Ledger: the output of {release_id!r} was charged for and is stored elsewhere."
             )
         raise ValueError(
             f"Ledger: release {release_id!r} of {found.dataset!r} was charged, but nothing of it "
@@ -311,17 +326,17 @@ class Ledger:
         )
 
     def find(self, release_id: str) -> Charge | None:
-        """The charge of this release id, if there is one.
+        """Return the charge of a release id, if there is one.
 
         Parameters
         ----------
         release_id : str
-            TODO.
+            Name of the release.
 
         Returns
         -------
         Charge or None
-            The charge of this release id, if there is one.
+            The entry; None if this release id was never charged.
         """
         with self._reading() as (file, book):
             wanted = _entries.text("release_id", release_id)
@@ -329,96 +344,96 @@ class Ledger:
         return found[0] if found else None
 
     def dataset(self, dataset: str) -> DataSet:
-        """The budget, unit and relation of a data set.
+        """Return the budget, unit and relation of a data set.
 
         Parameters
         ----------
         dataset : str
-            TODO.
+            Name of the data set.
 
         Returns
         -------
         DataSet
-            The budget, unit and relation of a data set.
+            The data set as it was created.
         """
         with self._reading() as (_, book):
             return book.dataset(dataset)
 
     def datasets(self) -> list[DataSet]:
-        """All data sets, in the order of their creation.
+        """Return all data sets.
 
         Returns
         -------
         list
-            All data sets, in the order of their creation.
+            `DataSet` objects in the order of their creation.
         """
         with self._reading() as (_, book):
             return list(book.datasets.values())
 
     def spent(self, dataset: str) -> Cost:
-        """What the data set and its parts were charged, composed at the delta of the budget.
-
-        Its delta is 0 where epsilon is the plain sum of pure epsilons. It never goes down.
+        """Return what was charged to a data set and its splits, composed at the budget's delta.
 
         Parameters
         ----------
         dataset : str
-            TODO.
+            Name of the data set.
 
         Returns
         -------
         Cost
-            What the data set and its parts were charged, composed at the delta of the budget.
+            Epsilon and delta, never decreasing; delta is 0 where epsilon is the sum of pure
+            epsilons.
         """
         with self._reading() as (file, book):
             budget = book.dataset(dataset)
             return book.spending(file, budget.name).cost(budget)
 
     def remaining(self, dataset: str) -> Cost:
-        """What is left, here and in every data set that this one is a part of.
+        """Return what remains of a budget, here and in all parents.
 
         Parameters
         ----------
         dataset : str
-            TODO.
+            Name of the data set.
 
         Returns
         -------
         Cost
-            What is left, here and in every data set that this one is a part of.
+            The smallest remaining epsilon, with the delta of that budget: a pure loss up to it
+            fits.
         """
         with self._reading() as (file, book):
-            left = [book.spending(file, each.name).left(each) for each in book.payers(dataset)]
-        return min(left, key=lambda cost: cost.epsilon)
+            costs = [book.spending(file, each.name).left(each) for each in book.payers(dataset)]
+        return min(costs, key=lambda cost: cost.epsilon)
 
     def history(self, dataset: str) -> list[Charge]:
-        """The charges of the data set and its parts, oldest first.
+        """Return the charges of a data set and its splits.
 
         Parameters
         ----------
         dataset : str
-            TODO.
+            Name of the data set.
 
         Returns
         -------
         list
-            The charges of the data set and its parts, oldest first.
+            `Charge` objects, oldest first.
         """
         with self._reading() as (file, book):
             return book.charges(file, book.dataset(dataset).name)
 
     def counts(self, dataset: str) -> tuple[int, int]:
-        """How many charges the data set and its parts have, and how many wait for their output.
+        """Count the charges of a data set and its splits.
 
         Parameters
         ----------
         dataset : str
-            TODO.
+            Name of the data set.
 
         Returns
         -------
         tuple
-            How many charges the data set and its parts have, and how many wait for their output.
+            Number of charges, and how many of them still wait for their output.
         """
         with self._reading() as (file, book):
             return book.counts(file, book.dataset(dataset).name)
@@ -428,13 +443,18 @@ class Ledger:
 
         Parameters
         ----------
-        expect : str, optional
-            A `chain` noted earlier. A ledger that never reached it is another or an older copy.
+        expect : str or None, default=None
+            A `chain` noted earlier. A ledger without it is another one or an older copy.
+
+        Returns
+        -------
+        Verification
+            Number of entries, the chain, and how many entries came after `expect`.
 
         Raises
         ------
         LedgerDamaged
-            Where anything is not as it was written.
+            If anything is not as it was written.
         """
         with self._reading() as (file, book):
             fresh = Book(self.path)
@@ -446,7 +466,7 @@ class Ledger:
                 if self._view is None:
                     self._stored(file, release_id)
             since = None if expect is None else self._since(file, book, expect)
-        return Verification(book.place, book.chain, since)
+        return Verification(book.position, book.chain, since)
 
     @contextmanager
     def _reading(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
@@ -461,7 +481,7 @@ class Ledger:
     def _verified(
         self, file: sqlite3.Connection, *, write: bool = False
     ) -> tuple[sqlite3.Connection, Book]:
-        """The file, or what it will be when a file of version 1 is first written to."""
+        """Return the file, or its view as version 2 while a file of version 1 is only read."""
         if store.version(file) == 1:
             if not write:
                 return self._old(file)
@@ -488,7 +508,7 @@ class Ledger:
     def _charge(
         self, dataset: str, loss: Any, what: str, release_id: str | None, *, stores: bool
     ) -> tuple[str, bytes | None]:
-        """The release id, and its bytes if they are stored."""
+        """Charge a loss; return the release id, and its bytes if they are stored."""
         what = _entries.text("what", what, 2000)
         identity = (
             uuid.uuid4().hex if release_id is None else _entries.text("release_id", release_id)
@@ -517,17 +537,17 @@ class Ledger:
                     )
                 return identity, self._stored(file, identity)
             after = [self._compositions.after(file, book, payer, known) for payer in payers]
-            writer = Writer(file, book.place, book.chain)
-            place = writer.add("charge", identity, *entry, _now())
+            writer = Writer(file, book.position, book.chain)
+            position = writer.add("charge", identity, *entry, _now())
             for payer, (spending, _, _) in zip(payers, after, strict=True):
-                writer.spend(payer.name, spending, place)
+                writer.spend(payer.name, spending, position)
             grown = self._compositions.save(file, writer, payers, after)
             writer.close()
         self._compositions.known |= grown
         return identity, None
 
     def _store(self, release_id: str, made: bytes) -> bytes:
-        """What is stored: if two processes made the same release, the first one's, for both."""
+        """Store the bytes; if two processes made the same release, return the first one's."""
         digest = hashlib.sha256(made).hexdigest()
         with self._writing() as (file, book):
             stored = self._stored(file, release_id)
@@ -538,7 +558,7 @@ class Ledger:
                 beside = file.execute("SELECT digest FROM stored WHERE bytes IS NULL")
                 known = {each for (each,) in beside}
                 store.write_blob(self._file.blobs, made, known)
-            writer = Writer(file, book.place, book.chain)
+            writer = Writer(file, book.position, book.chain)
             values = (release_id, _now(), len(made), digest)
             writer.add("stored", *values, data=made if small else None)
             writer.close()
@@ -547,7 +567,7 @@ class Ledger:
         return made
 
     def _stored(self, file: sqlite3.Connection, release_id: str) -> bytes | None:
-        """The bytes of a release, if they have the hash of their entry."""
+        """Return the bytes of a release, checked against their hash; None if there are none."""
         row = file.execute(
             "SELECT digest, nbytes, bytes FROM stored WHERE release_id = ?", (release_id,)
         ).fetchone()
@@ -559,7 +579,7 @@ class Ledger:
         return store.checked_bytes(bytes(data), digest, release_id, self.name)
 
     def _standing(self, release_id: str) -> str:
-        """What became of a charge that could not be written."""
+        """Say in a sentence what became of a charge that could not be written."""
         try:
             with self._reading() as (file, _):
                 found = find_charge(file, release_id) is not None
@@ -576,21 +596,22 @@ class Ledger:
         return f"Release {release_id!r} was not charged, and nothing was drawn."
 
     def _since(self, file: sqlite3.Connection, book: Book, expect: str) -> int:
-        """How many entries came after the one with this chain."""
+        """Return how many entries came after the one with this chain."""
         wanted = str(expect).strip().lower()
         for kind in ("dataset", "charge", "stored"):
             row = file.execute(f"SELECT place FROM {kind} WHERE chain = ?", (wanted,)).fetchone()
             if row is not None:
-                return book.place - int(row[0])
+                return book.position - int(row[0])
         raise LedgerDamaged(
-            f"Ledger: {self.path} never had the chain {wanted!r}: it is another ledger, or an "
-            "older copy of the one that had it."
+            f"Ledger: {self.path} never reached the chain {wanted!r}: it is another ledger, or an "
+            "older copy of the one that did."
         )
 
 
 def _inherited(
     name: str, given: str | None, usual: str, choices: tuple[str, ...], above: DataSet | None
 ) -> str:
+    """Check unit or relation, by default that of the parent."""
     wanted = usual if above is None else getattr(above, name)
     value = one_of(choices).check("Ledger", name, wanted if given is None else given)
     if above is not None and value != wanted:
@@ -601,4 +622,5 @@ def _inherited(
 
 
 def _now() -> str:
+    """Return the current time in UTC, ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")

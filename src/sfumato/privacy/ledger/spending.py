@@ -1,4 +1,4 @@
-"""What the charges of a data set compose to, carried on in memory and saved in the file."""
+"""Running compositions of the charges of data sets: continued in memory and saved in the file."""
 
 import hashlib
 import math
@@ -22,13 +22,13 @@ After = tuple[Spending, Composition | None, int]
 
 
 class Compositions:
-    """Of each data set: up to which entry, what that composes to, and how much is not saved."""
+    """Per data set: the last entry, its composition, and how many losses are unsaved."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[int, Composition, int]] = {}
 
     def after(self, file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -> After:
-        """What a payer will have spent, and on what grounds; BudgetExceeded if that is too much."""
+        """Return what a payer will have spent after a loss; BudgetExceeded if that is too much."""
         if loss.relation != payer.relation:
             raise ValueError(
                 f"Ledger: the loss is under {loss.relation!r}, and data set {payer.name!r} under "
@@ -51,10 +51,10 @@ class Compositions:
     def _composed(
         self, file: sqlite3.Connection, book: Book, name: str, loss: Loss
     ) -> tuple[Composition, int]:
-        """All losses of a data set and one more, from what is known of them; how many are new."""
-        place, known, unsaved = self.known.get(name) or _saved(file, book, name)
-        caught_up = known is None or place >= book.last[name]
-        new = Counter[str]() if caught_up else book.losses(file, name, place)
+        """Compose all losses of a data set and one more; return also how many are unsaved."""
+        position, known, unsaved = self.known.get(name) or _saved(file, book, name)
+        caught_up = known is None or position >= book.last[name]
+        new = Counter[str]() if caught_up else book.losses(file, name, position)
         if known is not None and new.total() <= PENDING:
             pending = [*book.read(new).elements(), loss]
             grown: Composition | None = known
@@ -68,25 +68,25 @@ class Compositions:
     def save(
         self, file: sqlite3.Connection, writer: Writer, payers: list[DataSet], after: list[After]
     ) -> dict[str, tuple[int, Composition, int]]:
-        """What is known after this charge; written to the file now and then."""
+        """Return the compositions after this charge; write them to the file now and then."""
         grown = {}
         for payer, (_, composition, unsaved) in zip(payers, after, strict=True):
             if composition is None:
                 continue
             if unsaved >= SAVED:
                 body = composition.to_bytes()
-                seal = _product_seal(payer.name, writer.place, writer.chain, body)
+                seal = _product_seal(payer.name, writer.position, writer.chain, body)
                 file.execute(
                     "INSERT OR REPLACE INTO product VALUES (?, ?, ?, ?)",
-                    (payer.name, writer.place, seal, body),
+                    (payer.name, writer.position, seal, body),
                 )
                 unsaved = 0
-            grown[payer.name] = (writer.place, composition, unsaved)
+            grown[payer.name] = (writer.position, composition, unsaved)
         return grown
 
 
 def check_running(file: sqlite3.Connection, book: Book, budget: DataSet) -> None:
-    """What is said to be spent against a composition from nothing."""
+    """Check the stored spending against a composition from scratch."""
     stored, losses = book.spending(file, budget.name), book.losses(file, budget.name)
     read = book.read(losses)
     sums = [Fraction(loss.epsilon) * n for loss, n in read.items() if loss.epsilon < math.inf]
@@ -98,15 +98,15 @@ def check_running(file: sqlite3.Connection, book: Book, budget: DataSet) -> None
         least = min(tight, budget.epsilon, stored.pure_epsilon) / 1.05  # both are near the exact
         if stored.epsilon < least:
             raise book.damaged(f"the charges of {budget.name!r} cost more than it has spent")
-    place, composition, _ = _saved(file, book, budget.name)
+    position, composition, _ = _saved(file, book, budget.name)
     if composition is not None and composition.epsilon(budget.delta) > 1.05 * max(
         stored.epsilon, budget.epsilon
     ):
-        raise book.damaged(f"the saved composition of {budget.name!r} is not that of {place}")
+        raise book.damaged(f"the saved composition of {budget.name!r} is not that of {position}")
 
 
 def _tighter(file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -> float:
-    """The composition without a running grid, where there are few kinds of losses."""
+    """Compose without a running grid, where there are few kinds of losses."""
     losses = book.losses(file, payer.name)
     if len(losses) >= _compose.MANY:
         return math.inf
@@ -115,7 +115,7 @@ def _tighter(file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -
 
 
 def _saved(file: sqlite3.Connection, book: Book, name: str) -> tuple[int, Composition | None, int]:
-    """The composition that the file holds, and up to which entry; (0, None, 0) if none."""
+    """Return the saved composition and its entry; (0, None, 0) if there is none."""
     row = file.execute(
         "SELECT place, seal, body, chain FROM product LEFT JOIN charge USING (place) "
         "WHERE product.dataset = ?",
@@ -123,11 +123,11 @@ def _saved(file: sqlite3.Connection, book: Book, name: str) -> tuple[int, Compos
     ).fetchone()
     if row is None:
         return 0, None, 0
-    place, seal, body, chain = row
-    if seal != _product_seal(name, place, chain, body):
+    position, seal, body, chain = row
+    if seal != _product_seal(name, position, chain, body):
         raise book.damaged(f"the saved composition of {name!r} was altered")
-    return place, Composition.from_bytes(body), 0
+    return position, Composition.from_bytes(body), 0
 
 
-def _product_seal(name: str, place: int, chain: str, body: bytes) -> str:
-    return sealed("product", (name, place, chain, hashlib.sha256(body).hexdigest()))
+def _product_seal(name: str, position: int, chain: str, body: bytes) -> str:
+    return sealed("product", (name, position, chain, hashlib.sha256(body).hexdigest()))

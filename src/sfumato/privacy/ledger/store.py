@@ -29,10 +29,10 @@ __all__ = [
     "write_blob",
 ]
 
-MARK = 0x53464C47  # SQLite's own place for saying whose file it is
+MARK = 0x53464C47  # SQLite's field for the application of a file
 VERSION = 2
-WAIT = 120.0  # seconds for other processes, each of which holds the file for a moment
-BLOB = 2**16  # bytes of a release that are kept inside the file; larger ones are kept beside it
+WAIT = 120.0  # seconds for other processes, each of which locks the file for a moment
+BLOB = 2**16  # bytes of a release stored inside the file; larger ones are stored beside it
 
 # Entries are data sets, charges and stored releases, numbered together; each one's chain covers
 # itself and the chain before it. They are never changed or taken away: the file itself refuses.
@@ -91,11 +91,11 @@ BEGIN SELECT RAISE (ABORT, 'a data set is never taken away'); END;
 
 
 class LedgerFile:
-    """A path, and the one connection to the file there that is kept open between transactions.
+    """A path, and the one connection to its file, which stays open between transactions.
 
     Threads take turns. A fork closes the connection first, in an idle moment, so that parent and
-    child each open their own. The path is looked at before each transaction: a file that is gone
-    is not made anew, and one that was put in its place is opened in place of the old one.
+    child each open their own. The path is checked before each transaction: a file that is gone is
+    not made anew, and one that replaced it is opened instead of the old one.
     """
 
     def __init__(self, path: str) -> None:
@@ -108,12 +108,12 @@ class LedgerFile:
 
     @property
     def blobs(self) -> str:
-        """The folder of large releases."""
+        """Folder of large releases."""
         return f"{self.path}.blobs"
 
     @property
     def identity(self) -> tuple[int, ...] | None:
-        """Which file is open."""
+        """Device and inode of the open file."""
         return None if self._identity is None else self._identity[:2]
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class LedgerFile:
             self._connection = self._identity = None
 
     def make(self, fresh: bool) -> None:
-        """A new ledger without entries, whole or not at all; not over one that was there.
+        """Make a new ledger without entries, atomically; not over an existing one.
 
         fresh: also where there are signs that a ledger was here.
         """
@@ -139,25 +139,25 @@ class LedgerFile:
             )
         if "-wal" in left:
             os.unlink(self.path + "-wal")  # of the ledger that is given up
-        with _errors(self.path), _workplace(self.path) as folder:
+        with _errors(self.path), _temporary_folder(self.path) as folder:
             part = os.path.join(folder, "ledger")
             _write_new(part)
             _publish(part, self.path)
 
     def sweep(self) -> None:
-        """Remove what processes left that were killed while they made this ledger."""
+        """Remove leftovers of processes that were killed while they made this ledger."""
         folder, name = os.path.split(self.path)
         for each in os.listdir(folder):
             if each.startswith(f"{name}.") and each.endswith(".part"):
-                place = os.path.join(folder, each)
+                left_behind = os.path.join(folder, each)
                 with suppress(OSError):
-                    handle = _lock(place, wait=False)
-                    shutil.rmtree(place, ignore_errors=True)
+                    handle = _lock(left_behind, wait=False)
+                    shutil.rmtree(left_behind, ignore_errors=True)
                     os.close(handle)
 
     @contextmanager
     def transaction(self, write: bool) -> Iterator[sqlite3.Connection]:
-        """Reading: one consistent view. Writing: alone with the file until all is on the disk."""
+        """Open a transaction: a consistent view, or exclusive writing until all is on the disk."""
         with self._lock, _errors(self.path):
             file = self._current()
             file.execute("BEGIN IMMEDIATE" if write else "BEGIN")
@@ -177,7 +177,7 @@ class LedgerFile:
                 )
 
     def _current(self) -> sqlite3.Connection:
-        """The open connection, if it is to the file that is there now."""
+        """Return the open connection, reopened where the path now names another file."""
         if not os.path.exists(self.path):
             self._drop()
             raise FileNotFoundError(
@@ -197,7 +197,7 @@ class LedgerFile:
         return self._connection
 
     def _there(self) -> tuple[int, ...] | None:
-        """Which file, and which write-ahead log, the path names.
+        """Return device and inode of the file and of its write-ahead log at the path.
 
         A program that opens and closes the file by itself drops SQLite's locks on it in the same
         process; another process may then remove the log that this connection still writes to.
@@ -212,35 +212,35 @@ class LedgerFile:
         """Close a connection whose file or log was moved away.
 
         SQLite leaves a moved file alone, but would remove the log of that name, which may be
-        another's: it is kept under a second name meanwhile.
+        another's: it is stored under a second name meanwhile.
         """
         if self._connection is None:
             return
-        log, kept = f"{self.path}-wal", f"{self.path}-wal.{uuid.uuid4().hex}"
+        log, second_name = f"{self.path}-wal", f"{self.path}-wal.{uuid.uuid4().hex}"
         with suppress(OSError):
-            os.link(log, kept)
+            os.link(log, second_name)
         self.close()
-        if os.path.exists(kept):
+        if os.path.exists(second_name):
             with suppress(FileExistsError):
-                os.link(kept, log)
-            os.unlink(kept)
+                os.link(second_name, log)
+            os.unlink(second_name)
 
 
 _OPEN: "weakref.WeakSet[LedgerFile]" = weakref.WeakSet()
-_HELD: list[LedgerFile] = []  # during a fork
+_LOCKED: list[LedgerFile] = []  # during a fork
 
 
 def _before_fork() -> None:
     for each in list(_OPEN):
         each._lock.acquire()
-        _HELD.append(each)
+        _LOCKED.append(each)
         if each._connection is not None and not each._connection.in_transaction:
             each.close()
 
 
 def _after_fork() -> None:
-    while _HELD:
-        _HELD.pop()._lock.release()
+    while _LOCKED:
+        _LOCKED.pop()._lock.release()
 
 
 if hasattr(os, "register_at_fork"):
@@ -251,7 +251,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def _errors(path: str) -> Iterator[None]:
-    """What SQLite raises, as an error of ours."""
+    """Raise errors of SQLite as errors of the ledger."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -296,12 +296,12 @@ def _check(path: str, file: sqlite3.Connection) -> None:
 
 
 def version(file: sqlite3.Connection) -> int:
-    """Of the tables that the file holds."""
+    """Return the version of the file's tables."""
     return _number(file, "user_version")
 
 
 def lay_out(file: sqlite3.Connection) -> None:
-    """Make the tables of a ledger without entries."""
+    """Create the tables of a ledger without entries."""
     for statement in _statements(TABLES):
         file.execute(statement)
     file.execute("INSERT INTO head VALUES (1, 0, '')")
@@ -310,7 +310,7 @@ def lay_out(file: sqlite3.Connection) -> None:
 
 
 def check_tables(path: str, file: sqlite3.Connection) -> None:
-    """The tables and triggers are as written, and SQLite finds the pages sound."""
+    """Check that tables and triggers are as written, and SQLite's pages intact."""
     found = Counter(file.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
     if found != Counter((each.rstrip(";"),) for each in _statements(TABLES)):
         raise LedgerDamaged(f"Ledger: {path} is damaged: its tables are not as they were made.")
@@ -321,11 +321,11 @@ def check_tables(path: str, file: sqlite3.Connection) -> None:
 
 
 def write_blob(folder: str, data: bytes, known: set[str]) -> str:
-    """Store bytes on the disk for certain, before an entry refers to them; their SHA-256.
+    """Store bytes durably before an entry refers to them; return their SHA-256.
 
-    For the one process that holds the write transaction. They keep the name of a part until
-    `settle_blob`. Of parts that killed processes left, those that an entry knows get their name,
-    so that nothing is written over them; others were never let out, and go.
+    For the one process in the write transaction. They have the name of a part until `settle_blob`.
+    Of parts that killed processes left, those that an entry knows get their name, so that nothing
+    is written over them; others were never released, and are removed.
     """
     os.makedirs(folder, mode=0o700, exist_ok=True)
     for name in os.listdir(folder):
@@ -351,48 +351,48 @@ def write_blob(folder: str, data: bytes, known: set[str]) -> str:
 
 
 def settle_blob(folder: str, digest: str) -> None:
-    """Give the bytes their name, now that an entry refers to them."""
+    """Give the bytes their final name, now that an entry refers to them."""
     with suppress(OSError):  # they are read under the name of a part as well
         os.replace(os.path.join(folder, f"{digest}.part"), os.path.join(folder, digest))
         _sync(folder)
 
 
 def read_blob(folder: str, digest: str, size: int, release_id: str) -> bytes:
-    """The bytes of that hash and size; LedgerDamaged where they are gone or others."""
-    place = os.path.join(os.path.basename(folder), digest)
+    """Return the bytes of that hash and size; LedgerDamaged where they are missing or altered."""
+    name = os.path.join(os.path.basename(folder), digest)
     data = None
     for end in (".part", ""):
         with suppress(FileNotFoundError):
             data = _read_regular(os.path.join(folder, digest + end), size)
     if data is None:
         raise LedgerDamaged(
-            f"Ledger: the bytes of release {release_id!r} belong in {place}, which is missing; "
+            f"Ledger: the bytes of release {release_id!r} belong in {name}, which is missing; "
             "restore that file. The charge stands."
         )
-    return checked_bytes(data, digest, release_id, place)
+    return checked_bytes(data, digest, release_id, name)
 
 
 def _read_regular(path: str, size: int) -> bytes:
-    """The bytes of a regular file of this size; of a device, a pipe or any other file none."""
+    """Return the bytes of a regular file of this size; b"" for a device, a pipe or another size."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
         found = os.fstat(file.fileno())
-        whole = stat.S_ISREG(found.st_mode) and found.st_size == size
-        return file.read(size) if whole else b""
+        complete = stat.S_ISREG(found.st_mode) and found.st_size == size
+        return file.read(size) if complete else b""
 
 
-def checked_bytes(data: bytes, digest: str, release_id: str, place: str) -> bytes:
-    """The bytes, if they have that hash."""
+def checked_bytes(data: bytes, digest: str, release_id: str, where: str) -> bytes:
+    """Return the bytes if they have that hash, else raise LedgerDamaged."""
     if hashlib.sha256(data).hexdigest() != digest:
         raise LedgerDamaged(
-            f"Ledger: the bytes of release {release_id!r} in {place} were altered; restore "
+            f"Ledger: the bytes of release {release_id!r} in {where} were altered; restore "
             "them. The charge stands."
         )
     return data
 
 
 @contextmanager
-def _workplace(path: str) -> Iterator[str]:
-    """A new folder beside a file, gone at the end; others see that it is in use."""
+def _temporary_folder(path: str) -> Iterator[str]:
+    """Make a folder beside a file, removed at the end; a lock shows that it is in use."""
     folder, handle = _locked_folder(path)
     try:
         yield folder
@@ -416,7 +416,7 @@ def _locked_folder(path: str) -> tuple[str, int]:
 
 
 def _lock(folder: str, wait: bool = True) -> int:
-    """Lock a folder until the number is closed or the process ends; OSError where it is locked."""
+    """Lock a folder until the handle is closed or the process ends; OSError where it is locked."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -427,6 +427,7 @@ def _lock(folder: str, wait: bool = True) -> int:
 
 
 def _write_new(path: str) -> None:
+    """Write a new ledger file with its tables."""
     file = sqlite3.connect(path, isolation_level=None)
     try:
         file.execute("PRAGMA synchronous = FULL")
@@ -439,7 +440,7 @@ def _write_new(path: str) -> None:
 
 
 def _publish(part: str, path: str) -> None:
-    """Give a whole file its name, but never over a file that another process made meanwhile."""
+    """Give a complete file its name, but never over a file that another process made meanwhile."""
     try:
         os.link(part, path)
     except FileExistsError:
@@ -465,7 +466,7 @@ def _number(file: sqlite3.Connection, pragma: str) -> int:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one, as executescript would end the transaction that they belong to."""
+    """Split a script into statements: executescript would end the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,4 +1,4 @@
-"""Every mechanism in one place: each with its domain, relation, sensitivity and proved cost."""
+"""Mechanisms of differential privacy, each with its domain, adjacency, sensitivity and loss."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Noise added to integers: discrete Laplace and Gaussian, exact from the scale to the sum."""
+"""Additive noise on integers: discrete Laplace and Gaussian mechanisms in exact arithmetic."""
 
 import math
 from dataclasses import dataclass, field
@@ -18,33 +18,33 @@ from sfumato.privacy.rounding import LEAST, round_up
 
 __all__ = ["Gaussian", "Laplace"]
 
-WIDEST = noise.LARGEST  # 2**40; such noise passes 2**61 with a chance below exp(-2**20)
+WIDEST = noise.LARGEST  # 2**40; such noise exceeds 2**61 with probability below exp(-2**20)
 
 
 @dataclass(frozen=True)
 class _Additive(Stated):
-    """Integers in, integers out, with fresh noise on each.
+    """Integers in, integers out, with independent noise on each.
 
-    A value and its noise fit 64 bits but for a chance below exp(-2**20). Were the sum to wrap, that
-    would be a function of the exact sum alone: the answer would be odd, and the promise stand.
+    A value and its noise fit 64 bits but for a probability below exp(-2**20). Were the sum to wrap,
+    that would be a function of the exact sum alone: the answer would be far off, but still private.
     """
 
     domain = "an integer or an array of them, below 2**62 in size; the shape is public"
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
-        """The value with noise on each number: an int for one number, else an int64 array.
+        """Add independent noise to each number, without charging a ledger.
 
         Parameters
         ----------
         value : object
-            TODO.
+            An integer or an array of integers, below 2**62 in size; the shape is public.
         source : Source or None, default=None
-            TODO.
+            Source of random bits, for tests only; None draws them from the operating system.
 
         Returns
         -------
         object
-            The value with noise on each number: an int for one number, else an int64 array.
+            An int for a single number, else an int64 ndarray of the same shape.
         """
         numbers = integer_values(type(self).__name__, value)
         self._add(numbers, source)
@@ -62,32 +62,40 @@ class _Additive(Stated):
 
 @dataclass(frozen=True)
 class Laplace(_Additive):
-    """Discrete Laplace noise: k is added with chance proportional to exp(-|k| / scale).
+    """Laplace mechanism on integers: noise k has probability proportional to exp(-|k| / scale).
+
+    Choose it for pure epsilon and few numbers; `Gaussian` adds less noise where one unit changes
+    many.
 
     Parameters
     ----------
     sensitivity : int
-        The L1 norm that one unit changes the whole value by at most, a whole number from 1 up;
-        epsilon above 0, or scale above 0 (if both, the scale must be large enough).
+        L1 sensitivity: the largest sum of absolute changes of the value by one unit, at least 1.
     epsilon : object, default=None
-        TODO.
+        Above 0, taken exactly. Required unless `scale` is given.
     relation : str, default="add/remove"
-        Of neighbouring data.
+        Adjacency of data sets: "add/remove" or "replace".
     scale : object, default=None
-        TODO.
+        Scale of the noise, above 0 up to 2**40; its standard deviation is about 1.41 times that. By
+        default sensitivity / epsilon; with both given it must be at least that.
     cells : int, default=1
-        If at most so many numbers change, each by at most sensitivity / cells (an integer): then
-        charges compose more tightly.
+        Largest number of numbers that one unit changes, each by at most sensitivity / cells (an
+        integer). Stating it composes more tightly.
 
     Notes
     -----
-    **Guarantee.** Pure epsilon = sensitivity / scale, the scale being an exact fraction (Ghosh,
-    Roughgarden and Sundararajan 2009). However a change is spread over the numbers, its loss is
+    **Guarantee.** epsilon-differentially private for one unit under `relation`, with epsilon =
+    sensitivity / scale exactly [1]_. However a change is distributed over the numbers, its loss is
     dominated by that of one number changed by the L1 norm. Proof: let a = exp(-1 / scale), and clip
     the noisy numbers between the two data sets, which suffices. Compare one shift by c + d with two
-    shifts by c and d. The likelihood ratios are the same numbers. The first law has more mass at
-    both ends and, since 1 - a**2 <= 2 (1 - a), less everywhere between. So its ratio is larger in
-    the convex order, which is dominance for every (epsilon, delta).
+    shifts by c and d. The likelihood ratios are the same numbers. The first distribution has more
+    mass at both ends and, since 1 - a**2 <= 2 (1 - a), less everywhere between. So its ratio is
+    larger in the convex order, which is dominance for every (epsilon, delta).
+
+    References
+    ----------
+    .. [1] Ghosh, Roughgarden, Sundararajan. "Universally Utility-Maximizing Privacy Mechanisms".
+       STOC 2009 (the geometric mechanism). https://arxiv.org/abs/0811.2841
 
     Examples
     --------
@@ -138,34 +146,42 @@ class Laplace(_Additive):
 
 @dataclass(frozen=True)
 class Gaussian(_Additive):
-    """Discrete Gaussian noise: k is added with chance proportional to exp(-k**2 / (2 sigma**2)).
+    """Gaussian mechanism on integers: noise k has weight exp(-k**2 / (2 sigma**2)).
+
+    Choose it where one unit changes many numbers, and a delta above 0 is acceptable.
 
     Parameters
     ----------
     sensitivity : int
-        The L2 norm that one unit changes the whole value by at most, a whole number from 1 up (with
-        squared=True, the square of that norm); epsilon above 0 and delta between 0 and 1, or sigma
-        above 0 (if all, sigma must be large enough; with delta alone, the promise is told at it).
+        L2 sensitivity: the largest Euclidean norm of the change of the value by one unit, at least
+        1; its square if `squared`.
     epsilon : object, default=None
-        TODO.
+        Above 0; needs `delta`. Required unless `sigma` is given.
     delta : object, default=None
-        TODO.
+        Above 0 and below 1. Beside `sigma` alone, the statement gives epsilon at this delta.
     relation : str, default="add/remove"
-        Of neighbouring data.
+        Adjacency of data sets: "add/remove" or "replace".
     sigma : object, default=None
-        TODO.
+        Parameter of the noise, about its standard deviation, above 0 up to 2**40. By default the
+        smallest for epsilon and delta; with these given it must be large enough for them.
     squared : bool, default=False
-        TODO.
+        Whether `sensitivity` is the square of the L2 sensitivity.
     cells : int or None, default=None
-        If at most so many numbers change, each by at most the same integer: then the exact mass
-        applies, so for one number or a histogram say cells=1.
+        Largest number of numbers that one unit changes, each by at most the same integer. Then the
+        exact mass applies, and less noise suffices: for one number or a histogram give cells=1.
 
     Notes
     -----
-    **Guarantee.** (epsilon, delta) for the discrete law that runs, by `calibrate.gaussian_sigma`,
-    the exact mass; where only the L2 norm of a change is known, by zero-concentrated privacy
-    (Canonne, Kamath and Steinke 2020, theorem 14). Integers whose squares sum up to 3 or less are
-    all 1 or -1, so there the norm says which changes can be, and the exact mass applies.
+    **Guarantee.** (epsilon, delta)-differentially private for one unit under `relation`, for the
+    discrete distribution that is sampled: by its exact mass (`gaussian_sigma`) where `cells` is
+    known, and by zero-concentrated privacy [1]_ where only the L2 norm of a change is. Integers
+    whose squares sum up to 3 or less are all 1 or -1, so there the norm says which changes are
+    possible, and the exact mass applies.
+
+    References
+    ----------
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, Theorem
+       14 (concentrated privacy of several numbers). https://arxiv.org/abs/2004.00010
 
     Examples
     --------
@@ -213,13 +229,13 @@ class Gaussian(_Additive):
 
     @property
     def norm_squared(self) -> int:
-        """The square of the L2 norm that one unit changes the value by, at most."""
+        """Square of the L2 sensitivity."""
         return self.sensitivity if self.squared else self.sensitivity**2
 
     def _promise(self) -> tuple[float, float]:
         if self.delta is None:
             raise ValueError(
-                "Gaussian: delta must be given beside sigma to state a promise, as 1e-6."
+                "Gaussian: delta must be given beside sigma to state a guarantee, as 1e-6."
             )
         epsilon = max(self._epsilon_at(self.delta), LEAST)  # 0 where delta alone covers it
         return epsilon if self.epsilon is None else min(epsilon, self.epsilon), self.delta
@@ -229,7 +245,7 @@ class Gaussian(_Additive):
 
     @property
     def _change(self) -> int:
-        """The most that each of the changed numbers changes by; exact if `cells` is."""
+        """Largest change of each of the changed numbers; exact if `cells` is."""
         return math.isqrt(self.norm_squared // (self.cells or 1))
 
     def _loss(self) -> Loss:
@@ -239,9 +255,11 @@ class Gaussian(_Additive):
 
     @property
     def _rho(self) -> float:
+        """Parameter of zero-concentrated differential privacy, rounded up."""
         return round_up(Fraction(self.norm_squared) / (2 * self.sigma**2))
 
     def _calibrated(self) -> Fraction:
+        """Return the smallest sigma for epsilon and delta."""
         if self.cells is None:
             norm = self.norm_squared
             return calibrate.gaussian_sigma_l2(self.epsilon, self.delta, norm_squared=norm)
@@ -249,12 +267,14 @@ class Gaussian(_Additive):
         return calibrate.gaussian_sigma(self.epsilon, self.delta, change=change, cells=cells)
 
     def _delta_at(self, epsilon: float) -> float:
+        """Return the delta of this sigma at an epsilon."""
         if self.cells is None:
             return calibrate.concentrated_delta(epsilon, self._rho)
         change, cells = self._change, self.cells
         return calibrate.gaussian_delta(epsilon, self.sigma, change=change, cells=cells)
 
     def _epsilon_at(self, delta: float) -> float:
+        """Return the epsilon of this sigma at a delta."""
         if self.cells is None:
             return calibrate.concentrated_epsilon(delta, self._rho)
         change, cells = self._change, self.cells
@@ -265,6 +285,7 @@ class Gaussian(_Additive):
 
 
 def _too_wide(owner: str, name: str, width: Fraction) -> str:
+    """Return the error sentence for a noise parameter above 2**40."""
     about = width.numerator.bit_length() - width.denominator.bit_length()
     return (
         f"{owner}: {name} must be at most 2**40, not about 2**{about}: noise might leave 64 bits. "
@@ -273,7 +294,8 @@ def _too_wide(owner: str, name: str, width: Fraction) -> str:
 
 
 def _uneven(owner: str, name: str, cells: int) -> str:
+    """Return the error sentence for cells that do not divide the sensitivity."""
     return (
-        f"{owner}: cells must divide {name} into whole changes, and {cells} does not. "
+        f"{owner}: cells must divide {name} into integer changes, and {cells} does not. "
         "Leave cells out to use the norm alone."
     )

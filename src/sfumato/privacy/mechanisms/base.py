@@ -1,8 +1,4 @@
-"""What every mechanism declares: domain, relation, sensitivity and cost; and how it runs.
-
-An answer of a mechanism that may leave the curator: numbers and their privacy statement.
-Mechanisms whose sensitivity is stated by their user: a field that has no default.
-"""
+"""Base classes of all mechanisms, and the answer that a mechanism releases."""
 
 import json
 import math
@@ -28,7 +24,7 @@ VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a mechanism answered once, with what that promises; made by `Mechanism.release`."""
+    """Released answer of a mechanism with its privacy statement; see `Mechanism.release`."""
 
     value: Any
     statement: PrivacyStatement
@@ -45,32 +41,34 @@ class Answer:
         return f"Answer: {self.value!r}\n{self.statement}"
 
     def to_bytes(self) -> bytes:
-        """The answer as JSON: version, value, its type, statement."""
+        """Serialise the answer as JSON: version, value, dtype and statement."""
         numbers = np.asarray(self.value)
-        told = {
+        fields = {
             "version": VERSION,
             "value": numbers.tolist(),
             "dtype": numbers.dtype.str,
             "statement": self.statement.to_dict(),
         }
-        return json.dumps(told, allow_nan=False, sort_keys=True).encode()
+        return json.dumps(fields, allow_nan=False, sort_keys=True).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The answer in these bytes; FormatError where they are none."""
+        """Read an answer; FormatError where the bytes are malformed."""
         try:
-            told = json.loads(data)
-            if told["version"] != VERSION:
-                raise ValueError(f"version {told['version']!r:.20} cannot be read, only {VERSION}.")
-            numbers = np.array(told["value"], _dtype(told["dtype"]))
-            statement = PrivacyStatement.from_dict(told["statement"])
+            fields = json.loads(data)
+            if fields["version"] != VERSION:
+                raise ValueError(
+                    f"version {fields['version']!r:.20} cannot be read, only {VERSION}."
+                )
+            numbers = np.array(fields["value"], _dtype(fields["dtype"]))
+            statement = PrivacyStatement.from_dict(fields["statement"])
         except Exception as error:  # whatever it is, the content is at fault
             raise FormatError(f"Answer: the bytes are none, or damaged: {error!s:.500}") from None
         return cls(numbers.item() if numbers.ndim == 0 else numbers, statement)
 
 
 def _dtype(text: str) -> np.dtype:
-    """The type of plain numbers, or of short texts; any other could ask for any memory."""
+    """Return the dtype of numbers or short texts; any other could demand any amount of memory."""
     if not re.fullmatch(r"[<|][biuf][1248]|<U[0-9]{1,3}", text):
         raise ValueError("its numbers are of an unknown type.")
     return np.dtype(text)
@@ -78,18 +76,33 @@ def _dtype(text: str) -> np.dtype:
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism:
-    """A randomised answer with a proved cost.
+    """Base class of all mechanisms: a randomized answer with a proved privacy loss.
 
-    `domain` says what values it takes; `relation` and `sensitivity` how much one unit may change
-    them; `loss(distance)` what it costs for data that differ by so many units. `run(value)` checks
-    the value and answers once; `sample(value, trials)` answers the same value again and again, each
-    time afresh, as an audit needs. Neither is accounted: `release(value, ledger=, dataset=)` is. A
-    subclass declares the limits of its fields in LIMITS, and describes itself in `_sentence`.
+    `domain` says which values are accepted, `relation` and `sensitivity` how much one unit may
+    change them, and `loss` what an answer costs. `run` and `sample` are not accounted: use
+    `release` for whatever leaves the curator.
 
     Parameters
     ----------
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" (one unit is added or removed) or "replace" (one unit
+        is replaced by another).
+
+    Notes
+    -----
+    **Guarantee.** One answer has the privacy loss `loss()` for data sets that differ by one unit
+    under `relation`, provided that one unit changes the value by at most `sensitivity`. A subclass
+    declares the valid ranges of its fields in LIMITS and describes itself in `_sentence`.
+
+    Examples
+    --------
+    >>> from sfumato.privacy.mechanisms import Laplace
+    >>> count = Laplace(sensitivity=1, epsilon=0.5)
+    >>> isinstance(count, Mechanism), count.loss(distance=3).epsilon
+    (True, 1.5)
+    >>> answer = count.release(41)
+    >>> answer.statement.epsilon
+    0.5
     """
 
     relation: str = "add/remove"
@@ -101,59 +114,61 @@ class Mechanism:
 
     @property
     def sensitivity(self) -> Any:
-        """The most that one unit changes the value by, in the norm that the mechanism uses."""
+        """Largest change of the value by one unit, in the norm that the mechanism uses."""
         raise NotImplementedError
 
     def loss(self, distance: int = 1) -> Loss:
-        """The cost for data that differ by so many units.
+        """Return the privacy loss of one answer.
 
         Parameters
         ----------
         distance : int, default=1
-            TODO.
+            Number of units in which the data sets differ (group privacy), at least 1.
 
         Returns
         -------
         Loss
-            The cost for data that differ by so many units.
+            Loss under the mechanism's `relation`.
         """
         one = self._loss()
         distance = integer(1).check(type(self).__name__, "distance", distance)
         return one if distance == 1 else one.group(distance)
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
-        """One answer.
+        """Answer once, without a statement and without charging a ledger.
 
         Parameters
         ----------
         value : object
-            TODO.
+            Private value, as `domain` describes it.
         source : Source or None, default=None
-            TODO.
+            Source of random bits, for tests only; None draws them from the operating system.
 
         Returns
         -------
         object
-            One answer.
+            The randomized answer.
         """
         raise NotImplementedError
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
-        """Many answers for the same value, the first axis being the trial; for audits.
+        """Answer the same value many times independently, as an audit needs.
+
+        Every answer costs `loss()` again; nothing is charged.
 
         Parameters
         ----------
         value : object
-            TODO.
+            Private value, as `domain` describes it.
         trials : int
-            TODO.
+            Number of answers, at least 1.
         source : Source or None, default=None
-            TODO.
+            Source of random bits, for tests only; None draws them from the operating system.
 
         Returns
         -------
         ndarray
-            TODO.
+            Answers, one per trial along the first axis.
         """
         raise NotImplementedError
 
@@ -169,46 +184,51 @@ class Mechanism:
         source: Source | None = None,
         **how: Any,
     ) -> Answer:
-        """One answer with its statement; with a ledger it is charged first, and stored.
-
-        value; ledger (or its path) and dataset, who pays;
+        """Answer once with a privacy statement; a ledger is charged first, and stores the answer.
 
         Parameters
         ----------
         value : object
-            TODO.
+            Private value, as `domain` describes it.
         ledger : object, default=None
-            TODO.
+            Ledger that is charged, or its path; needs `dataset`. None releases unaccounted.
         dataset : str or None, default=None
-            TODO.
+            Data set of the ledger whose budget is charged.
         unit : str or None, default=None
-            Whose presence is hidden: that of the data set if there is one.
+            Unit of privacy: that of the data set where there is a ledger, else what one step of the
+            mechanism's sensitivity stands for.
         contributions : int or None, default=None
-            How many events or rows a unit has at most, where that is not what the sensitivity was
-            stated for.
+            Largest number of events or rows of one unit in the value, at least 1. Required where
+            the sensitivity was stated for a smaller unit.
         release_id : str or None, default=None
-            Whose retry returns the stored answer and costs nothing.
+            Name of the release; a retry with the same name returns the stored answer at no cost.
+            Needs a ledger.
         source : Source or None, default=None
-            For tests only; and what `run` takes.
+            Source of random bits, for tests only: the statement then says that it is not private.
         **how : object
-            TODO.
+            Further keyword arguments of `run`.
 
         Returns
         -------
         Answer
-            One answer with its statement; with a ledger it is charged first, and stored.
+            Value and statement.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the remaining budget of the data set is too small; nothing is drawn then.
         """
         owner = type(self).__name__
         if hasattr(value, "__next__"):
             raise TypeError(f"{owner}: value must be a whole column, not an iterator; list it.")
-        asked = dict(ledger=ledger, dataset=dataset, unit=unit, release_id=release_id)
-        payer, name = paid_by(owner, asked)
-        hidden = self._hides(how)
-        asked["unit"] = unit or (None if payer else hidden)
-        unit, _ = whose(owner, payer, name, {**asked, "relation": self.relation})
-        times = _times(owner, unit, hidden, contributions)
+        options = dict(ledger=ledger, dataset=dataset, unit=unit, release_id=release_id)
+        payer, name = paid_by(owner, options)
+        protected = self._protected_unit(how)
+        options["unit"] = unit or (None if payer else protected)
+        unit, _ = whose(owner, payer, name, {**options, "relation": self.relation})
+        times = _times(owner, unit, protected, contributions)
         unpaid = self.statement(unit, source=source, contributions=times)
-        # A run with bits that are thrown away finds what cannot be told before it is charged.
+        # A trial run, whose bits are thrown away, finds invalid values before anything is charged.
         Answer(self.run(value, source=InsecureSeededSource(0), **how), unpaid).to_bytes()
         if payer is None:
             return Answer(self.run(value, source=source, **how), unpaid)
@@ -221,32 +241,30 @@ class Mechanism:
             payer.release(name, self.loss(times), self._sentence(), made, release_id)
         )
 
-    def _hides(self, how: dict[str, Any]) -> str | None:
-        """What one step of distance is; None if whatever the sensitivity was stated for."""
+    def _protected_unit(self, how: dict[str, Any]) -> str | None:
+        """Return the unit that one step of distance stands for; None if the caller states it."""
         return "event"
 
     def statement(
         self, unit: str, *, source: Source | None = None, contributions: int = 1, **fields: Any
     ) -> PrivacyStatement:
-        """What one answer promises a unit of so many events, made with this source.
-
-        Further fields are those of the statement, as they are.
+        """Return the privacy statement of one answer.
 
         Parameters
         ----------
         unit : str
-            TODO.
+            Unit of privacy, as "event" or "user".
         source : Source or None, default=None
-            TODO.
+            Source of random bits that the answer is made with.
         contributions : int, default=1
-            TODO.
+            Largest number of events or rows of one unit, at least 1.
         **fields : object
-            TODO.
+            Further fields of the statement.
 
         Returns
         -------
         PrivacyStatement
-            What one answer promises a unit of so many events, made with this source.
+            Statement with the loss of `contributions` steps of distance.
         """
         loss, (epsilon, delta) = self.loss(contributions), self._promise()
         if contributions > 1:
@@ -263,27 +281,30 @@ class Mechanism:
         )
 
     def _promise(self) -> tuple[float, float]:
-        """Epsilon and delta of the loss."""
+        """Return epsilon and delta of the loss."""
         return self.loss().epsilon, 0.0
 
     @property
     def covers(self) -> str:
-        """What the promise is about."""
+        """What the guarantee is about, as the statement says it."""
         return "the whole answer"
 
     def _loss(self) -> Loss:
+        """Return the loss at distance 1."""
         raise NotImplementedError
 
     def _sentence(self) -> str:
+        """Describe mechanism and noise scale for the statement."""
         raise NotImplementedError
 
     def _trials(self, trials: int) -> int:
+        """Check the number of trials."""
         return integer(1).check(type(self).__name__, "trials", trials)
 
 
-def _times(owner: str, unit: str, hidden: str | None, contributions: int | None) -> int:
-    """How many steps apart a unit may move the value."""
-    if contributions is None and (hidden in (None, unit) or unit == "item of a profile"):
+def _times(owner: str, unit: str, protected: str | None, contributions: int | None) -> int:
+    """Return the number of steps of distance that one unit may move the value by."""
+    if contributions is None and (protected in (None, unit) or unit == "item of a profile"):
         return 1
     if contributions is None:
         raise ValueError(
@@ -294,6 +315,7 @@ def _times(owner: str, unit: str, hidden: str | None, contributions: int | None)
 
 
 def _cost(loss: Loss, delta: float) -> tuple[float, float]:
+    """Return epsilon and delta of a loss: pure where possible, else at this delta."""
     from sfumato.privacy.accounting.calibration import epsilon_of
 
     return (loss.epsilon, 0.0) if loss.epsilon < math.inf else (epsilon_of(loss, delta), delta)
@@ -301,10 +323,10 @@ def _cost(loss: Loss, delta: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Stated(Mechanism):
-    """A mechanism that declares `sensitivity: int = field()`, an integer from 1 up."""
+    """Mechanism whose sensitivity the caller states, as a field without default."""
 
-    sensitivity = 0  # in place of the base's property, over which no field could be written
+    sensitivity = 0  # replaces the base's property, which no field could override
     LIMITS: ClassVar[dict[str, Any]] = {"sensitivity": integer(1, LARGEST)}
 
-    def _hides(self, how: dict[str, Any]) -> None:
+    def _protected_unit(self, how: dict[str, Any]) -> None:
         return None

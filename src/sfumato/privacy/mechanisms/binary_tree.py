@@ -1,10 +1,10 @@
-"""Continual observation: a running total told at every step, at a cost that grows as log(steps).
+"""Continual observation: running totals released at every step, with noise growing as log(steps).
 
-Step t takes fresh noise e_t, and the total told at t carries the noise
+Step t takes fresh noise e_t, and the total released at t carries the noise
     z_t = e_t + z_(t without its lowest bit), z_0 = 0,
 which is the noise of the dyadic intervals that make up 1..t: e_t belongs to the interval that ends
-at t and is as long as the lowest bit of t. What is told follows from these noisy intervals. An
-event lies in at most one interval of each length that fits the horizon: floor(log2 horizon) + 1.
+at t and is as long as the lowest bit of t. The outputs follow from these noisy intervals. An event
+lies in at most one interval of each length that fits the horizon: floor(log2 horizon) + 1.
 """
 
 from dataclasses import dataclass
@@ -28,35 +28,37 @@ __all__ = ["BinaryTreeCounter", "TreeCount"]
 
 @dataclass(frozen=True)
 class BinaryTreeCounter(Mechanism):
-    """Running totals of events, one told after every step up to a public horizon.
-
-    epsilon above 0;
+    """Binary tree mechanism: a noisy running total after every step up to a public horizon.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        Above 0.
     horizon : int
-        The largest number of steps, public.
+        Public largest number of steps, from 1 to 2**40.
     delta : float, default=0.0
-        From 0.
+        From 0 to below 1; above 0 the noise is Gaussian, else Laplace.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency: "add/remove" (one step counts one event more or less) or "replace" (one event
+        moves to another step, which may change twice as many intervals).
 
     Notes
     -----
     **Guarantee.** All totals together are epsilon-differentially private for one event of weight 1
-    (add/remove: some step counts one more or less; replace: an event moves to another step, which
-    may change twice as many intervals), also where later steps depend on earlier answers; with
-    delta above 0 (epsilon, delta), by Gaussian noise. The curator's state holds the true total: it
-    is not pan-private.
+    under `relation`, also where later steps depend on earlier outputs; with delta above 0 they are
+    (epsilon, delta)-differentially private, by Gaussian noise. The curator's state contains the
+    true total: it is not pan-private.
 
     References
     ----------
-    .. [1] Dwork, Naor, Pitassi and Rothblum 2010, section 4; Chan, Shi and Song 2011, the binary
-       mechanism. With delta, the square root of the matrix of sums has a smaller error constant
-       than this tree (Henzinger, Upadhyay and Upadhyay 2023), for real coefficients and all past
-       noise.
+    .. [1] Dwork, Naor, Pitassi, Rothblum. "Differential Privacy under Continual Observation". STOC
+       2010, section 4. https://doi.org/10.1145/1806689.1806787
+    .. [2] Chan, Shi, Song. "Private and Continual Release of Statistics". 2011 (the binary
+       mechanism). https://doi.org/10.1145/2043621.2043626
+    .. [3] Henzinger, Upadhyay, Upadhyay. "Almost Tight Error Bounds on Differentially Private
+       Continual Counting". 2023 (with delta, the square root of the matrix of sums has a smaller
+       error constant than this tree, for real coefficients and all past noise).
+       https://arxiv.org/abs/2211.05006
 
     Examples
     --------
@@ -68,7 +70,7 @@ class BinaryTreeCounter(Mechanism):
     epsilon: float
     horizon: int
     delta: float = 0.0
-    domain = "a column of counts, one a step"
+    domain = "a column of counts, one per step"
     LIMITS = {"epsilon": positive, "horizon": integer(1, 2**40), "delta": DELTA}
 
     def __post_init__(self) -> None:
@@ -81,25 +83,39 @@ class BinaryTreeCounter(Mechanism):
 
     @property
     def sensitivity(self) -> int:
-        """How many noisy intervals one event changes by 1, at most."""
+        """Largest number of noisy intervals that one event changes by 1."""
         return self.levels * (2 if self.relation == "replace" else 1)
 
     @property
     def levels(self) -> int:
-        """How many lengths of dyadic intervals fit the horizon."""
+        """Number of lengths of dyadic intervals that fit the horizon."""
         return self.horizon.bit_length()
 
     def start(self) -> "TreeCount":
-        """A counter at step 0.
+        """Start a counter at step 0.
 
         Returns
         -------
         TreeCount
-            A counter at step 0.
+            Counter whose `update` takes further steps. It contains private data.
         """
         return TreeCount(self)
 
     def run(self, value: Any, *, source: Source | None = None) -> np.ndarray:
+        """Return the noisy total after every step, without charging a ledger.
+
+        Parameters
+        ----------
+        value : object
+            Column of counts, one per step, at most `horizon` of them.
+        source : Source or None, default=None
+            Source of random bits, for tests only; None draws them from the operating system.
+
+        Returns
+        -------
+        ndarray
+            Noisy totals, one int64 per step.
+        """
         return self.start().update(value, source=source)
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
@@ -109,21 +125,22 @@ class BinaryTreeCounter(Mechanism):
         return np.asarray(noise + np.cumsum(counts))
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """One told total is this near to the truth, with this confidence (Chernoff's bound).
+        """Return a bound on the error of one released total.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Above 0 and below 1.
 
         Returns
         -------
         float
-            One told total is this near to the truth, with this confidence (Chernoff's bound).
+            `|released - true|` is at most this with probability at least `confidence` (Chernoff
+            bound).
         """
         miss = 1 - fraction.check("BinaryTreeCounter", "confidence", confidence)
-        law = NoiseDistribution("Gaussian" if self.delta else "Laplace", float(self._width))
-        return self.levels * law.mean_tail_bound(self.levels, miss)
+        noise = NoiseDistribution("Gaussian" if self.delta else "Laplace", float(self._width))
+        return self.levels * noise.mean_tail_bound(self.levels, miss)
 
     def _loss(self) -> Loss:
         if self.delta:
@@ -135,26 +152,27 @@ class BinaryTreeCounter(Mechanism):
 
     def _sentence(self) -> str:
         width = f"{float(self._width):.6g}"
-        law = f"Gaussian, sigma {width}" if self.delta else f"Laplace, scale {width}"
-        return f"running totals up to step {self.horizon} from dyadic intervals, discrete {law}"
+        noise = f"Gaussian, sigma {width}" if self.delta else f"Laplace, scale {width}"
+        return f"running totals up to step {self.horizon} from dyadic intervals, discrete {noise}"
 
     @cached_property
     def _width(self) -> Fraction:
-        """The scale of the noise on each interval, or its sigma."""
+        """Scale of the Laplace noise on each interval, or sigma of the Gaussian noise."""
         if not self.delta:
             return self.sensitivity / Fraction(self.epsilon)
         return gaussian_sigma(self.epsilon, self.delta, change=1, cells=self.sensitivity)
 
     def _noise(self, shape: tuple[int, ...], source: Source | None) -> np.ndarray:
+        """Draw independent noise of the intervals."""
         if self.delta:
             return np.asarray(discrete_gaussian(self._width, shape, source=source))
         return np.asarray(discrete_laplace(self._width, shape, source=source))
 
 
 class TreeCount:
-    """A counter under way: the step, the true total, and the noise of log2(horizon) intervals.
+    """Running counter: the step, the true total, and the noise of log2(horizon) intervals.
 
-    It is the curator's and holds private data; only what `update` gives is private.
+    It is the curator's and contains private data; only the results of `update` are private.
     """
 
     def __init__(self, mechanism: BinaryTreeCounter) -> None:
@@ -162,7 +180,7 @@ class TreeCount:
         self._carry = np.zeros(mechanism.levels, np.int64)
 
     def update(self, counts: Any, *, source: Source | None = None) -> np.ndarray:
-        """The noisy total after each of these further steps."""
+        """Return the noisy total after each of these further steps."""
         counts = _counts(counts, self.mechanism.horizon - self.step)
         # A total ends at 2**62 - 1, where it and its noise fit 64 bits; to clip moves none further.
         totals = np.minimum(self._total + np.cumsum(counts), ROOM - 1)
@@ -181,7 +199,7 @@ def gather(noise: np.ndarray, before: int, carry: np.ndarray) -> None:
     size, levels = noise.shape[-1], carry.shape[-1]
     for level in reversed(range(levels)):
         bit = 1 << level
-        at = (bit - before - 1) % (2 * bit)  # place of the first step whose lowest bit is this
+        at = (bit - before - 1) % (2 * bit)  # index of the first step whose lowest bit is this
         if at < size:
             noise[..., at] += noise[..., at - bit] if at >= bit else carry[..., level]
             later = noise[..., at + 2 * bit :: 2 * bit]
@@ -192,11 +210,12 @@ def gather(noise: np.ndarray, before: int, carry: np.ndarray) -> None:
             carry[..., level] = noise[..., prefix - before - 1]
 
 
-def _counts(counts: Any, left: int) -> np.ndarray:
+def _counts(counts: Any, remaining: int) -> np.ndarray:
+    """Check a column of counts against the remaining steps of the horizon."""
     column = count_column("BinaryTreeCounter", "counts", counts)
-    if column.size > left:
+    if column.size > remaining:
         raise ValueError(
-            f"BinaryTreeCounter: counts must be at most the {left} steps that are left of the "
+            f"BinaryTreeCounter: counts must be at most the {remaining} steps that are left of the "
             f"horizon, not {column.size}."
         )
     return column

@@ -1,18 +1,17 @@
-"""Contribution bounding: so many events of a user, and of a user with one item, and no more.
+"""Contribution bounding: limits on the events of a user, and of a user with one item.
 
-The first that fit are greedy in the order of time, which an event more leaves as it is for all
-others: it comes in at most itself, and puts out at most one (the limits form a matroid, whose
-greedy basis changes by one exchange).
+The first events that fit are greedy in the order of time. Adding an event adds at most itself, and
+evicts at most one (the limits form a matroid, whose greedy basis changes by one exchange).
 
 The keyed sample is greedy over slots (item, k), one for each event of a (user, item), k = 0, 1, ...
 in time. Slot k comes in round k, before all of round k + 1, and within a round by a hash of user,
-item and k. An event more of an item that had n is the new slot (item, n). If it is not chosen, all
-choices stand: item keeps as many as before, its earliest ones, so at most one comes in and one goes
-out. If it is chosen, then, rounds being nested, so were all n before it: the new event comes in,
-and at most one slot, the last chosen one of some other item, goes out with its event.
+item and k. One more event of an item with n events is the new slot (item, n). If it is not chosen,
+all choices stand: the item retains as many as before, its earliest ones, so at most one enters and
+one leaves. If it is chosen, then, rounds being nested, so were all n before it: the new event
+enters, and at most one slot, the last chosen one of some other item, leaves with its event.
 
-A slot that is put out never comes back, nor does any later one of its item: the slots before it
-only become more. So batches can be sampled as they come, and what a batch puts out be forgotten.
+A slot that was evicted never returns, nor does any later one of its item: the slots before it only
+become more. So batches can be sampled as they come, and evicted rows be forgotten.
 """
 
 import re
@@ -39,37 +38,37 @@ INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,19}")
 def bound_contributions(
     users: Ids, items: Ids | None = None, *, per_user: int, per_item: int | None = None, seed: int
 ) -> np.ndarray:
-    """A mask of the events to keep: a keyed sample of each user's events.
+    """Sample each user's events down to a limit and return the mask of retained events.
 
     Parameters
     ----------
     users : array_like or scalar
-        Columns of integers or text.
+        User of each event: integers or text.
     items : array_like, scalar or None, default=None
-        Columns of integers or text.
+        Item of each event; None treats all events of a user as equal and retains the earliest.
     per_user : int
-        From 1 up.
+        Largest number of events of a user, at least 1.
     per_item : int or None, default=None
-        From 1 up.
+        Largest number of events of a (user, item), at least 1; `per_user` by default.
     seed : int
-        Of the sample.
+        Seed of the sample, from 0; it need not be secret.
 
     Returns
     -------
     ndarray
-        A mask of the events to keep: a keyed sample of each user's events.
+        Boolean mask, True for retained events, in the order of the input.
 
     Notes
     -----
-    **Guarantee.** At most per_user events of a user and per_item of a (user, item) are kept, and as
-    many as these allow. One event more or less changes the kept rows by at most one in and one out,
-    so its distance is 2; one user more or less changes only that user's rows, at most per_user (one
-    user in place of another: twice that): in a sketch of depth d and weights up to w, L1 per_user w
-    d and L2 per_user w sqrt(d). This holds under every seed: it need not be secret. How: of each
-    user every item's first event comes before any second one, and so on; among equals a hash of
-    user, item and number decides. So as many different items as fit are kept, each as likely as any
-    other, and of an item its earliest events. Without items all events of a user are alike: the
-    earliest are kept. To sample, give what tells them apart.
+    **Guarantee.** At most per_user events of a user and per_item of a (user, item) are retained,
+    and as many as these allow, under every seed. Adding or removing one event changes the retained
+    rows by at most one in and one out, so its distance is 2; adding or removing one user changes
+    only that user's rows, at most per_user (replacing a user: twice that). In a sketch of depth d
+    and weights up to w, a user's L1 sensitivity is per_user w d and the L2 sensitivity per_user w
+    sqrt(d). How: of each user every item's first event comes before any second one, and so on;
+    among equals a hash of user, item and number decides. So as many different items as fit are
+    retained, each equally likely, and of an item its earliest events. To sample where there are no
+    items, pass a column that distinguishes the events.
 
     Examples
     --------
@@ -92,7 +91,7 @@ def bound_contributions(
 
 
 class _Bound:
-    """The limits of one pass over batches, and the distances after it."""
+    """Limits of one pass over batches, and the distances after it."""
 
     def __init__(self, per_user: int, per_item: int | None = None) -> None:
         owner = type(self).__name__
@@ -104,40 +103,40 @@ class _Bound:
         return described(self, per_user=self.per_user, per_item=self.per_item)
 
     def distance(self, unit: str) -> int:
-        """How many kept events change with one unit more or less: 2 for an event, else per_user.
+        """Return how many retained events may change when one unit is added or removed.
 
         Parameters
         ----------
         unit : str
-            TODO.
+            "event" or "user".
 
         Returns
         -------
         int
-            How many kept events change with one unit more or less: 2 for an event, else per_user.
+            2 for an event, `per_user` for a user.
         """
         unit = one_of(("event", "user")).check(type(self).__name__, "unit", unit)
         return 2 if unit == "event" else self.per_user
 
 
 class ContributionSample(_Bound):
-    """The sample of `bound_contributions` in one pass over batches, told at the end.
+    """The sample of `bound_contributions`, computed in one pass over batches.
 
     Parameters
     ----------
     per_user : int
-        From 1 up.
+        Largest number of events of a user, at least 1.
     per_item : int or None, default=None
-        From 1 up.
+        Largest number of events of a (user, item), at least 1; `per_user` by default.
     seed : int
-        Of the sample. Users and items are keys of any types.
+        Seed of the sample, from 0; it need not be secret.
 
     Notes
     -----
-    **Guarantee.** `kept()` are the rows that `bound_contributions` keeps of all batches as one
-    column, whatever the cuts; so its limits and distances hold. Memory grows with the rows still in
-    the sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16 rows),
-    and is the curator's.
+    **Guarantee.** `kept()` are the rows that `bound_contributions` retains of all batches as one
+    column, whatever the batches; so its limits and distances hold. Memory grows with the rows still
+    in the sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16
+    rows), and is the curator's.
 
     Examples
     --------
@@ -149,24 +148,24 @@ class ContributionSample(_Bound):
     def __init__(self, per_user: int, per_item: int | None = None, *, seed: int) -> None:
         super().__init__(per_user, per_item)
         self.seed = SEED.check("ContributionSample", "seed", seed)
-        self.seen = 0  # rows of all batches
+        self.rows = 0  # of all batches
         self._numbers = _Numbers()
-        self._held = [_no_rows()]  # the sample, then batches that were not sampled yet
+        self._batches = [_no_rows()]  # the sample, then batches that were not sampled yet
 
     def update(self, users: Ids, items: Ids | None = None) -> Self:
-        """See the next rows; without items, all are of item 0.
+        """Add the next rows.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            User of each row: keys of any type.
         items : array_like, scalar or None, default=None
-            TODO.
+            Item of each row; None puts all rows under one item.
 
         Returns
         -------
         Self
-            The object itself.
+            The sample itself.
         """
         named = KeyColumn(users, name="ContributionSample: users")
         own = self._numbers.of(named)
@@ -175,49 +174,49 @@ class ContributionSample(_Bound):
             name="ContributionSample: items",
         )
         _match("ContributionSample", own.size, of.size)
-        rows = np.arange(self.seen, self.seen + own.size)
-        self._held.append((own, _names(named, of, self.seed), rows))
-        self.seen += own.size
-        # To wait until as much is new as was held makes the work of all batches linear.
-        if sum(batch[2].size for batch in self._held[1:]) > max(BLOCK, self._held[0][2].size):
+        rows = np.arange(self.rows, self.rows + own.size)
+        self._batches.append((own, _names(named, of, self.seed), rows))
+        self.rows += own.size
+        # Waiting until the new rows are as many as the sample makes the work of all batches linear.
+        if sum(batch[2].size for batch in self._batches[1:]) > max(BLOCK, self._batches[0][2].size):
             self._sample()
         return self
 
     def kept(self) -> np.ndarray:
-        """The numbers of the rows to keep, of all rows seen so far, in order.
+        """Return the retained rows of all batches so far.
 
         Returns
         -------
         ndarray
-            The numbers of the rows to keep, of all rows seen so far, in order.
+            Row numbers in increasing order, counted from 0 over all batches.
         """
         self._sample()
-        return self._held[0][2].copy()
+        return self._batches[0][2].copy()
 
     def _sample(self) -> None:
-        users, names, rows = (np.concatenate(part) for part in zip(*self._held, strict=True))
+        """Sample the waiting batches into the sample."""
+        users, names, rows = (np.concatenate(part) for part in zip(*self._batches, strict=True))
         codes = np.asarray(pa.array(users).dictionary_encode().indices)
         keep = _sampled(codes, names, self.per_user, self.per_item)
-        self._held = [(users[keep], names[keep], rows[keep])]
+        self._batches = [(users[keep], names[keep], rows[keep])]
 
 
 class ContributionBound(_Bound):
-    """The same limits in one pass over batches, where a kept event cannot be taken back.
+    """First events that fit the limits, in one pass over batches that decides at once.
 
     Parameters
     ----------
     per_user : int
-        From 1 up. Users and items are keys of any types. Memory grows with the users and the kept
-        (user, item) pairs, and is the curator's.
+        Largest number of events of a user, at least 1.
     per_item : int or None, default=None
-        From 1 up. Users and items are keys of any types. Memory grows with the users and the kept
-        (user, item) pairs, and is the curator's.
+        Largest number of events of a (user, item), at least 1; `per_user` by default.
 
     Notes
     -----
     **Guarantee.** Limits and distances as for `bound_contributions`, for the events of all batches
-    together; but the kept events are the first that fit, not a sample, since each is told at once.
-    Use it where the order of a user's events says little.
+    together; but the retained events are the first that fit, not a sample, since each is decided at
+    once. Use it where the order of a user's events is not informative. Memory grows with the users
+    and the retained (user, item) pairs, and is the curator's.
 
     Examples
     --------
@@ -233,19 +232,19 @@ class ContributionBound(_Bound):
         self._used = np.zeros(2, np.int64)
 
     def keep(self, users: Ids, items: Ids | None = None) -> np.ndarray:
-        """The mask of the events of this batch to keep; without items, all are of item 0.
+        """Decide which events of the next batch are retained.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            User of each event: keys of any type.
         items : array_like, scalar or None, default=None
-            TODO.
+            Item of each event; None puts all events under one item.
 
         Returns
         -------
         ndarray
-            The mask of the events of this batch to keep; without items, all are of item 0.
+            Boolean mask, True for retained events.
         """
         owner = "ContributionBound"
         named = self._user_numbers.of(KeyColumn(users, name=f"{owner}: users"))
@@ -270,7 +269,7 @@ class ContributionBound(_Bound):
         return keep
 
     def _make_room(self, rows: int) -> None:
-        """Tables stay at most half full, whatever the next rows hold."""
+        """Grow the tables so that they stay at most half full after the next rows."""
         self._users = _grown(self._users, int(self._used[0]) + rows)
         self._pairs = _grown(self._pairs, int(self._used[1]) + rows)
 
@@ -279,10 +278,12 @@ Table = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _table(slots: int) -> Table:
+    """Make an empty hash table: two key columns and counts."""
     return np.zeros(slots, np.uint64), np.zeros(slots, np.uint64), np.zeros(slots, np.int32)
 
 
 def _grown(table: Table, entries: int) -> Table:
+    """Rehash a table into one with room for these entries."""
     slots = 1 << (2 * entries - 1).bit_length()
     if slots <= table[2].size:
         return table
@@ -292,22 +293,24 @@ def _grown(table: Table, entries: int) -> Table:
 
 
 def _match(owner: str, users: int, items: int) -> None:
+    """Raise where users and items differ in number."""
     if users != items:
         raise ValueError(f"{owner}: items must be one for each of {users} users, not {items}.")
 
 
 def _no_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return an empty batch of users, names and rows."""
     return np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64)
 
 
 def _names(users: KeyColumn, items: KeyColumn, seed: int) -> np.ndarray:
-    """A hash of the user and the item of each event."""
+    """Hash the user and the item of each event."""
     # An odd factor keeps different items of a user different, as their hashes are.
     return np.asarray(hash_column(items, seed) * ODD + hash_column(users, seed))
 
 
 def _sampled(codes: np.ndarray, names: np.ndarray, per_user: int, per_item: int) -> np.ndarray:
-    """The mask of the sample of events in time; codes number the users, names hash the pairs."""
+    """Return the mask of the sample; codes number the users, names hash the pairs."""
     keep = np.empty(codes.size, np.bool_)
     sizes = np.bincount(codes)
     starts = np.concatenate(([0, 0], np.cumsum(sizes)))[: sizes.size + 1]
@@ -318,14 +321,14 @@ def _sampled(codes: np.ndarray, names: np.ndarray, per_user: int, per_item: int)
 
 
 def numbered(keys: KeyColumn) -> np.ndarray:
-    """A number for each name, the same for the same name and for no other."""
+    """Number the keys: the same number for the same key and for no other."""
     return np.asarray(keys.names().dictionary_encode(null_encoding="encode").indices, np.int64)
 
 
 class _Numbers:
-    """One 64-bit number for each key, in all batches: an integer is its own, within 2**62.
+    """One 64-bit number for each key, in all batches: an integer within 2**62 is its own.
 
-    Other keys get the next number from 2**62 on, where no integer has its own; a hash in its place
+    Other keys get the next number from 2**62 on, where no integer has its own; a hash instead
     would let two users share one limit. Memory grows with such keys, and is the curator's.
     """
 
@@ -333,6 +336,7 @@ class _Numbers:
         self._others: dict[Any, int] = {}
 
     def of(self, keys: KeyColumn) -> np.ndarray:
+        """Return the number of each key."""
         names = keys.names()
         if pa.types.is_integer(names.type):
             out: np.ndarray = names.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Bounded real numbers as integers on a grid: clip, round toward zero, exact sensitivities."""
+"""Fixed-point encoding of bounded reals: clip, round toward zero, exact sensitivities."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,28 +17,30 @@ MAX_STEPS = 2**31  # steps to a bound, and rows, so that sums of them fit 64 bit
 
 @dataclass(frozen=True, kw_only=True)
 class FixedPoint:
-    """Real numbers from low to high as whole multiples of a step, and back.
+    """Fixed-point encoding of real numbers from low to high, with exact sensitivities of sums.
+
+    Use it to sum real numbers with a mechanism on integers. Infinite numbers are clipped; NaN and
+    entries that are no number count as 0, as if they were absent. Each number is read by itself,
+    whatever the type of the others.
 
     Parameters
     ----------
     low : object
-        Public bounds within 2**53.
+        Public lower bound, within 2**53.
     high : object
-        Public bounds within 2**53.
+        Public upper bound, within 2**53 and above `low`.
     step : object
-        A power of two, fewer than 2**31 of which reach a bound.
+        Distance of two encoded numbers, a power of two; each bound is less than 2**31 steps from 0.
     coordinates : int, default=1
-        How many numbers one unit holds at most. Infinite numbers are clipped; NaN and what is no
-        number count as 0, as if they were not there. Each number is read by itself, whatever the
-        type of the others.
+        Largest number of numbers that one unit has, at least 1.
 
     Notes
     -----
     **Guarantee.** `encode` is monotone and exact, clip(x) / step rounded toward zero, so a number
-    that one unit holds is at most `change("add/remove")` from 0, which stands for its absence, and
-    at most `change("replace")` from any other; sums of encoded rows then have the sensitivities
-    `l1` and `l2_squared`. Floats are only scaled by a power of two, cut toward zero and clipped to
-    whole numbers below 2**31, none of which rounds; up to 2**31 rows are taken, so no sum can wrap.
+    of one unit is at most `change("add/remove")` from 0, which stands for its absence, and at most
+    `change("replace")` from any other; sums of encoded rows then have the sensitivities `l1` and
+    `l2_squared`. Floats are only scaled by a power of two, cut toward zero and clipped to integers
+    below 2**31, none of which rounds; up to 2**31 rows are accepted, so no sum can wrap.
 
     Examples
     --------
@@ -84,17 +86,17 @@ class FixedPoint:
         return int(self.high / self.step)
 
     def encode(self, numbers: Any) -> np.ndarray:
-        """Each number's multiple of the step, as int64: clipped, then rounded toward zero.
+        """Clip numbers, round them toward zero, and return them in steps.
 
         Parameters
         ----------
         numbers : object
-            TODO.
+            A number or a regular array of numbers, at most 2**31 rows.
 
         Returns
         -------
         ndarray
-            TODO.
+            Multiples of the step, int64, in the same shape.
         """
         reals = _reals(numbers)
         if len(np.atleast_1d(reals)) > MAX_STEPS:
@@ -103,21 +105,21 @@ class FixedPoint:
         with np.errstate(over="ignore", under="ignore"):  # to infinity, clipped; to below 1, cut
             steps = np.ldexp(np.where(np.isnan(reals), 0.0, reals), -self._exponent)
         # Rounding toward zero is monotone, so to clip after it is to clip before it.
-        whole_steps = np.clip(np.trunc(steps), self._lowest, self._highest)
-        return np.asarray(whole_steps, np.int64)
+        integers = np.clip(np.trunc(steps), self._lowest, self._highest)
+        return np.asarray(integers, np.int64)
 
     def decode(self, steps: Any) -> Any:
-        """The real numbers of whole ones, noisy or not: a float, or an array of them.
+        """Convert steps, noisy or not, back to real numbers.
 
         Parameters
         ----------
         steps : object
-            TODO.
+            An integer or an array of integers.
 
         Returns
         -------
         object
-            The real numbers of whole ones, noisy or not: a float, or an array of them.
+            A float, or a float64 ndarray of the same shape.
         """
         steps = np.asarray(plain("FixedPoint", "steps", steps))
         if steps.dtype.kind not in "iu":
@@ -125,49 +127,49 @@ class FixedPoint:
         return np.ldexp(steps.astype(np.float64), self._exponent)[()]
 
     def change(self, relation: str) -> int:
-        """The most that one unit changes a sum of encoded numbers by, in steps.
+        """Return the largest change of one encoded sum by one unit.
 
         Parameters
         ----------
         relation : str
-            TODO.
+            Adjacency: "add/remove" or "replace".
 
         Returns
         -------
         int
-            The most that one unit changes a sum of encoded numbers by, in steps.
+            Change of one coordinate, in steps.
         """
         if one_of(RELATIONS).check("FixedPoint", "relation", relation) == "replace":
             return self._highest - self._lowest
         return max(abs(self._lowest), abs(self._highest))
 
     def l1(self, relation: str) -> int:
-        """The L1 sensitivity of a sum of encoded rows, in steps.
+        """Return the L1 sensitivity of a sum of encoded rows.
 
         Parameters
         ----------
         relation : str
-            TODO.
+            Adjacency: "add/remove" or "replace".
 
         Returns
         -------
         int
-            The L1 sensitivity of a sum of encoded rows, in steps.
+            ``coordinates * change``, in steps.
         """
         return self.coordinates * self.change(relation)
 
     def l2_squared(self, relation: str) -> int:
-        """The square of the L2 sensitivity of a sum of encoded rows, in steps.
+        """Return the square of the L2 sensitivity of a sum of encoded rows.
 
         Parameters
         ----------
         relation : str
-            TODO.
+            Adjacency: "add/remove" or "replace".
 
         Returns
         -------
         int
-            The square of the L2 sensitivity of a sum of encoded rows, in steps.
+            ``coordinates * change**2``, in squared steps.
         """
         return int(self.coordinates * self.change(relation) ** 2)
 
@@ -177,7 +179,7 @@ class FixedPoint:
 
 
 def _reals(numbers: Any) -> np.ndarray:
-    """Each number by itself, in the shape that was given; NaN where it is none."""
+    """Read each number by itself, in the given shape; NaN where it is none."""
     if isinstance(numbers, np.ndarray):
         return numbers_of(numbers)
     try:

@@ -1,14 +1,15 @@
-"""Posterior sampling: one draw of a parameter, private because nobody moves the posterior far.
+"""Posterior sampling: one draw of a parameter, private because no row moves the posterior far.
 
-What holds (checked by exact masses in the tests): the law of the draw has weights
-prior(theta) exp(sum of l(x, theta)), l the log-likelihood of one row. One row more or less changes
-a log-weight by l(x, theta), and the log-normaliser by a mean of it; so the log-ratio is at most R,
-the largest range of l(x, .) over theta for one x. Exchanging a row costs 2 R. If |l| <= B then
-R <= 2 B, which gives 2 B for add/remove and 4 B for replace, the theorem of Wang, Fienberg and
-Smola 2015; where likelihoods are probabilities, l <= 0 and R <= B, so half of that. To reach a
-wanted epsilon the likelihood is raised to the power min(1, epsilon / R) (min, not max).
+The draw has weights prior(theta) exp(sum of l(x, theta)), l the log-likelihood of one row (checked
+by exact masses in the tests). Adding or removing a row changes a log-weight by l(x, theta), and the
+log-normaliser by a mean of it; so the log-ratio is at most R, the largest range of l(x, .) over
+theta for one x. Replacing a row costs 2 R. If |l| <= B then R <= 2 B, which gives 2 B for
+add/remove and 4 B for replace, Theorem 1 of Wang, Fienberg and Smola 2015; where likelihoods are
+probabilities, l <= 0 and R <= B, so half of that. To reach a requested epsilon the likelihood is
+raised to the power min(1, epsilon / R) (min, not max).
 
-Conjugate models on public grids, whose log-likelihoods are whole multiples of a public step.
+The conjugate models are on public grids, with log-likelihoods in integer multiples of a public
+step.
 """
 
 import math
@@ -31,7 +32,7 @@ from sfumato.privacy.rounding import round_up
 __all__ = ["STEP", "BetaBernoulli", "DirichletMultinomial", "GaussianMean", "PosteriorSample"]
 
 STEP = Fraction(1, 2**20)  # of every logarithm
-ASKED = "PosteriorSample"  # who was given the rows, for errors about them
+OWNER = "PosteriorSample"  # of the rows, named in errors about them
 ROWS = 2**31  # rows of one column that count, the first
 FARTHEST = 2**31  # steps of a logarithm, so that the sum over all rows is below 2**62
 LARGEST_GRID = 2**18
@@ -40,7 +41,7 @@ POINTS = integer(2, LARGEST_GRID)
 
 @dataclass(frozen=True)
 class _Model:
-    """Public numbers with declared limits, and rows counted by the value that they take."""
+    """Public parameters with declared limits, and rows counted by their value."""
 
     LIMITS: ClassVar[dict[str, Any]] = {}
 
@@ -48,26 +49,30 @@ class _Model:
         checked(self, self.LIMITS)
 
     def _counted(self, values: np.ndarray, size: int) -> np.ndarray:
-        """How many rows take each value; a row outside, and one past 2**31, is left out."""
+        """Count the rows of each value; a row outside, or beyond the first 2**31, is left out."""
         inside = values[(values >= 0) & (values < size)][:ROWS]
         return np.bincount(inside, minlength=size)
 
 
 @dataclass(frozen=True)
 class BetaBernoulli(_Model):
-    """Rows of 0 and 1, of which 1 has an unknown chance with a Beta prior.
+    """Bernoulli rows (0 or 1) with a Beta prior of the probability of 1, on a grid.
 
     Parameters
     ----------
     margin : float
-        From 2**-50 to below 1/2.
+        Distance of the grid from 0 and 1, from 2**-50 to below 1/2: log-likelihoods are unbounded
+        nearer to 0 and 1.
     points : int
-        The chance is one of so many evenly spaced numbers from margin to 1 - margin
-        (log-likelihoods are unbounded nearer to 0 and 1).
+        Number of evenly spaced probabilities from margin to 1 - margin, from 2 to 2**18.
     alpha : float, default=1.0
-        Of the prior. One row moves the posterior by R = log((1 - margin) / margin).
+        First parameter of the Beta prior, above 0.
     beta : float, default=1.0
-        Of the prior. One row moves the posterior by R = log((1 - margin) / margin).
+        Second parameter of the Beta prior, above 0.
+
+    Notes
+    -----
+    One row moves the posterior by R = log((1 - margin) / margin).
 
     Examples
     --------
@@ -88,51 +93,53 @@ class BetaBernoulli(_Model):
 
     @cached_property
     def grid(self) -> np.ndarray:
-        """TODO."""
+        """Possible probabilities of 1, an ndarray of shape (points,)."""
         return np.linspace(self.margin, 1 - self.margin, self.points)
 
     @property
     def log_prior(self) -> np.ndarray:
-        """TODO."""
+        """Log prior at each grid point, in integer steps of 2**-20."""
         shape = (self.alpha - 1) * np.log(self.grid) + (self.beta - 1) * np.log1p(-self.grid)
         return _steps("BetaBernoulli", shape)
 
     @cached_property
     def log_likelihood(self) -> np.ndarray:
-        """TODO."""
+        """Log-likelihood of each row value at each grid point, in integer steps of 2**-20."""
         return _steps("BetaBernoulli", np.stack([np.log1p(-self.grid), np.log(self.grid)]))
 
     def counts(self, column: Column) -> np.ndarray:
-        """TODO.
+        """Count the rows of each value.
 
         Parameters
         ----------
         column : array_like
-            TODO.
+            Rows of the model; other values are left out.
 
         Returns
         -------
         ndarray
-            TODO.
+            Number of zeros and of ones.
         """
-        return self._counted(integer_column(ASKED, "value", column), 2)
+        return self._counted(integer_column(OWNER, "value", column), 2)
 
 
 @dataclass(frozen=True)
 class DirichletMultinomial(_Model):
-    """Rows of one of several categories, whose chances have a symmetric Dirichlet prior.
-
-    categories;
+    """Categorical rows with a symmetric Dirichlet prior of the probabilities, on a grid.
 
     Parameters
     ----------
     categories : int
-        TODO.
+        Number of categories, from 2 to 64; rows are 0 to categories - 1.
     parts : int
-        The chances are whole multiples, at least one, of 1 / parts, so the grid has (parts - 1
+        Probabilities are integer multiples, at least one, of 1 / parts, so the grid has (parts - 1
         choose categories - 1) points, at most 2**18.
     alpha : float, default=1.0
-        Of the prior. One row moves the posterior by R = log(parts - categories + 1).
+        Parameter of the Dirichlet prior, above 0.
+
+    Notes
+    -----
+    One row moves the posterior by R = log(parts - categories + 1).
 
     Examples
     --------
@@ -158,58 +165,62 @@ class DirichletMultinomial(_Model):
 
     @cached_property
     def grid(self) -> np.ndarray:
-        """TODO."""
+        """Possible probability vectors, an ndarray of shape (points, categories)."""
         return _compositions(self.parts, self.categories) / self.parts
 
     @property
     def log_prior(self) -> np.ndarray:
-        """TODO."""
+        """Log prior at each grid point, in integer steps of 2**-20."""
         shape = (self.alpha - 1) * np.log(self.grid).sum(axis=1)
         return _steps("DirichletMultinomial", shape)
 
     @cached_property
     def log_likelihood(self) -> np.ndarray:
-        """TODO."""
+        """Log-likelihood of each category at each grid point, in integer steps of 2**-20."""
         return _steps("DirichletMultinomial", np.log(self.grid.T))
 
     def counts(self, column: Column) -> np.ndarray:
-        """TODO.
+        """Count the rows of each category.
 
         Parameters
         ----------
         column : array_like
-            TODO.
+            Categories from 0 up; other values are left out.
 
         Returns
         -------
         ndarray
-            TODO.
+            Number of rows per category.
         """
-        rows = integer_column(ASKED, "value", column)
+        rows = integer_column(OWNER, "value", column)
         return self._counted(rows, self.categories)
 
 
 @dataclass(frozen=True)
 class GaussianMean(_Model):
-    """Real rows around an unknown mean, with a known deviation and a Gaussian prior of the mean.
+    """Real rows of known standard deviation with a Gaussian prior of their mean, on a grid.
 
     Parameters
     ----------
     low : float
-        Public bounds within 2**53 that rows are clipped to.
+        Public lower bound that rows are clipped to, within 2**53.
     high : float
-        Public bounds within 2**53 that rows are clipped to.
+        Public upper bound that rows are clipped to, within 2**53 and above `low`.
     deviation : float
-        Of a row around the mean.
+        Standard deviation of a row around the mean, above 0.
     points : int
-        Of the mean's grid from low to high.
+        Number of evenly spaced means from low to high, from 2 to 4096.
     prior_mean : float
-        Within 2**53, and prior_deviation. One row moves the posterior by R = (high - low)**2 / (2
-        deviation**2).
+        Mean of the prior, within 2**53.
     prior_deviation : float
-        TODO.
+        Standard deviation of the prior, above 0.
     cells : int, default=1024
-        To whose lower ends they are then rounded (one unit stays in one cell, whatever floats do).
+        Number of intervals, at most 2048, to whose lower ends rows are rounded (one unit stays in
+        one interval, whatever floats do).
+
+    Notes
+    -----
+    One row moves the posterior by R = (high - low)**2 / (2 deviation**2).
 
     Examples
     --------
@@ -244,40 +255,41 @@ class GaussianMean(_Model):
 
     @cached_property
     def grid(self) -> np.ndarray:
-        """TODO."""
+        """Possible means, an ndarray of shape (points,)."""
         return np.linspace(self.low, self.high, self.points)
 
     @property
     def log_prior(self) -> np.ndarray:
-        """TODO."""
+        """Log prior at each grid point, in integer steps of 2**-20."""
         away = (self.grid - self.prior_mean) / self.prior_deviation
         return _steps("GaussianMean", -(away**2) / 2)
 
     @cached_property
     def log_likelihood(self) -> np.ndarray:
-        """TODO."""
+        """Log-likelihood of each interval at each grid point, in integer steps of 2**-20."""
         rows = np.linspace(self.low, self.high, self.cells + 1)[:, None]
         return _steps("GaussianMean", -(((rows - self.grid) / self.deviation) ** 2) / 2)
 
     def counts(self, column: Column) -> np.ndarray:
-        """TODO.
+        """Count the rows of each interval.
 
         Parameters
         ----------
         column : array_like
-            TODO.
+            Real numbers, clipped to the bounds.
 
         Returns
         -------
         ndarray
-            TODO.
+            Number of rows per interval, `cells` + 1 of them.
         """
-        rows = np.clip(real_column(ASKED, "value", column), self.low, self.high)
+        rows = np.clip(real_column(OWNER, "value", column), self.low, self.high)
         cells = ((rows - self.low) * (self.cells / (self.high - self.low))).astype(np.int64)
         return self._counted(np.clip(cells, 0, self.cells), self.cells + 1)
 
 
 def _steps(owner: str, logarithms: np.ndarray) -> np.ndarray:
+    """Round logarithms to integer steps; ValueError where one is too large."""
     steps = np.rint(logarithms / float(STEP))
     if not np.abs(steps).max() < FARTHEST:
         raise ValueError(f"{owner}: a logarithm is beyond 2**11; keep the grid nearer to the rows.")
@@ -285,7 +297,7 @@ def _steps(owner: str, logarithms: np.ndarray) -> np.ndarray:
 
 
 def _compositions(total: int, parts: int) -> np.ndarray:
-    """Every way to write total as an ordered sum of so many integers from 1 up."""
+    """List every ordered sum of `parts` integers from 1 up that gives `total`."""
     if parts == 1:
         return np.array([[total]])
     heads = range(1, total - parts + 2)
@@ -299,9 +311,9 @@ PARTS = ("grid", "log_prior", "log_likelihood", "counts")  # of a model
 
 
 class PosteriorModel(Protocol):
-    """A model on public grids: of parameters, and of the values that a row may take.
+    """A model on public grids of parameters and of the values that a row may take.
 
-    grid: the parameters, one a row; log_prior[theta] and log_likelihood[x, theta]: integers of
+    grid: the parameters, one per row; log_prior[theta] and log_likelihood[x, theta]: integers of
     steps of 2**-20; counts(column): how many rows take each value.
     """
 
@@ -319,28 +331,32 @@ class PosteriorModel(Protocol):
 
 @dataclass(frozen=True)
 class PosteriorSample(Mechanism):
-    """One draw from the posterior of a model, tempered to a wanted epsilon.
+    """One draw from the posterior of a model, tempered to a requested epsilon.
+
+    Each draw costs epsilon again.
 
     Parameters
     ----------
     model : PosteriorModel
-        One of `BetaBernoulli`, `DirichletMultinomial` and `GaussianMean`; epsilon above 0. Each
-        draw costs epsilon again.
+        One of `BetaBernoulli`, `DirichletMultinomial` and `GaussianMean`.
     epsilon : object
-        TODO.
+        Requested epsilon, above 0.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace" of one row.
 
     Notes
     -----
-    **Guarantee.** Pure differential privacy at the epsilon of `loss()`, which is the wanted one, or
-    less where the posterior itself is more private. The log-weights are whole multiples of a public
-    step and the draw follows them exactly, so R is that of the law that runs. How long a draw takes
-    depends on the data, and is not covered: tell it to nobody.
+    **Guarantee.** epsilon-differentially private for one row under `relation`, at the epsilon of
+    `loss()`: the requested one, or less where the posterior itself is more private. The log-weights
+    are integer multiples of a public step and the draw follows them exactly, so R is that of the
+    distribution that is sampled. The time of a draw depends on the data, and is not covered: do not
+    disclose it.
 
     References
     ----------
-    .. [1] Wang, Fienberg and Smola 2015, theorem 1, with the constants derived above.
+    .. [1] Wang, Fienberg, Smola. "Privacy for Free: Posterior Sampling and Stochastic Gradient
+       Monte Carlo". ICML 2015, Theorem 1 (privacy of one posterior sample), with the constants
+       derived in the module. https://arxiv.org/abs/1502.07645
 
     Examples
     --------
@@ -366,20 +382,20 @@ class PosteriorSample(Mechanism):
             )
         if not self.sensitivity:
             raise ValueError(
-                "PosteriorSample: model must have parameters that rows tell apart, "
+                "PosteriorSample: model must have parameters that rows distinguish, "
                 f"not {self.model!r}."
             )
 
     @property
     def sensitivity(self) -> Fraction:
-        """R, or 2 R where a row is exchanged: how far one row moves the log-weights apart."""
+        """Largest change of the log-ratio of two weights by one row: R, or 2 R under "replace"."""
         table = self.model.log_likelihood
-        spread = int((table.max(axis=1) - table.min(axis=1)).max())
-        return spread * STEP * (2 if self.relation == "replace" else 1)
+        widest = int((table.max(axis=1) - table.min(axis=1)).max())
+        return widest * STEP * (2 if self.relation == "replace" else 1)
 
     @property
     def power(self) -> Fraction:
-        """The power that the likelihood is raised to: 1 where the posterior is private enough."""
+        """Power that the likelihood is raised to: 1 where the posterior is private enough."""
         return min(Fraction(1), Fraction(self.epsilon) / self.sensitivity)
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
@@ -399,7 +415,7 @@ class PosteriorSample(Mechanism):
         return f"one draw from the posterior of {self.model!r}, likelihood to the {self.power}"
 
     def _gaps(self, counts: np.ndarray) -> list[Fraction]:
-        """How far below the largest log-weight each parameter's lies, exactly."""
+        """Return how far each parameter's log-weight lies below the largest, exactly."""
         likelihood = counts @ self.model.log_likelihood
         power, prior = self._power, self.model.log_prior
         weights = [p + power * s for p, s in zip(prior.tolist(), likelihood.tolist(), strict=True)]
@@ -412,7 +428,7 @@ class PosteriorSample(Mechanism):
 
 
 def _draw(gaps: list[Fraction], bits: Bits) -> int:
-    """A place with chance proportional to exp(-gap), by rejection from all places alike."""
-    while not bernoulli_exp(gaps[place := bits.below(len(gaps))], bits):
+    """Sample an index with probability proportional to exp(-gap) by rejection sampling."""
+    while not bernoulli_exp(gaps[index := bits.below(len(gaps))], bits):
         pass
-    return place
+    return index

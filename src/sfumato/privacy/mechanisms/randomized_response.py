@@ -1,4 +1,4 @@
-"""Randomized response: every bit or symbol is noised by itself, before anybody sees it."""
+"""Randomized response: every bit or symbol is randomized by itself, before anybody observes it."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,15 +16,16 @@ from sfumato.privacy.random_source import Source, SystemSource
 
 __all__ = ["BinaryResponse", "KaryResponse"]
 
-GRID = 2**32  # chances are multiples of its inverse
+GRID = 2**32  # probabilities are multiples of its inverse
 
 
 @dataclass(frozen=True)
 class _Response(Mechanism):
-    """A column in, a column of the same length out; its length is public.
+    """Base of response mechanisms: a column in, a column of the same, public length out.
 
-    Every chance is a multiple of 1 / GRID, and `_fits(n)` says whether n of them keep the promise,
-    as all do from some n up to `_most`, beyond which answers would favour what is not true.
+    Every probability is a multiple of 1 / GRID, and `_fits(n)` says whether n of them satisfy
+    epsilon, as all do from some n up to `_most`, beyond which answers would favour what is not
+    true.
     """
 
     relation: str = field(default="replace", kw_only=True)
@@ -36,31 +37,32 @@ class _Response(Mechanism):
         if not self._fits(self._most):
             owner, epsilon = type(self).__name__, vars(self)["epsilon"]
             raise ValueError(
-                f"{owner}: epsilon must be larger, not {epsilon!r}: the answers would tell nothing."
+                f"{owner}: epsilon must be larger, not {epsilon!r}: the answers would carry no "
+                "information."
             )
 
     @property
     def sensitivity(self) -> int:
-        """How many entries one unit changes, at most."""
+        """Largest number of entries that one unit changes."""
         return self.cells
 
-    def _hides(self, how: dict[str, Any]) -> None:
+    def _protected_unit(self, how: dict[str, Any]) -> None:
         return None
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:
-        """An answer for each entry: an int for one entry, else an array of the same shape.
+        """Randomize every entry, without charging a ledger.
 
         Parameters
         ----------
         value : object
-            TODO.
+            One entry or an array of entries, as `domain` describes them.
         source : Source or None, default=None
-            TODO.
+            Source of random bits, for tests only; None draws them from the operating system.
 
         Returns
         -------
         object
-            An answer for each entry: an int for one entry, else an array of the same shape.
+            An int for a single entry, else an ndarray of the same shape.
         """
         entries = self._entries(value)
         answers = self._answer(entries.reshape(-1), source or SystemSource()).reshape(entries.shape)
@@ -72,7 +74,7 @@ class _Response(Mechanism):
 
     @lru_cache(256)  # noqa: B019  the responses of releases are few
     def _least(self) -> Fraction:
-        """The least chance that keeps the promise."""
+        """Return the smallest probability that satisfies epsilon, by bisection."""
         low, high = 0, self._most
         while high - low > 1:
             middle = (low + high) // 2
@@ -81,9 +83,11 @@ class _Response(Mechanism):
 
     @property
     def _most(self) -> int:
+        """Largest number of grid steps to try."""
         raise NotImplementedError
 
     def _fits(self, n: int) -> bool:
+        """Return whether a probability of n grid steps satisfies epsilon."""
         raise NotImplementedError
 
     def _entries(self, value: Any) -> np.ndarray:
@@ -95,32 +99,38 @@ class _Response(Mechanism):
 
 @dataclass(frozen=True)
 class BinaryResponse(_Response):
-    """Every bit is flipped with one chance: the local model for yes or no, or for sets of bits.
+    """Binary randomized response: every bit is flipped with one probability.
 
-    epsilon above 0;
+    The local model for a yes-or-no question, or for sets of bits.
 
     Parameters
     ----------
     epsilon : float
-        TODO.
+        Above 0.
     relation : str, default="replace"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
     cells : int, default=1
-        How many bits one unit changes at most; relation.
+        Largest number of bits that one unit changes, from 1 to 2**31.
 
     Notes
     -----
-    **Guarantee.** Pure epsilon = cells ln((1 - p) / p) for the flip chance p that runs, a multiple
-    of 2**-32 rounded toward 1/2, so never above the epsilon asked for (Warner 1965; every bit
-    answers for itself, so the loss of the changed bits adds up).
+    **Guarantee.** epsilon-differentially private for one unit under `relation`, also towards the
+    curator: pure epsilon = cells ln((1 - p) / p) for the flip probability p in use, a multiple of
+    2**-32 rounded toward 1/2, so never above the requested epsilon [1]_. Bits are flipped
+    independently, so the losses of the changed bits add up.
+
+    References
+    ----------
+    .. [1] Warner. "Randomized Response: A Survey Technique for Eliminating Evasive Answer Bias".
+       JASA 1965. https://doi.org/10.1080/01621459.1965.10480775
 
     Examples
     --------
-    >>> asked = BinaryResponse(epsilon=float(np.log(3)))
-    >>> asked.flip_probability - Fraction(1, 4) <= Fraction(1, 2**32)
+    >>> survey = BinaryResponse(epsilon=float(np.log(3)))
+    >>> survey.flip_probability - Fraction(1, 4) <= Fraction(1, 2**32)
     True
-    >>> answers = asked.run([1, 0, 0, 1, 1])
-    >>> about, error = asked.estimate(answers.sum(), 5)
+    >>> answers = survey.run([1, 0, 0, 1, 1])
+    >>> estimate, std_error = survey.estimate(answers.sum(), 5)
     """
 
     epsilon: float
@@ -128,26 +138,24 @@ class BinaryResponse(_Response):
 
     @cached_property
     def flip_probability(self) -> Fraction:
-        """The chance that runs: the least multiple of 2**-32 that keeps the promise."""
+        """Probability of a flip in use: the smallest multiple of 2**-32 that satisfies epsilon."""
         return self._least()
 
     def estimate(self, count: Any, n: Any) -> tuple[Any, Any]:
-        """How many of n bits were 1, without bias, given how many answers are; and its error.
-
-        The standard error is that of the flips alone: it counts no sampling of people. One count or
-        an array of them, as of the columns of a table.
+        """Estimate without bias how many of n bits were 1.
 
         Parameters
         ----------
         count : object
-            TODO.
+            Number of answers that are 1, from 0 to n: one count or an array, as of a table's
+            columns.
         n : object
-            TODO.
+            Number of answers, at least 1.
 
         Returns
         -------
         tuple
-            How many of n bits were 1, without bias, given how many answers are; and its error.
+            Estimated count, and its standard error from the flips alone (not from sampling people).
         """
         count, n = _counts("BinaryResponse", count, n)
         p = float(self.flip_probability)
@@ -161,6 +169,7 @@ class BinaryResponse(_Response):
 
     @property
     def _most(self) -> int:
+        """Largest number of grid steps below probability 1/2."""
         return GRID // 2 - 1
 
     def _fits(self, n: int) -> bool:
@@ -177,33 +186,38 @@ class BinaryResponse(_Response):
 
 @dataclass(frozen=True)
 class KaryResponse(_Response):
-    """Every symbol is kept, or else becomes one of the others, all equally likely.
+    """K-ary randomized response: every symbol is retained or replaced by a uniform other one.
 
     Parameters
     ----------
     symbols : int
-        How many there are, 2 to 65536; epsilon above 0.
+        Number of symbols, from 2 to 65536.
     epsilon : float
-        TODO.
+        Above 0.
     relation : str, default="replace"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
     cells : int, default=1
-        How many symbols one unit changes at most; relation.
+        Largest number of symbols that one unit changes, from 1 to 2**31.
 
     Notes
     -----
-    **Guarantee.** Each other symbol has a chance c, a multiple of 2**-32 rounded up, and the true
-    one a chance a, so pure epsilon = cells ln(a / c), never above the epsilon asked for (Kairouz,
-    Oh and Viswanath 2014, who show that at high epsilon no other answer is more useful). Between
-    two symbols an answer is a function of a bit flipped with probability c / (a + c), and that is
-    the loss: with chance a + c it is the symbol that the bit says, else one of the others, all
-    alike.
+    **Guarantee.** epsilon-differentially private for one unit under `relation`, also towards the
+    curator. Each other symbol has a probability c, a multiple of 2**-32 rounded up, and the true
+    one a probability a, so pure epsilon = cells ln(a / c), never above the requested epsilon. At
+    high epsilon no other response is more useful [1]_. Between two symbols an answer is a function
+    of a bit flipped with probability c / (a + c), and that is the loss: with probability a + c it
+    is the symbol that the bit indicates, else a uniform one of the others.
+
+    References
+    ----------
+    .. [1] Kairouz, Oh, Viswanath. "Extremal Mechanisms for Local Differential Privacy". 2014
+       (optimality of randomized response). https://arxiv.org/abs/1407.1338
 
     Examples
     --------
     >>> answers = KaryResponse(4, epsilon=2).run([0, 3, 1, 1, 2])
-    >>> about, error = KaryResponse(4, epsilon=2).estimate([120, 80, 70, 30])
-    >>> round(float(about.sum()))
+    >>> estimates, std_errors = KaryResponse(4, epsilon=2).estimate([120, 80, 70, 30])
+    >>> round(float(estimates.sum()))
     300
     """
 
@@ -214,63 +228,65 @@ class KaryResponse(_Response):
 
     @cached_property
     def wrong_probability(self) -> Fraction:
-        """The chance of each other symbol: the least multiple of 2**-32 that keeps the promise."""
+        """Probability of each other symbol: the smallest multiple of 2**-32 for epsilon."""
         return self._least()
 
     @property
     def change_probability(self) -> Fraction:
-        """The chance that a symbol is not kept."""
+        """Probability that a symbol is replaced."""
         return (self.symbols - 1) * self.wrong_probability
 
     def estimate(self, counts: Any) -> tuple[np.ndarray, np.ndarray]:
-        """How often each symbol was meant, without bias, given how often it was answered.
-
-        The standard errors are those of the answers alone, at the estimated frequencies.
+        """Estimate without bias how often each symbol was the true one.
 
         Parameters
         ----------
         counts : object
-            TODO.
+            Number of answers per symbol, an array of `symbols` integers.
 
         Returns
         -------
         tuple
-            How often each symbol was meant, without bias, given how often it was answered.
+            Estimated counts, and their standard errors from the responses alone, at these
+            estimates.
         """
         counts = np.asarray(plain("KaryResponse", "counts", counts))
         if counts.shape != (self.symbols,):
-            raise ValueError(f"KaryResponse: counts must be {self.symbols} numbers, one a symbol.")
+            raise ValueError(
+                f"KaryResponse: counts must be {self.symbols} numbers, one per symbol."
+            )
         counts, n = _counts("KaryResponse", counts, counts.sum())
-        kept, other = 1 - float(self.change_probability), float(self.wrong_probability)
-        meant = (counts - n * other) / (kept - other)
-        likely = np.clip(meant, 0, n)
-        spread = likely * kept * (1 - kept) + (n - likely) * other * (1 - other)
-        return meant, np.sqrt(spread) / (kept - other)
+        correct, other = 1 - float(self.change_probability), float(self.wrong_probability)
+        estimates = (counts - n * other) / (correct - other)
+        likely = np.clip(estimates, 0, n)
+        variance = likely * correct * (1 - correct) + (n - likely) * other * (1 - other)
+        return estimates, np.sqrt(variance) / (correct - other)
 
     def _sentence(self) -> str:
-        chance = f"{float(self.change_probability):.6g}"
-        return f"one of {self.symbols} symbols, changed with probability {chance}"
+        probability = f"{float(self.change_probability):.6g}"
+        return f"one of {self.symbols} symbols, changed with probability {probability}"
 
     @property
     def _most(self) -> int:
-        """The largest chance of each other symbol, in grid steps, that still favours the true."""
+        """Largest number of grid steps for each other symbol that still favours the true one."""
         return (GRID - 1) // self.symbols
 
     def _loss(self) -> Loss:
-        return self._told(int(self.wrong_probability * GRID))
+        return self._flips(int(self.wrong_probability * GRID))
 
-    def _told(self, wrong: int) -> Flips:
+    def _flips(self, wrong: int) -> Flips:
+        """Return the loss where each other symbol has `wrong` grid steps of probability."""
         right = GRID - (self.symbols - 1) * wrong
         return Flips(Fraction(wrong, right + wrong), self.cells, relation=self.relation)
 
     def _fits(self, wrong: int) -> bool:
-        return self._told(wrong).epsilon <= self.epsilon
+        return self._flips(wrong).epsilon <= self.epsilon
 
     def _entries(self, value: Any) -> np.ndarray:
         return entries("KaryResponse", value, self.symbols - 1)
 
     def _answer(self, entries: np.ndarray, source: Source) -> np.ndarray:
-        """Of GRID equally likely words, `wrong` lead to each symbol, and the rest to the true."""
+        """Map GRID equally likely words: `wrong` to each symbol, all others to the true one."""
         words = np.empty(entries.size, np.uint32)
         source.fill(words)
         drawn = (words // np.uint32(self.wrong_probability * GRID)).astype(np.int64)
@@ -278,7 +294,7 @@ class KaryResponse(_Response):
 
 
 def _counts(owner: str, count: Any, n: Any) -> tuple[np.ndarray, int]:
-    """Counts of answers, from 0 to n each, as floats that still hold them exactly."""
+    """Check counts of answers, from 0 to n each; as floats that represent them exactly."""
     n = integer(1, 2**53).check(owner, "n", n)
     counts = integer_values(owner, count, -1, n + 1)
     if counts.size and not 0 <= int(counts.min()) <= int(counts.max()) <= n:

@@ -1,4 +1,4 @@
-"""Sample and aggregate: any function of a table, made private by running it on separate blocks."""
+"""Sample and aggregate: any function of a table, made private by evaluation on disjoint blocks."""
 
 import warnings
 from collections.abc import Callable
@@ -25,41 +25,46 @@ __all__ = ["SampleAndAggregate"]
 
 @dataclass(frozen=True)
 class SampleAndAggregate(Mechanism):
-    """The mean or the median of what a function says about random blocks of the rows.
+    """Noisy mean or median of a function's results on random disjoint blocks of the rows.
+
+    Use it for functions whose sensitivity is unknown; the more blocks, the less noise per block.
 
     Parameters
     ----------
     function : callable
-        Of an array of some of the rows (perhaps none), which must depend on them alone: it may not
-        remember other blocks; epsilon above 0, from 1/1024 for the median; blocks.
+        Called with an array of some of the rows (possibly none), returns one number. It must depend
+        on these rows alone: it may not remember other blocks.
     epsilon : object
-        TODO.
+        Above 0; for the median from 1/1024 to below 64.
     blocks : int
-        TODO.
+        Number of blocks, from 1 to 2**20.
     low : object
-        Public bounds of the answers, whole multiples of step.
+        Public lower bound of the results, an integer multiple of `step`.
     high : object
-        Public bounds of the answers, whole multiples of step.
+        Public upper bound of the results, an integer multiple of `step`.
     step : object, optional
-        To which answers are rounded toward zero.
+        Results are rounded toward zero to multiples of it; 1 by default.
     aggregate : str, default="mean"
         "mean" or "median".
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
 
     Notes
     -----
-    **Guarantee.** Pure epsilon-differential privacy, add/remove or replace, of one row; with
-    `units` (a column that names the unit of each row) of one unit with all its rows. Each unit goes
-    to one block by fresh random bits that do not depend on the data. Neighbours whose other units
-    lie alike differ in one block, so in one of the `blocks` answers, by at most high - low. The
-    mean takes discrete Laplace noise for that, the median is a `SmoothMedian` of the answers. A
-    block on which the function fails, or says what is no number, counts as `low`; how long it takes
-    is not hidden.
+    **Guarantee.** epsilon-differentially private for one row under add/remove or replace; with
+    `units` (a column that names the unit of each row) for one unit with all its rows. Each unit
+    goes to one block by fresh random bits that do not depend on the data. Neighbours whose other
+    units are assigned equally differ in one block, so in one of the `blocks` results, by at most
+    high - low. The mean takes discrete Laplace noise for that, the median is a `SmoothMedian` of
+    the results. A block on which the function fails, or returns no number, counts as `low`. The
+    running time is not protected.
 
     References
     ----------
-    .. [1] Nissim, Raskhodnikova and Smith 2007, section 4; Smith 2011 for the mean.
+    .. [1] Nissim, Raskhodnikova, Smith. "Smooth Sensitivity and Sampling in Private Data Analysis".
+       STOC 2007, section 4 (sample and aggregate). https://doi.org/10.1145/1250790.1250803
+    .. [2] Smith. "Privacy-preserving Statistical Estimation with Optimal Convergence Rates". STOC
+       2011 (the mean). https://doi.org/10.1145/1993636.1993743
 
     Examples
     --------
@@ -109,20 +114,55 @@ class SampleAndAggregate(Mechanism):
 
     @property
     def sensitivity(self) -> int:
-        """By how many steps one unit changes the sum of the answers at most."""
+        """Largest change of the sum of the results by one unit, in steps."""
         return int((self.high - self.low) / self.step)
 
     def run(self, value: Any, *, units: Any = None, source: Source | None = None) -> float:
+        """Return the noisy aggregate once, without charging a ledger.
+
+        Parameters
+        ----------
+        value : object
+            Array of numbers, rows along the first axis; rows that are not finite are ignored.
+        units : object, default=None
+            Column of keys that name the unit of each row; None makes every row a unit.
+        source : Source or None, default=None
+            Source of random bits, for tests only; None draws them from the operating system.
+
+        Returns
+        -------
+        float
+            Noisy mean or median of the results, a multiple of `step` (divided by `blocks` for the
+            mean).
+        """
         return float(self.sample(value, 1, units=units, source=source)[0])
 
     def sample(
         self, value: Any, trials: int, *, units: Any = None, source: Source | None = None
     ) -> np.ndarray:
+        """Return the noisy aggregate many times independently, as an audit needs.
+
+        Parameters
+        ----------
+        value : object
+            Array of numbers, rows along the first axis; rows that are not finite are ignored.
+        trials : int
+            Number of answers, at least 1.
+        units : object, default=None
+            Column of keys that name the unit of each row; None makes every row a unit.
+        source : Source or None, default=None
+            Source of random bits, for tests only; None draws them from the operating system.
+
+        Returns
+        -------
+        ndarray
+            Answers, one float per trial.
+        """
         rows, trials, source = _rows(value), self._trials(trials), source or SystemSource()
         rows, of_unit = _finite(rows, _units(rows, units))
         count = int(of_unit.max(initial=-1)) + 1
         positions = uniform(self.blocks, trials * count, source=source).reshape(trials, count)
-        lots, which = _alike(positions)
+        lots, which = _distinct(positions)
         answers = [self._answers(rows, lot[of_unit]) for lot in lots]
         if self.aggregate == "mean":
             sums = np.array([sum(each) for each in answers])[which]
@@ -133,7 +173,7 @@ class SampleAndAggregate(Mechanism):
             middles[same] = self._median.sample(answers[lot], same.size, source=source)
         return np.asarray(middles * float(self.step))
 
-    def _hides(self, how: dict[str, Any]) -> str | None:
+    def _protected_unit(self, how: dict[str, Any]) -> str | None:
         return "event" if how.get("units") is None else None
 
     def _loss(self) -> Loss:
@@ -162,38 +202,40 @@ class SampleAndAggregate(Mechanism):
         return SmoothMedian(float(self.epsilon), low, high, relation=self.relation)
 
     def _check_steps(self, name: str) -> None:
+        """Check that a bound is an integer multiple of the step."""
         bound = getattr(self, name)
         if (bound / self.step).denominator != 1 or abs(bound / self.step) >= 2**40:
             wanted = f"an integer of steps of {self.step}, fewer than 2**40"
             raise ValueError(f"SampleAndAggregate: {name} must be {wanted}, not {bound}.")
 
     def _answers(self, rows: np.ndarray, block: np.ndarray) -> list[int]:
-        """What the function says about each block, in steps within the bounds."""
-        return [self._ask(rows[part]) for part in _groups(block, self.blocks)]
+        """Return the function's result on each block, in steps within the bounds."""
+        return [self._evaluate(rows[part]) for part in _groups(block, self.blocks)]
 
-    def _ask(self, rows: np.ndarray) -> int:
+    def _evaluate(self, rows: np.ndarray) -> int:
+        """Return the function's result on one block, in steps; `low` where it fails."""
         low, high = int(self.low / self.step), int(self.high / self.step)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")  # a warning would tell of the rows of a block
-                said = float(self.function(rows))
-            if said in (float("inf"), float("-inf")):
-                return high if said > 0 else low
-            return min(max(int(Fraction(said) / self.step), low), high)
+                warnings.simplefilter("ignore")  # a warning would disclose rows of a block
+                result = float(self.function(rows))
+            if result in (float("inf"), float("-inf")):
+                return high if result > 0 else low
+            return min(max(int(Fraction(result) / self.step), low), high)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # whatever fails must look like an answer
+        except BaseException:  # a failure must look like an answer
             return low
 
 
 def _groups(codes: np.ndarray, size: int) -> list[np.ndarray]:
-    """The places of each code from 0 to size - 1, in their order."""
+    """Return the indices of each code from 0 to size - 1, in order."""
     ends = np.cumsum(np.bincount(codes, minlength=size))
     return np.split(np.argsort(codes, kind="stable"), ends[:-1])
 
 
-def _alike(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different rows and which one each row is: an audit repeats few rows very often."""
+def _distinct(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct rows and which one each row is: an audit repeats few rows often."""
     if positions.shape[1] > 64 or not positions.size:
         return positions, np.arange(positions.shape[0])
     rows, which = np.unique(positions, axis=0, return_inverse=True)
@@ -201,7 +243,7 @@ def _alike(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(value: Any) -> np.ndarray:
-    """Rows of float64, each number read by itself, NaN where it is none."""
+    """Convert a value to float64 rows, each number read by itself; NaN where it is none."""
     if isinstance(value, list | tuple) and any(not hasattr(row, "__len__") for row in value):
         return numbers_of(list(value))
     try:
@@ -214,13 +256,13 @@ def _rows(value: Any) -> np.ndarray:
 
 
 def _finite(rows: np.ndarray, of_unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Rows whose numbers are all there and finite, and their units; the others count nowhere."""
-    kept = np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
-    return rows[kept], of_unit[kept]
+    """Return the rows whose numbers are all finite, and their units."""
+    finite = np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
+    return rows[finite], of_unit[finite]
 
 
 def _units(rows: np.ndarray, units: Any) -> np.ndarray:
-    """The number of each row's unit, from 0 up."""
+    """Number the unit of each row from 0 up."""
     if units is None:
         return np.arange(rows.shape[0])
     named = KeyColumn(units, name="SampleAndAggregate: units")

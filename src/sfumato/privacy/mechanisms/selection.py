@@ -1,9 +1,7 @@
-"""One of a public list of candidates, chosen by private scores: exact laws, no float.
+"""Private selection: one of a public list of candidates, chosen exactly by private scores.
 
-The promises are about the answer. The time that an answer takes grows with the number of different
-scores, so whoever can time the curator learns about the data: answer where nobody can.
-
-Exact choices: one of many with chances exp(-cost), and coins of such chances, in batches.
+The guarantees are about the answer. The time that an answer takes grows with the number of
+different scores, so whoever can time the curator learns about the data: answer where nobody can.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +28,7 @@ Cuts = Callable[[int], list[Bounds]]
 
 
 def exp_choices(costs: Sequence[Fraction], trials: int, source: Source | None) -> np.ndarray:
-    """Indices, each chosen with chance proportional to exp(-cost), the least cost being 0."""
+    """Sample indices with probability proportional to exp(-cost), the smallest cost being 0."""
     source = source or SystemSource()
 
     def cuts(bits: int) -> list[Bounds]:
@@ -46,7 +44,7 @@ def exp_choices(costs: Sequence[Fraction], trials: int, source: Source | None) -
 
 
 def exp_coins(costs: Sequence[Fraction], trials: int, source: Source | None) -> np.ndarray:
-    """A row of coins per trial, each True with chance exp(-cost), cost >= 0."""
+    """Toss one coin per cost and trial, True with probability exp(-cost), cost >= 0."""
     source = source or SystemSource()
     words = _words((trials, len(costs)), source)
     lows, highs = _edges(_masses(costs, 64), 64)
@@ -59,7 +57,7 @@ def exp_coins(costs: Sequence[Fraction], trials: int, source: Source | None) -> 
 
 
 def _passed(cuts: Cuts, words: np.ndarray, more: Bits, bits: int = 64) -> np.ndarray:
-    """How many cuts each uniform number has passed, its first bits being given as a word."""
+    """Count the cuts below each uniform number, of which the first bits are given as a word."""
     lows, highs = _edges(cuts(bits), bits)
     least, most = np.searchsorted(highs, words), np.searchsorted(lows, words, side="right")
     for i in np.flatnonzero(least != most):
@@ -68,7 +66,7 @@ def _passed(cuts: Cuts, words: np.ndarray, more: Bits, bits: int = 64) -> np.nda
 
 
 def _resolve(cuts: Cuts, word: Any, more: Bits, bits: int = 64) -> int:
-    """How many cuts a uniform number that begins with this word has passed, by more of its bits."""
+    """Count the cuts below a uniform number that begins with this word, drawing more bits."""
     prefix = int(word)
     while True:
         bounds = cuts(bits)
@@ -79,20 +77,21 @@ def _resolve(cuts: Cuts, word: Any, more: Bits, bits: int = 64) -> int:
 
 
 def _edges(bounds: list[Bounds], bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Words below the first array are surely below a cut, words above the second surely not."""
+    """Return word bounds: below the first surely below a cut, above the second surely not."""
     last = (1 << bits) - 1
     lows = np.array([min(low, last) for low, _ in bounds], np.uint64)
     return lows, np.array([min(high - 1, last) for _, high in bounds], np.uint64)
 
 
 def _masses(costs: Sequence[Fraction], digits: int) -> list[Bounds]:
-    """Integers around 2**digits exp(-cost)."""
+    """Return integer bounds of 2**digits exp(-cost)."""
     one = (1 << digits, 1 << digits)
     known = {cost: exp_bounds(cost, digits) if cost else one for cost in set(costs)}
     return [known[cost] for cost in costs]
 
 
 def _words(shape: Any, source: Source) -> np.ndarray:
+    """Draw random 64-bit words."""
     words = np.empty(shape, np.uint64)
     source.fill(words)
     return words
@@ -100,18 +99,13 @@ def _words(shape: Any, source: Source) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Selection(Stated):
-    """Scores in, the index of the chosen candidate out; high scores are good.
-
-    Parameters: sensitivity, the most that one unit changes any score by, an integer from 1 up;
-    epsilon above 0; candidates, how many there are, a public number; monotone=True, if one unit
-    more never lowers a score or never raises one (then half the noise suffices; not for "replace").
-    """
+    """Base of selection mechanisms: scores in, index of the chosen candidate out."""
 
     sensitivity: int = field()
     epsilon: float
     candidates: int = field(kw_only=True)
     monotone: bool = field(default=False, kw_only=True)
-    domain = "one whole score per candidate, below 2**62 in size"
+    domain = "one integer score per candidate, below 2**62 in size"
     LIMITS: ClassVar[dict[str, Any]] = {
         **Stated.LIMITS,
         "epsilon": positive,
@@ -129,23 +123,23 @@ class _Selection(Stated):
 
     @property
     def scale(self) -> Fraction:
-        """The difference of scores that counts as a factor e."""
+        """Difference of two scores that changes their odds by a factor e."""
         return (1 if self.monotone else 2) * self.sensitivity / Fraction(self.epsilon)
 
     def run(self, value: Any, *, source: Source | None = None) -> int:
-        """The index of the chosen candidate.
+        """Choose one candidate, without charging a ledger.
 
         Parameters
         ----------
         value : object
-            TODO.
+            Integer scores, one per candidate, below 2**62 in size; high scores are preferred.
         source : Source or None, default=None
-            TODO.
+            Source of random bits, for tests only; None draws them from the operating system.
 
         Returns
         -------
         int
-            The index of the chosen candidate.
+            Index of the chosen candidate.
         """
         return int(self.sample(value, 1, source=source)[0])
 
@@ -164,7 +158,7 @@ class _Selection(Stated):
         return Pure(self.epsilon, relation=self.relation)
 
     def _costs(self, scores: np.ndarray) -> list[Fraction]:
-        """How far each score is from the best one, in scales."""
+        """Return the distance of each score from the best one, in units of the scale."""
         best, scale = int(scores.max()), self.scale
         return [(best - score) / scale for score in scores.tolist()]
 
@@ -177,38 +171,44 @@ class _Selection(Stated):
 
 @dataclass(frozen=True)
 class Exponential(_Selection):
-    """The exponential mechanism: the chance of a candidate is proportional to exp(score / scale).
+    """Exponential mechanism: a candidate has probability proportional to exp(score / scale).
+
+    High scores are preferred: give costs with a minus sign.
 
     Parameters
     ----------
     sensitivity : int
-        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
-        for a utility u (2.4.6.2), and that sign fits a cost only.
+        Largest change of any one score by one unit, at least 1.
     epsilon : float
-        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
-        for a utility u (2.4.6.2), and that sign fits a cost only.
+        Above 0.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
     candidates : int
-        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
-        for a utility u (2.4.6.2), and that sign fits a cost only.
+        Public number of candidates, from 1 to 2**31.
     monotone : bool, default=False
-        Relation. Give costs with a minus: the thesis that we follow writes exp(-epsilon u / (2 du))
-        for a utility u (2.4.6.2), and that sign fits a cost only.
+        Whether adding a unit never lowers a score, or never raises one. Then half the noise
+        suffices; not for "replace".
 
     Notes
     -----
-    **Guarantee.** Pure epsilon, with scale = 2 sensitivity / epsilon: a score moves its weight by
-    at most exp(epsilon / 2), and the sum of weights by no more (McSherry and Talwar 2007, theorem
-    6). If monotone, all weights move the same way, so scale = sensitivity / epsilon. The chances
-    are exact: a uniform number is compared with certain bounds of their running sums. (Rejection,
-    with chance exp(-(best - score) / scale) for a random candidate, has the same law. But where
-    most scores are poor it takes long, and its time tells how long.)
+    **Guarantee.** epsilon-differentially private for one unit under `relation`, with scale = 2
+    sensitivity / epsilon: a score moves its weight by at most exp(epsilon / 2), and the sum of
+    weights by no more [1]_. If monotone, all weights move the same way, so scale = sensitivity /
+    epsilon. The probabilities are exact: a uniform number is compared with certified bounds of
+    their cumulative sums. (Rejection sampling, with probability exp(-(best - score) / scale) for a
+    random candidate, has the same distribution, but where most scores are poor it takes long, and
+    its running time depends on the data.) Some texts write exp(-epsilon u / (2 du)) for a utility
+    u; that sign fits a cost only.
+
+    References
+    ----------
+    .. [1] McSherry, Talwar. "Mechanism Design via Differential Privacy". FOCS 2007, Theorem 6
+       (privacy of the exponential mechanism). https://doi.org/10.1109/FOCS.2007.66
 
     Examples
     --------
     >>> teas = ["green", "black", "white"]
-    >>> liked = teas[Exponential(1, epsilon=2, candidates=3).run([12, 90, 31])]
+    >>> chosen = teas[Exponential(1, epsilon=2, candidates=3).run([12, 90, 31])]
     """
 
     def _name(self) -> str:
@@ -220,29 +220,41 @@ class Exponential(_Selection):
 
 @dataclass(frozen=True)
 class PermuteAndFlip(_Selection):
-    """Candidates in random order, the first whose coin of exp((score - best) / scale) shows heads.
+    """Permute-and-flip mechanism: selection with an expected score no worse than `Exponential`.
+
+    Candidates are visited in random order; each is chosen with probability exp((score - best) /
+    scale).
 
     Parameters
     ----------
     sensitivity : int
-        Relation.
+        Largest change of any one score by one unit, at least 1.
     epsilon : float
-        Relation.
+        Above 0.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
     candidates : int
-        Relation.
+        Public number of candidates, from 1 to 2**31.
     monotone : bool, default=False
-        Relation.
+        Whether adding a unit never lowers a score, or never raises one. Then half the noise
+        suffices; not for "replace".
 
     Notes
     -----
-    **Guarantee.** Pure epsilon, with the scales of `Exponential`, and an expected score never below
-    that of `Exponential` (McKenna and Sheldon 2020). The law is that of the highest score with
-    exponential noise (Ding et al. 2021): a candidate wins if its noise passes a threshold that one
-    unit moves by at most 2 sensitivities, or by one sensitivity if monotone. All coins are flipped
-    and one head is drawn evenly: coins do not depend on the order, so the first head of a random
-    order is any of the heads. That takes no longer for poor scores.
+    **Guarantee.** epsilon-differentially private for one unit under `relation`, with the scales of
+    `Exponential`, and an expected score never below that of `Exponential` [1]_. The distribution is
+    that of the highest score with exponential noise [2]_: a candidate wins if its noise exceeds a
+    threshold that one unit moves by at most 2 sensitivities, or by one sensitivity if monotone. All
+    coins are tossed and one of the heads is drawn uniformly: coins do not depend on the order, so
+    the first head of a random order is a uniform one of the heads. The time is the same for poor
+    scores.
+
+    References
+    ----------
+    .. [1] McKenna, Sheldon. "Permute-and-Flip: A New Mechanism for Differentially Private
+       Selection". 2020. https://arxiv.org/abs/2010.12603
+    .. [2] Ding, Kifer, Steinke et al. "The Permute-and-Flip Mechanism is Identical to
+       Report-Noisy-Max with Exponential Noise". 2021. https://arxiv.org/abs/2105.07260
 
     Examples
     --------
@@ -257,40 +269,47 @@ class PermuteAndFlip(_Selection):
         count = heads.sum(axis=1)
         drawn = np.empty(trials, np.int64)
         for heads_up in np.unique(count):
-            alike = count == heads_up
-            drawn[alike] = uniform(int(heads_up), int(alike.sum()), source=source)
+            rows = count == heads_up
+            drawn[rows] = uniform(int(heads_up), int(rows.sum()), source=source)
         return np.asarray(np.argmax(heads.cumsum(axis=1) > drawn[:, np.newaxis], axis=1))
 
 
 @dataclass(frozen=True)
 class ReportNoisyMax(_Selection):
-    """The candidate whose score with noise is highest, the first of them where several are.
+    """Report-noisy-max mechanism: the candidate whose noisy score is highest, the first on ties.
 
     Parameters
     ----------
     sensitivity : int
-        Relation.
+        Largest change of any one score by one unit, at least 1.
     epsilon : float
-        Relation.
+        Above 0.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace".
     candidates : int
-        Relation.
+        Public number of candidates, from 1 to 2**31.
     monotone : bool, default=False
-        Relation.
+        Whether adding a unit never lowers a score, or never raises one. Then half the noise
+        suffices; not for "replace".
     noise : str, default="geometric"
-        "geometric" (k >= 0 with chance proportional to exp(-k / scale), less noise for the same
-        promise) or "laplace".
+        "geometric" (k >= 0 with probability proportional to exp(-k / scale), less noise for the
+        same guarantee) or "laplace".
 
     Notes
     -----
-    **Guarantee.** Pure epsilon = 2 sensitivity / scale (sensitivity / scale if monotone), ties
-    included. Proof: fix the noise of the other candidates. A candidate wins if its own is at least
-    some integer t, which counts ties: an earlier rival must be passed by 1. One unit moves t by at
-    most 2 sensitivities (monotone: by one). P(noise >= t) falls by at most exp(1 / scale) per step
-    of t: by that for geometric noise and t >= 0, by less for Laplace noise near 0, whose tail is
-    log-concave. For noise on a coarser grid than the scores this would be false. Dwork and Roth
-    2014, claim 3.9, prove continuous noise, where ties have no chance.
+    **Guarantee.** epsilon-differentially private for one unit under `relation`, with epsilon = 2
+    sensitivity / scale (sensitivity / scale if monotone), ties included. Proof: fix the noise of
+    the other candidates. A candidate wins if its own is at least some integer t, which counts ties:
+    an earlier rival must be exceeded by 1. One unit moves t by at most 2 sensitivities (monotone:
+    by one). P(noise >= t) falls by at most exp(1 / scale) per step of t: by that for geometric
+    noise and t >= 0, by less for Laplace noise near 0, whose tail is log-concave. For noise on a
+    coarser grid than the scores this would be false. The continuous case, where ties have
+    probability 0, is in [1]_.
+
+    References
+    ----------
+    .. [1] Dwork, Roth. "The Algorithmic Foundations of Differential Privacy". 2014, Claim 3.9
+       (report noisy max). https://doi.org/10.1561/0400000042
 
     Examples
     --------

@@ -1,16 +1,14 @@
-"""Smooth sensitivity: a median, or another quantile, with noise as large as these data need.
+"""Smooth sensitivity: a private median or quantile with noise fitted to the data, by Cauchy noise.
 
 The scale of the noise is one of a public ladder b_0 < b_1 < ..., and rung j covers changes up to
-reach_j = floor(b_j / c). Let x_1 <= x_2 <= ... be the sorted data, `low` before them and `high`
-after, k the place of the quantile, and U_t the largest x_(k+s) - x_(k+s-t-1) over s = 0 to t + 1.
-A row more, a row less or a row exchanged makes every U_t at most the other data's U_(t+1), and
-moves the quantile by at most U_0. So with rung(u) the least j of reach_j >= u, the rung
+shift_j = floor(b_j / c). Let x_1 <= x_2 <= ... be the sorted data, `low` before them and `high`
+after, k the index of the quantile, and U_t the largest x_(k+s) - x_(k+s-t-1) over s = 0 to t + 1.
+Adding, removing or replacing a row makes every U_t at most the other data's U_(t+1), and
+moves the quantile by at most U_0. So with rung(u) the least j of shift_j >= u, the rung
     L = max over t of rung(U_t) - t
 differs by at most 1 between neighbours, and covers the change of the quantile in both. This is the
-smooth bound of Nissim, Raskhodnikova and Smith 2007 (section 3.1) with integers in place of
-exp(-beta t); the noise is `_cauchy`, whose costs hold for the discrete law.
-
-Discrete Cauchy noise: exact sampling, and what a change of its place and its scale costs.
+smooth bound of Nissim, Raskhodnikova and Smith 2007 (section 3.1: the median) with integers in
+place of exp(-beta t); the noise is `cauchy`, whose costs hold for the discrete distribution.
 """
 
 import math
@@ -32,12 +30,12 @@ __all__ = ["SmoothMedian", "cauchy", "scale_cost", "shift_cost"]
 
 
 def cauchy(scale: Fraction, bits: Bits) -> int:
-    """An integer k with chance proportional to 1 / (scale**2 + k**2).
+    """Sample an integer k with probability proportional to 1 / (scale**2 + k**2).
 
-    By rejection from blocks on which the envelope is flat: block 0 holds 0 to m - 1 and block j the
-    numbers from m 2**(j-1) to m 2**j - 1, with m = ceil(scale). Their envelopes are 1 / scale**2
-    and 1 / (m 2**(j-1))**2, so block 0 has the share m**2 / (m**2 + 2 scale**2) and every further
-    block half of what is left. All chances are ratios of integers.
+    By rejection sampling from blocks on which the envelope is flat: block 0 contains 0 to m - 1 and
+    block j the numbers from m 2**(j-1) to m 2**j - 1, with m = ceil(scale). Their envelopes are 1 /
+    scale**2 and 1 / (m 2**(j-1))**2, so block 0 has the weight m**2 / (m**2 + 2 scale**2) and every
+    further block half of what remains. All probabilities are ratios of integers.
     """
     m = math.ceil(scale)
     s, t = scale.numerator**2, scale.denominator**2
@@ -53,6 +51,7 @@ def cauchy(scale: Fraction, bits: Bits) -> int:
 
 
 def _halvings(bits: Bits) -> int:
+    """Sample a geometric number: how many bits are 1 before the first 0."""
     count = 0
     while bits.take(1):
         count += 1
@@ -60,7 +59,7 @@ def _halvings(bits: Bits) -> int:
 
 
 def shift_cost(change: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The largest log-ratio of two laws of one scale whose places differ by so much.
+    """Return the largest log-ratio of two Cauchy distributions of one scale and shifted centres.
 
     The largest value of (1 + (u - d)**2) / (1 + u**2) over all u, with d = change / scale, is
     (d/2 + sqrt(1 + d**2/4))**2.
@@ -69,11 +68,11 @@ def shift_cost(change: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def scale_cost(scale: np.ndarray, larger: np.ndarray) -> np.ndarray:
-    """The largest log-ratio, either way round, of two laws of one place and of these scales.
+    """Return the largest log-ratio, in both directions, of two Cauchy distributions of one centre.
 
-    The weights differ by a factor from 1 to (larger / scale)**2, the normalisers
-    (pi / b) coth(pi b) by a factor z; so the log-ratio is at most 2 log(larger / scale) - log z one
-    way round and log z the other.
+    The weights differ by a factor from 1 to (larger / scale)**2, the normalisers (pi / b) coth(pi
+    b) by a factor z; so the log-ratio is at most 2 log(larger / scale) - log z in one direction and
+    log z in the other.
     """
     ratio = np.log(larger / scale)
     normaliser = ratio + np.log(np.tanh(np.pi * larger) / np.tanh(np.pi * scale))
@@ -81,38 +80,40 @@ def scale_cost(scale: np.ndarray, larger: np.ndarray) -> np.ndarray:
 
 
 BOUND = integer(-(2**60), 2**60)
-UNIT = 2**32  # scales are whole multiples of 1 / UNIT
+UNIT = 2**32  # scales are integer multiples of 1 / UNIT
 LOWEST = UNIT // 16  # a scale at which 99 of 100 answers are exact
 UP = 1 + 2**-40  # floats of a few operations, rounded up for certain
 
 
 @dataclass(frozen=True)
 class SmoothMedian(Mechanism):
-    """The median of bounded integers, with less noise where the data agree about it.
+    """Median or quantile of bounded integers, with less noise where the data agree about it.
 
     Parameters
     ----------
     epsilon : float
         From 1/1024 to below 64.
     low : int
-        Public bounds that values are clipped to, within 2**60.
+        Public lower bound that values are clipped to, within 2**60.
     high : int
-        Public bounds that values are clipped to, within 2**60.
+        Public upper bound that values are clipped to, within 2**60 and above `low`.
     quantile : object, optional
-        Between 0 and 1: the answer is about element ceil(quantile n) of the n sorted ones, so 1/2
-        is the lower median.
+        Above 0 and below 1: the answer estimates element ceil(quantile * n) of the n sorted values,
+        so the default 1/2 is the lower median.
     relation : str, default="add/remove"
-        TODO.
+        Adjacency of data sets: "add/remove" or "replace"; both have the same loss.
 
     Notes
     -----
-    **Guarantee.** Pure epsilon-differential privacy, add/remove or replace alike, for every column.
-    The claim is the largest log-ratio of two rungs of the ladder that neighbours can have, with the
-    largest shift that both cover.
+    **Guarantee.** epsilon-differentially private for one row, under add/remove and under replace,
+    for every column. `loss()` is the largest log-ratio of two rungs of the ladder that neighbours
+    can have, with the largest shift that both cover.
 
     References
     ----------
-    .. [1] Nissim, Raskhodnikova and Smith 2007, sections 2 and 3.1, made discrete.
+    .. [1] Nissim, Raskhodnikova, Smith. "Smooth Sensitivity and Sampling in Private Data Analysis".
+       STOC 2007, sections 2 and 3.1 (smooth sensitivity, the median), here for discrete noise.
+       https://doi.org/10.1145/1250790.1250803
 
     Examples
     --------
@@ -142,25 +143,39 @@ class SmoothMedian(Mechanism):
 
     @property
     def sensitivity(self) -> int:
-        """Over all data; the noise follows the sensitivity near the data at hand."""
+        """Global sensitivity, high - low; the noise follows the smooth sensitivity of the data."""
         return self.high - self.low
 
     def scale(self, value: Any) -> Fraction:
-        """The scale of the noise for these data. It tells about them: for the curator alone.
+        """Return the scale of the noise for these data; it is not private.
 
         Parameters
         ----------
         value : object
-            TODO.
+            Column of integers.
 
         Returns
         -------
         Fraction
-            The scale of the noise for these data.
+            Scale of the Cauchy noise, which depends on the data: for the curator alone.
         """
         return Fraction(self._scales[self._rung(self._around(value))], UNIT)
 
     def run(self, value: Any, *, source: Source | None = None) -> int:
+        """Return a noisy quantile, without charging a ledger.
+
+        Parameters
+        ----------
+        value : object
+            Column of integers; values beyond the bounds are clipped.
+        source : Source or None, default=None
+            Source of random bits, for tests only; None draws them from the operating system.
+
+        Returns
+        -------
+        int
+            Noisy quantile, from `low` to `high`.
+        """
         return int(self.sample(value, 1, source=source)[0])
 
     def sample(self, value: Any, trials: int, *, source: Source | None = None) -> np.ndarray:
@@ -172,9 +187,10 @@ class SmoothMedian(Mechanism):
 
     def _loss(self) -> Pure:
         scales = np.array(self._scales, float) / UNIT
-        apart = shift_cost(self._reach[:-1], scales[1:]) + scale_cost(scales[:-1], scales[1:])
-        alike = shift_cost(self._reach, scales)
-        return Pure(float(max(apart.max(initial=0), alike.max())) * UP, relation=self.relation)
+        next_rung = shift_cost(self._shifts[:-1], scales[1:]) + scale_cost(scales[:-1], scales[1:])
+        same_rung = shift_cost(self._shifts, scales)
+        epsilon = float(max(next_rung.max(initial=0), same_rung.max())) * UP
+        return Pure(epsilon, relation=self.relation)
 
     def _sentence(self) -> str:
         return (
@@ -184,7 +200,7 @@ class SmoothMedian(Mechanism):
 
     @cached_property
     def _noise_per_change(self) -> Fraction:
-        """c: half of epsilon pays for a change of rung, this for the shift that goes with it."""
+        """Ratio c of scale and shift, so that epsilon pays for a shift and a change of rung."""
         ratio, low, high = math.exp(self.epsilon / 2), 2.0**-20, 2.0**20
         for _ in range(100):
             c = math.sqrt(low * high)
@@ -195,7 +211,7 @@ class SmoothMedian(Mechanism):
 
     @cached_property
     def _scales(self) -> list[int]:
-        """The ladder, in units; each step multiplies by at most exp(epsilon / 2)."""
+        """Ladder of scales, in units; each step multiplies by at most exp(epsilon / 2)."""
         ratio = Fraction(math.exp(self.epsilon / 2) * (1 - 2**-30))
         enough = math.ceil(self._noise_per_change * (self.high - self.low) * UNIT)
         ladder = [LOWEST]
@@ -204,14 +220,15 @@ class SmoothMedian(Mechanism):
         return ladder
 
     @cached_property
-    def _reach(self) -> np.ndarray:
+    def _shifts(self) -> np.ndarray:
+        """Largest shift of the quantile that each rung covers."""
         unit = self._noise_per_change * UNIT
         most = self.high - self.low
-        reach = (each * unit.denominator // unit.numerator for each in self._scales)
-        return np.array([min(each, most) for each in reach], np.int64)
+        shifts = (each * unit.denominator // unit.numerator for each in self._scales)
+        return np.array([min(each, most) for each in shifts], np.int64)
 
     def _around(self, value: Any) -> np.ndarray:
-        """The sorted values near the quantile, which stands in the middle: x_(k-w) to x_(k+w)."""
+        """Return the sorted values around the quantile, x_(k-w) to x_(k+w); it is in the middle."""
         column = np.clip(integer_column("SmoothMedian", "value", value), self.low, self.high)
         k, w = math.ceil(self.quantile * column.size), len(self._scales)
         first, last = max(k - w - 1, 0), min(k + w, column.size)
@@ -222,12 +239,12 @@ class SmoothMedian(Mechanism):
         return np.concatenate((before, column, after))
 
     def _rung(self, near: np.ndarray) -> int:
-        """L. U_t grows with t, so a range of t whose last rung is too low is skipped whole."""
+        """Return L; U_t grows with t, so a range of t whose last rung is too low is skipped."""
         last, middle = len(self._scales) - 1, near.size // 2
 
         def rung(t: int) -> int:
             spans = near[middle : middle + t + 2] - near[middle - t - 1 : middle + 1]
-            return int(np.searchsorted(self._reach, spans.max()))
+            return int(np.searchsorted(self._shifts, spans.max()))
 
         best, ranges = rung(0), [(1, last + 1, last)]
         while ranges:

@@ -1,4 +1,4 @@
-"""Exact discrete noise, and shares of it that parties draw apart."""
+"""Exact discrete noise, and noise shares that several parties draw independently."""
 
 from sfumato.privacy.noise.discrete import (
     PARTIES,

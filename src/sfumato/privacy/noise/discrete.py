@@ -1,10 +1,8 @@
-"""Exact noise: discrete Laplace and Gaussian numbers, coins and choices, with no float on the way.
+"""Exact discrete noise: Laplace and Gaussian integers, coins, uniform integers and noise shares.
 
 Bits come from AES in counter mode with a fresh key of the operating system for every call. A table
-of certain digits answers nearly all draws; where the digits of a draw do not decide, more are drawn
-and compared in whole-number arithmetic, so that each law is met exactly.
-
-Shares of noise: each party adds one, and together they are exactly, or nearly, the noise.
+of certified digits decides nearly all draws; where the digits of a draw do not decide, more are
+drawn and compared in integer arithmetic, so that each distribution is met exactly.
 """
 
 import math
@@ -39,30 +37,31 @@ __all__ = [
 LARGEST = 2**40  # scale: noise then stays far within 2**62
 ROOM = 2**62  # numbers that take noise are smaller than this in size
 DIGITS = 128  # binary digits of a probability that coins are compared to
-WORDS = 1 << 14  # random words held at a time
+WORDS = 1 << 14  # random words drawn at a time
 
 
 def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = None) -> Any:
-    """Integers k, independent, each with chance proportional to exp(-|k| / scale).
+    """Sample independent integers k with probability proportional to exp(-abs(k) / scale).
 
     Parameters
     ----------
     scale : object
-        Above 0 up to 2**40, taken exactly (a float as the fraction it is, or a Fraction, or text
-        such as "21/2").
+        Above 0 up to 2**40, taken exactly (a float as the fraction it is, a Fraction, or text such
+        as "21/2").
     size : object, default=None
-        A shape, or None for one int.
+        Shape of the result; None for a single int.
     source : Source or None, default=None
-        For tests only.
+        Source of random bits, for tests only; None draws them from the operating system.
 
     Returns
     -------
     object
-        TODO.
+        An int, or an int64 ndarray of shape `size`.
 
     References
     ----------
-    .. [1] Canonne, Kamath and Steinke 2020, section 5.
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, section
+       5 (sampling discrete Laplace noise). https://arxiv.org/abs/2004.00010
 
     Examples
     --------
@@ -76,25 +75,27 @@ def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = No
 
 
 def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = None) -> Any:
-    """Integers k, independent, each with chance proportional to exp(-k**2 / (2 sigma**2)).
+    """Sample independent integers k with probability proportional to exp(-k**2 / (2 sigma**2)).
 
     Parameters
     ----------
     sigma : object
-        Above 0 up to 2**40, taken exactly; size and source as in `discrete_laplace`.
+        Above 0 up to 2**40, taken exactly (a float as the fraction it is, a Fraction, or text such
+        as "21/2"). About the standard deviation.
     size : object, default=None
-        TODO.
+        Shape of the result; None for a single int.
     source : Source or None, default=None
-        TODO.
+        Source of random bits, for tests only; None draws them from the operating system.
 
     Returns
     -------
     object
-        TODO.
+        An int, or an int64 ndarray of shape `size`.
 
     References
     ----------
-    .. [1] Canonne, Kamath and Steinke 2020, section 3.
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, section
+       3 (sampling discrete Gaussian noise). https://arxiv.org/abs/2004.00010
 
     Examples
     --------
@@ -108,16 +109,23 @@ def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = N
 
 
 def add_laplace(cells: np.ndarray, scale: Any, *, source: Source | None = None) -> None:
-    """Add discrete Laplace noise to a contiguous int64 array, in place and in little memory.
+    """Add discrete Laplace noise to every cell of an array, in place and in little memory.
 
     Parameters
     ----------
     cells : ndarray
-        TODO.
+        Contiguous int64 array of numbers below 2**62 in size.
     scale : object
-        TODO.
+        Scale of the noise, above 0 up to 2**40, taken exactly.
     source : Source or None, default=None
-        TODO.
+        Source of random bits, for tests only; a `ShareSource` adds one noise share.
+
+    Examples
+    --------
+    >>> cells = np.zeros(3, np.int64)
+    >>> add_laplace(cells, 2)
+    >>> cells.shape
+    (3,)
     """
     scale, flat = noise_scale("add_laplace", "scale", scale), flat_cells("add_laplace", cells)
     if isinstance(source, ShareSource):
@@ -127,16 +135,23 @@ def add_laplace(cells: np.ndarray, scale: Any, *, source: Source | None = None) 
 
 
 def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None) -> None:
-    """Add discrete Gaussian noise to a contiguous int64 array, in place and in little memory.
+    """Add discrete Gaussian noise to every cell of an array, in place and in little memory.
 
     Parameters
     ----------
     cells : ndarray
-        TODO.
+        Contiguous int64 array of numbers below 2**62 in size.
     sigma : object
-        TODO.
+        Parameter of the noise, above 0 up to 2**40, taken exactly.
     source : Source or None, default=None
-        TODO.
+        Source of random bits, for tests only; a `ShareSource` adds one noise share.
+
+    Examples
+    --------
+    >>> cells = np.zeros(3, np.int64)
+    >>> add_gaussian(cells, 2)
+    >>> cells.shape
+    (3,)
     """
     sigma, flat = noise_scale("add_gaussian", "sigma", sigma), flat_cells("add_gaussian", cells)
     if isinstance(source, ShareSource):
@@ -146,21 +161,26 @@ def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None)
 
 
 def coins(probability: Any, size: int, *, source: Source | None = None) -> np.ndarray:
-    """Booleans, independent, each True with this rational probability, exactly.
+    """Toss independent coins of one rational probability, exactly.
 
     Parameters
     ----------
     probability : object
-        TODO.
+        Probability of True, above 0 and below 1, taken exactly.
     size : int
-        TODO.
+        Number of coins, at least 0.
     source : Source or None, default=None
-        TODO.
+        Source of random bits, for tests only; None draws them from the operating system.
 
     Returns
     -------
     ndarray
-        TODO.
+        Booleans of shape (size,).
+
+    Examples
+    --------
+    >>> coins("1/3", 5).shape
+    (5,)
     """
     size = integer(0).check("coins", "size", size)
     words = flips(probability, size, source=source)
@@ -168,60 +188,65 @@ def coins(probability: Any, size: int, *, source: Source | None = None) -> np.nd
 
 
 def flips(probability: Any, bits: int, *, source: Source | None = None) -> np.ndarray:
-    """Words of 64 coins, lowest first: so many of them, further bits being 0.
+    """Toss independent coins of one rational probability, packed into 64-bit words.
 
     Parameters
     ----------
     probability : object
-        TODO.
+        Probability of a 1, above 0 and below 1, taken exactly.
     bits : int
-        TODO.
+        Number of coins, at least 0.
     source : Source or None, default=None
-        TODO.
+        Source of random bits, for tests only; None draws them from the operating system.
 
     Returns
     -------
     ndarray
-        TODO.
+        Words (uint64) of 64 coins each, lowest bit first; bits beyond the last coin are 0.
 
     Examples
     --------
     >>> int(flips("1/3", 3)[0]) < 8
     True
     """
-    chance = rational.check("flips", "probability", probability)
+    exact = rational.check("flips", "probability", probability)
     bits = integer(0).check("flips", "bits", bits)
-    if chance >= 1:
+    if exact >= 1:
         raise ValueError(f"flips: probability must be below 1, not {probability!r}.")
     out = np.zeros(-(-bits // 64), np.uint64)
-    _flip(chance, out, source or SystemSource())
+    _flip(exact, out, source or SystemSource())
     if bits % 64:
         out[-1] &= np.uint64(2 ** (bits % 64) - 1)
     return out
 
 
 def uniform(limit: int, size: int, *, source: Source | None = None) -> np.ndarray:
-    """Integers from 0 to limit - 1, limit up to 2**63, each as likely as any other.
+    """Sample independent uniform integers from 0 to limit - 1, exactly.
 
     Parameters
     ----------
     limit : int
-        TODO.
+        Number of values, from 1 to 2**63.
     size : int
-        TODO.
+        Number of integers, at least 0.
     source : Source or None, default=None
-        TODO.
+        Source of random bits, for tests only; None draws them from the operating system.
 
     Returns
     -------
     ndarray
-        TODO.
+        Integers (int64) of shape (size,).
+
+    Examples
+    --------
+    >>> uniform(6, 100).max() < 6
+    np.True_
     """
     limit = integer(1, 2**63).check("uniform", "limit", limit)
     source = source or SystemSource()
     out = np.empty(integer(0).check("uniform", "size", size), np.uint64)
     source.fill(out)
-    fair = 2**64 - 2**64 % limit - 1  # words up to here hold every remainder equally often
+    fair = 2**64 - 2**64 % limit - 1  # words up to here have every remainder equally often
     while (over := np.flatnonzero(out > np.uint64(fair))).size:
         again = np.empty(over.size, np.uint64)
         source.fill(again)
@@ -229,28 +254,29 @@ def uniform(limit: int, size: int, *, source: Source | None = None) -> np.ndarra
     return (out % np.uint64(limit)).view(np.int64)
 
 
-def _flip(chance: Fraction, out: np.ndarray, source: Source) -> None:
-    whole_part, rest = divmod(chance * 2**DIGITS, 1)  # the digits, and what is beyond them
-    digits = [whole_part >> place & 1 for place in reversed(range(DIGITS))]
-    while not rest and not digits[-1]:  # a number that equals all others is not below
+def _flip(probability: Fraction, out: np.ndarray, source: Source) -> None:
+    """Fill words with coins: compare random digits with those of the probability."""
+    leading, remainder = divmod(probability * 2**DIGITS, 1)  # the digits, and what is beyond them
+    digits = [leading >> position & 1 for position in reversed(range(DIGITS))]
+    while not remainder and not digits[-1]:  # equal numbers are not below
         digits.pop()
     masks = np.array(digits, np.uint64) * np.uint64(2**64 - 1)
     words = np.empty(WORDS, np.uint64)
-    left_open = np.empty(out.size, np.uint64)
+    undecided = np.empty(out.size, np.uint64)
     done = 0
     while done < out.size:
         source.fill(words)
-        done = kernels.flip(words, masks, done, left_open, out)
-    if rest:
+        done = kernels.flip(words, masks, done, undecided, out)
+    if remainder:
         bits = reference.Bits(source)
-        for j in np.flatnonzero(left_open):
-            for place in range(64):
-                if int(left_open[j]) >> place & 1 and reference.bernoulli(rest, bits):
-                    out[j] |= np.uint64(1 << place)
+        for j in np.flatnonzero(undecided):
+            for position in range(64):
+                if int(undecided[j]) >> position & 1 and reference.bernoulli(remainder, bits):
+                    out[j] |= np.uint64(1 << position)
 
 
 def noise_scale(owner: str, name: str, value: Any) -> Fraction:
-    """The scale of a noise, taken exactly, once it is within limits."""
+    """Check the scale of a noise and return it as an exact fraction."""
     scale: Fraction = rational.check(owner, name, value)
     if scale > LARGEST:
         raise ValueError(f"{owner}: {name} must be at most 2**40, not {value!r}.")
@@ -258,7 +284,7 @@ def noise_scale(owner: str, name: str, value: Any) -> Fraction:
 
 
 def flat_cells(owner: str, cells: np.ndarray) -> np.ndarray:
-    """An array that can take noise in place, seen as one-dimensional."""
+    """Check that an array can take noise in place, and return it as one-dimensional."""
     if cells.dtype != np.int64 or not cells.flags.c_contiguous or not cells.flags.writeable:
         raise TypeError(f"{owner}: cells must be a contiguous, writeable array of int64.")
     flat = cells.reshape(-1)
@@ -272,33 +298,37 @@ PI_SQUARED = 9.8696  # and a little more
 
 
 def laplace_share(scale: Any, of: int, size: Any = None, *, source: Source | None = None) -> Any:
-    """Integers, of which `of` independent ones sum to discrete Laplace noise of this scale.
+    """Sample noise shares: `of` independent ones sum to discrete Laplace noise of this scale.
 
     Parameters
     ----------
     scale : object
-        Above 0 up to 2**40, taken exactly.
+        Scale of the full noise, above 0 up to 2**40, taken exactly.
     of : int
-        Shares from 1 up to 2**20.
+        Number of shares that make up the noise, from 1 to 2**20.
     size : object, default=None
-        A shape, or None for one int.
+        Shape of the result; None for a single int.
     source : Source or None, default=None
-        For tests only.
+        Source of random bits, for tests only; None draws them from the operating system.
 
     Returns
     -------
     object
-        TODO.
+        An int, or an int64 ndarray of shape `size`.
 
     Notes
     -----
-    **Guarantee.** The law is exact: each is the difference of two Polya numbers, of mass
-    proportional to Gamma(k + 1 / of) / k! exp(-k / scale), drawn without floats.
+    **Guarantee.** The distribution is exact: each share is the difference of two Polya numbers, of
+    mass proportional to Gamma(k + 1 / of) / k! exp(-k / scale), drawn without floats.
 
     References
     ----------
-    .. [1] Goryczka and Xiong 2017 (geometric noise from Polya shares); Fisher, Corbet and Williams
-       1943 for the sums of logarithmic numbers that they are.
+    .. [1] Goryczka, Xiong. "A Comprehensive Comparison of Multiparty Secure Additions with
+       Differential Privacy". 2017 (geometric noise from Polya shares).
+       https://doi.org/10.1109/TDSC.2015.2484326
+    .. [2] Fisher, Corbet, Williams. "The Relation Between the Number of Species and the Number of
+       Individuals in a Random Sample of an Animal Population". 1943 (the sums of logarithmic
+       numbers that Polya numbers are). https://doi.org/10.2307/1411
 
     Examples
     --------
@@ -314,18 +344,25 @@ def laplace_share(scale: Any, of: int, size: Any = None, *, source: Source | Non
 def add_laplace_share(
     cells: np.ndarray, scale: Any, of: int, *, source: Source | None = None
 ) -> None:
-    """Add one share of `of` to each number of a contiguous int64 array, in place.
+    """Add one noise share of discrete Laplace noise to every cell of an array, in place.
 
     Parameters
     ----------
     cells : ndarray
-        TODO.
+        Contiguous int64 array of numbers below 2**62 in size.
     scale : object
-        TODO.
+        Scale of the full noise, above 0 up to 2**40, taken exactly.
     of : int
-        TODO.
+        Number of shares that make up the noise, from 1 to 2**20.
     source : Source or None, default=None
-        TODO.
+        Source of random bits, for tests only; None draws them from the operating system.
+
+    Examples
+    --------
+    >>> cells = np.zeros(3, np.int64)
+    >>> add_laplace_share(cells, 10, of=4)
+    >>> cells.shape
+    (3,)
     """
     exact = noise_scale("add_laplace_share", "scale", scale)
     of = PARTIES.check("add_laplace_share", "of", of)
@@ -333,34 +370,40 @@ def add_laplace_share(
 
 
 def gaussian_gap(sigma: float, of: int, cells: int) -> float:
-    """How far discrete Gaussian shares are from discrete Gaussian noise, at most: infinite if far.
-
-    Noises of variances k v and v sum to z with chance proportional to exp(-z**2 / (2 (k + 1) v))
-    times the sum over x of exp(-(x - t)**2 / (2 c)), c = v k / (k + 1) >= v / 2, at some t. By
-    Poisson's summation that is sqrt(2 pi c) (1 + n), |n| <= 2.001 exp(-pi**2 v) for v >= 1; so the
-    two laws differ by a factor of at most (1 + n) / (1 - n) <= exp(5 exp(-pi**2 v)), of - 1 times.
-    Compare Kairouz, Liu and Steinke 2021.
+    """Bound the distance of summed discrete Gaussian shares from discrete Gaussian noise.
 
     Parameters
     ----------
     sigma : float
-        TODO.
+        Parameter of the full noise, above 0.
     of : int
-        TODO.
+        Number of shares, each of variance sigma**2 / of.
     cells : int
-        TODO.
+        Number of independent sums.
 
     Returns
     -------
     float
-        How far discrete Gaussian shares are from discrete Gaussian noise, at most: infinite if far.
+        Largest log-ratio of the probabilities of any outcome; infinite where sigma**2 / of is below
+        1.
 
     Notes
     -----
     **Guarantee.** For `cells` independent sums of `of` numbers of variance sigma**2 / of, the
-    chance of every outcome is within a factor exp(gap) of that under noise of this sigma. A
-    mechanism that is (epsilon, delta)-private with this noise is so with these sums at epsilon + 2
-    gap and delta exp(gap).
+    probability of every outcome is within a factor exp(gap) of that under noise of this sigma. A
+    mechanism that is (epsilon, delta)-differentially private with this noise is so with these sums
+    at epsilon + 2 gap and delta exp(gap).
+
+    Proof: noises of variances k v and v sum to z with probability proportional to exp(-z**2 / (2 (k
+    + 1) v)) times the sum over x of exp(-(x - t)**2 / (2 c)), c = v k / (k + 1) >= v / 2, at some
+    t. By Poisson summation that is sqrt(2 pi c) (1 + n), |n| <= 2.001 exp(-pi**2 v) for v >= 1; so
+    the two distributions differ by a factor of at most (1 + n) / (1 - n) <= exp(5 exp(-pi**2 v)),
+    of - 1 times. Compare [1]_.
+
+    References
+    ----------
+    .. [1] Kairouz, Liu, Steinke. "The Distributed Discrete Gaussian Mechanism for Federated
+       Learning with Secure Aggregation". 2021. https://arxiv.org/abs/2102.06387
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What discrete noise is like: its moments, and how far one number or a mean of many may go."""
+"""Moments and tail bounds of discrete Laplace and Gaussian noise, and of means of such numbers."""
 
 import math
 from dataclasses import dataclass
@@ -16,11 +16,13 @@ TILTS = np.linspace(0.002, 0.998, 499)  # of the exponential in Chernoff's bound
 
 @dataclass(frozen=True)
 class NoiseDistribution:
-    """Discrete Laplace or Gaussian noise of a scale (its sigma, for the Gaussian).
+    """Distribution of discrete Laplace noise of a scale, or Gaussian noise of a sigma.
 
-    Estimates and error bounds read it; the noise itself is drawn without floats, by
+    Estimates and error bounds use it; the noise itself is drawn without floats, by
     `sfumato.privacy.noise`.
 
+    Examples
+    --------
     >>> NoiseDistribution("Laplace", 2.0).tail_bound(0.01)  # P(|noise| > 9) <= 0.01
     9.0
     """
@@ -30,22 +32,22 @@ class NoiseDistribution:
 
     @cached_property
     def variance(self) -> float:
-        """E noise**2; with x = exp(-1 / scale), Laplace has 2 x / (1 - x)**2."""
+        """Variance E noise**2; with x = exp(-1 / scale), Laplace has 2 x / (1 - x)**2."""
         if self.kind == "Laplace":
-            x, rest = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
-            return 2 * x / rest**2
+            x, complement = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
+            return 2 * x / complement**2
         return self._moment(2) if self.scale <= SUMMED else self.scale**2
 
     @cached_property
     def fourth(self) -> float:
-        """E noise**4; Laplace has 2 x (1 + 10 x + x**2) / (1 - x)**4."""
+        """Fourth moment E noise**4; Laplace has 2 x (1 + 10 x + x**2) / (1 - x)**4."""
         if self.kind == "Laplace":
-            x, rest = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
-            return 2 * x * (1 + 10 * x + x * x) / rest**4
+            x, complement = math.exp(-1 / self.scale), -math.expm1(-1 / self.scale)
+            return 2 * x * (1 + 10 * x + x * x) / complement**4
         return self._moment(4) if self.scale <= SUMMED else 3 * self.scale**4
 
     def tail_bound(self, miss: float) -> float:
-        """The least integer that the size of the noise passes with at most this chance."""
+        """Return the smallest integer that |noise| exceeds with probability at most `miss`."""
         if self.kind == "Laplace":  # P(|noise| > n) = 2 x**(n + 1) / (1 + x)
             x = math.exp(-1 / self.scale)
             return float(max(0, math.ceil(self.scale * math.log(2 / ((1 + x) * miss)) - 1)))
@@ -55,11 +57,11 @@ class NoiseDistribution:
         return float(math.ceil(-self.scale * NormalDist().inv_cdf(miss / 2)))
 
     def mean_tail_bound(self, count: int, miss: float) -> float:
-        """What the size of the mean of so many numbers passes with at most this chance.
+        """Return what the |mean| of `count` numbers exceeds with probability at most `miss`.
 
-        Chernoff: the mean passes s with chance at most 2 (M(t) exp(-t s))**count at every t, where
-        M(t) = E exp(t noise); a Gaussian's is at most exp(sigma**2 t**2 / 2) (Canonne, Kamath and
-        Steinke 2020).
+        Chernoff: the mean exceeds s with probability at most 2 (M(t) exp(-t s))**count at every t,
+        where M(t) = E exp(t noise); a Gaussian's is at most exp(sigma**2 t**2 / 2) (Canonne, Kamath
+        and Steinke 2020: the discrete Gaussian is subgaussian).
         """
         if count == 1:
             return self.tail_bound(miss)
@@ -72,17 +74,19 @@ class NoiseDistribution:
         return float(((log + each) / (TILTS * rate)).min())
 
     def _moment(self, power: int) -> float:
+        """Return E noise**power by summation."""
         sizes = np.arange(_end(self.scale))
         mass = _mass(self.scale)
         return float((mass * sizes**power).sum())
 
 
 def _end(sigma: float) -> int:
+    """Return a size that the noise exceeds with probability below 1e-30."""
     return math.ceil(12 * sigma) + 12
 
 
 def _mass(sigma: float) -> np.ndarray:
-    """The chances of the sizes 0, 1, 2, ... of the noise; past their end is less than 1e-30."""
+    """Return the probabilities of |noise| = 0, 1, 2, ...; beyond their end is less than 1e-30."""
     mass = np.exp(-(np.arange(_end(sigma)) ** 2) / (2 * sigma**2))
     mass[1:] *= 2
     return np.asarray(mass / mass.sum())
@@ -90,6 +94,6 @@ def _mass(sigma: float) -> np.ndarray:
 
 @lru_cache(64)
 def _gaussian_tail(sigma: float) -> np.ndarray:
-    """The chance of a size above n, for n = 0, 1, 2, ..."""
+    """Return the probability of |noise| > n for n = 0, 1, 2, ...."""
     above = np.cumsum(_mass(sigma)[::-1])[::-1]
     return np.append(above[1:], 0.0)

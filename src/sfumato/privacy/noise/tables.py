@@ -1,4 +1,4 @@
-"""Fast and exact samplers: a table answers almost every draw, whole-number arithmetic the rest."""
+"""Fast exact samplers: a table decides almost every draw, integer arithmetic the remaining ones."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -36,7 +36,7 @@ DIGIT = 10  # bits of a Laplace digit
 
 
 class SamplingTable:
-    """The floors of a law, and where to start looking for each stretch of equal leading bits."""
+    """Floors of a cumulative distribution, and a guide from leading bits to the first candidate."""
 
     def __init__(self, distribution: ExactDistribution) -> None:
         self.distribution = distribution
@@ -48,14 +48,16 @@ class SamplingTable:
 
     @property
     def looked_up(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """Arrays that the kernels search."""
         return self.floors, self.guide, self.shift
 
     def resolve(self, word: int, bits: reference.Bits) -> int:
+        """Return the outcome for a word, drawing more bits as needed."""
         return self.distribution.resolve(int(word) >> 1, BITS, bits)
 
 
 class LaplaceSampler:
-    """Integers with chance proportional to exp(-|k| / scale).
+    """Sampler of integers with probability proportional to exp(-|k| / scale).
 
     A small scale takes one table. A large one takes a table for each digit, since the digits of a
     geometric number are independent.
@@ -69,127 +71,129 @@ class LaplaceSampler:
         lower = -(-(scale / 128).__ceil__().bit_length() // DIGIT)
         base = 1 << DIGIT
         self._tables = [SamplingTable(SignedDigit(rate, base))]
-        for place in range(1, lower):
-            self._tables.append(SamplingTable(Digit(rate * base**place, base)))
+        for digit in range(1, lower):
+            self._tables.append(SamplingTable(Digit(rate * base**digit, base)))
         self._tables.append(SamplingTable(Digit(rate * base**lower)))
 
     def add(self, cells: np.ndarray, source: Source) -> None:
         """Add noise to every number of a one-dimensional int64 array."""
         bits = reference.Bits(source)
-        words, left_open = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.int64)
+        words, undecided = np.empty(CHUNK, np.uint64), np.empty(CHUNK, np.int64)
         digits = np.empty(CHUNK, np.int64)
         for part in parts(cells):
             if len(self._tables) == 1:
                 source.fill(words[: part.size])
-                self._direct(words[: part.size], left_open, bits, part)
+                self._direct(words[: part.size], undecided, bits, part)
             else:
-                self._by_digits(words[: part.size], left_open, bits, digits[: part.size], source)
+                self._by_digits(words[: part.size], undecided, bits, digits[: part.size], source)
                 kernels.add_signed(digits[: part.size], part)
 
     def _direct(
-        self, words: np.ndarray, left_open: np.ndarray, bits: reference.Bits, out: np.ndarray
+        self, words: np.ndarray, undecided: np.ndarray, bits: reference.Bits, out: np.ndarray
     ) -> None:
+        """Add numbers from one table."""
         (table,) = self._tables
-        missing = kernels.add_sizes(words, *table.looked_up, left_open, out)
-        for i in left_open[:missing]:
+        missing = kernels.add_sizes(words, *table.looked_up, undecided, out)
+        for i in undecided[:missing]:
             size = table.resolve(words[i], bits)
             out[i] += -size if words[i] & np.uint64(1) else size
 
     def _by_digits(
         self,
         words: np.ndarray,
-        left_open: np.ndarray,
+        undecided: np.ndarray,
         bits: reference.Bits,
         out: np.ndarray,
         source: Source,
     ) -> None:
+        """Fill an array with numbers whose digits come from a table each."""
         out[:] = 0
         for number, table in enumerate(self._tables):
-            place = DIGIT * number + (number > 0)  # the lowest digit carries the sign below it
+            shift = DIGIT * number + (number > 0)  # the lowest digit carries the sign below it
             source.fill(words)
-            missing = kernels.add_digits(words, *table.looked_up, place, left_open, out)
-            for i in left_open[:missing]:
-                out[i] += table.resolve(words[i], bits) << place
+            missing = kernels.add_digits(words, *table.looked_up, shift, undecided, out)
+            for i in undecided[:missing]:
+                out[i] += table.resolve(words[i], bits) << shift
 
 
 class GaussianSampler:
-    """Integers with chance proportional to exp(-k**2 / (2 sigma**2)).
+    """Sampler of integers with probability proportional to exp(-k**2 / (2 sigma**2)).
 
     A small sigma takes a table of all sizes. A large one takes a table of strips, each as wide as a
-    power of two and as high as its highest point; a point of a strip is kept with the ratio of its
-    height to that. Points that are not kept are drawn afresh.
+    power of two and as high as its highest point; a point of a strip is accepted with the ratio of
+    its height to that. Rejected points are drawn afresh.
     """
 
     def __init__(self, variance: Fraction) -> None:
         self._variance = variance
-        self._place = 0
-        while variance > (STRIPS << self._place) ** 2:
-            self._place += 1
-        narrow = variance / 4**self._place
-        self._table = SamplingTable(HalfGaussian(narrow, both=self._place == 0))
-        if self._place:
+        self._shift = 0
+        while variance > (STRIPS << self._shift) ** 2:
+            self._shift += 1
+        narrow = variance / 4**self._shift
+        self._table = SamplingTable(HalfGaussian(narrow, both=self._shift == 0))
+        if self._shift:
             self._slopes = self._doubts()
 
     def add(self, cells: np.ndarray, source: Source) -> None:
         """Add noise to every number of a one-dimensional int64 array."""
         bits = reference.Bits(source)
-        words, left_open = np.empty((CHUNK, 2), np.uint64), np.empty(CHUNK, np.int64)
-        not_kept: list[int] = []
+        words, undecided = np.empty((CHUNK, 2), np.uint64), np.empty(CHUNK, np.int64)
+        rejected: list[int] = []
         for number, part in enumerate(parts(cells)):
-            if self._place:
+            if self._shift:
                 source.fill(words[: part.size])
-                again = self._by_strips(words[: part.size], left_open, bits, part)
-                not_kept += [number * CHUNK + i for i in again]
+                again = self._by_strips(words[: part.size], undecided, bits, part)
+                rejected += [number * CHUNK + i for i in again]
             else:
                 flat = words.reshape(-1)[: part.size]
                 source.fill(flat)
-                missing = kernels.add_sizes(flat, *self._table.looked_up, left_open, part)
-                for i in left_open[:missing]:
+                missing = kernels.add_sizes(flat, *self._table.looked_up, undecided, part)
+                for i in undecided[:missing]:
                     size = self._table.resolve(flat[i], bits)
                     part[i] += -size if flat[i] & np.uint64(1) else size
-        if not_kept:
-            afresh = np.zeros(len(not_kept), np.int64)
+        if rejected:
+            afresh = np.zeros(len(rejected), np.int64)
             self.add(afresh, source)
-            cells[not_kept] += afresh
+            cells[rejected] += afresh
 
     def _by_strips(
-        self, words: np.ndarray, left_open: np.ndarray, bits: reference.Bits, out: np.ndarray
+        self, words: np.ndarray, undecided: np.ndarray, bits: reference.Bits, out: np.ndarray
     ) -> list[int]:
-        """Add the points that are kept; where those are that are not."""
-        strips = *self._table.looked_up, self._place, self._slopes
-        missing = kernels.add_strips(words.reshape(-1), *strips, left_open, out)
-        not_kept = []
-        for i in left_open[:missing]:
+        """Add the accepted points; return the indices of the rejected ones."""
+        strips = *self._table.looked_up, self._shift, self._slopes
+        missing = kernels.add_strips(words.reshape(-1), *strips, undecided, out)
+        rejected = []
+        for i in undecided[:missing]:
             point = self._point(int(words[i, 0]), int(words[i, 1]), bits)
             if point is None:
-                not_kept.append(int(i))
+                rejected.append(int(i))
             else:
                 out[i] += point
-        return not_kept
+        return rejected
 
     def _point(self, first: int, second: int, bits: reference.Bits) -> int | None:
-        """The number for two words, or None if it is not kept."""
+        """Return the number for two words, or None if it is rejected."""
         strip = self._table.resolve(first, bits)
-        edge, inside = strip << self._place, second & ((1 << self._place) - 1)
-        size, known = edge + inside, 64 - self._place
+        edge, inside = strip << self._shift, second & ((1 << self._shift) - 1)
+        size, known = edge + inside, 64 - self._shift
         gamma = (size**2 - edge**2) / (2 * self._variance)
         minus = first & 1
-        if (size == 0 and minus) or not _below_exp(second >> self._place, known, gamma, bits):
+        if (size == 0 and minus) or not _below_exp(second >> self._shift, known, gamma, bits):
             return None
         return -size if minus else size
 
     def _doubts(self) -> np.ndarray:
-        """Of 2**64, how much more is doubtful for each step into a strip, rounded up.
+        """Bound the doubtful part of 2**64 for each step into a strip, rounded up.
 
-        A step r into strip k, at width k + r, is kept with chance exp(-g) >= 1 - g, where
+        A step r into strip k, at width k + r, is accepted with probability exp(-g) >= 1 - g, where
         g = r (2 width k + r) / (2 variance) <= r (width - 1 + 2 width k) / (2 variance).
         """
-        width, unit = 1 << self._place, 2**64 / (2 * self._variance)
+        width, unit = 1 << self._shift, 2**64 / (2 * self._variance)
         return np.array([((width - 1) * unit).__ceil__(), (2 * width * unit).__ceil__()], np.uint64)
 
 
 def _below_exp(prefix: int, known: int, gamma: Fraction, bits: reference.Bits) -> bool:
-    """Is a uniform number with these leading bits below exp(-gamma)? Draws more as needed."""
+    """Return whether a uniform number with these leading bits is below exp(-gamma)."""
     while True:
         low, high = exp_bounds(gamma, known)
         if prefix + 1 <= low:
@@ -200,15 +204,18 @@ def _below_exp(prefix: int, known: int, gamma: Fraction, bits: reference.Bits) -
 
 
 def parts(cells: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield consecutive chunks of an array."""
     for start in range(0, cells.size, CHUNK):
         yield cells[start : start + CHUNK]
 
 
 @lru_cache(16)
 def laplace_sampler(scale: Fraction) -> LaplaceSampler:
+    """Return the sampler of a scale, cached."""
     return LaplaceSampler(scale)
 
 
 @lru_cache(16)
 def gaussian_sampler(variance: Fraction) -> GaussianSampler:
+    """Return the sampler of a variance, cached."""
     return GaussianSampler(variance)

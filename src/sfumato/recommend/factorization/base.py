@@ -1,27 +1,25 @@
-"""Factorization: predictions and rankings from the vectors of users and items.
+"""Factorization: the base of models that predict and rank by vectors of users and items."""
 
-What vectors tell: parts of a prediction, nearest items, a guest's vector from a few items.
-"""
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sfumato.core.deprecation import keyword_only, renamed_method
-from sfumato.core.typing import Ids
-from sfumato.core.validation import optional, positive
-from sfumato.recommend.ranking import ExcludedItems
-
-if TYPE_CHECKING:
-    pass
-
 from sfumato.core.ids import distinct, ids_of, is_one, kind_of
-from sfumato.core.validation import integer, one_of
+from sfumato.core.typing import Ids
+from sfumato.core.validation import integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as pairs
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
 from sfumato.recommend.item_index import ItemIndex, Ranking
-from sfumato.recommend.ranking import Shelf, beside, check_filter, listed, seen_by
+from sfumato.recommend.ranking import (
+    CatalogueVectors,
+    ExcludedItems,
+    beside,
+    check_filter,
+    excluded_by,
+    listed,
+)
 
 __all__ = [
     "BOUNDS",
@@ -29,7 +27,7 @@ __all__ = [
     "Factorization",
     "NotFittedError",
     "directions",
-    "guest",
+    "fold_in",
     "nearest",
     "parts",
 ]
@@ -38,7 +36,7 @@ RIDGE = optional(positive)
 
 
 def directions(vectors: np.ndarray) -> np.ndarray:
-    """The components of each row, without the bias, at length 1; rows of zeros stay zeros."""
+    """Return each row's components without the bias, scaled to length 1; zero rows stay zero."""
     components = np.ascontiguousarray(vectors[:, :-1])
     lengths = np.sqrt(np.einsum("ij,ij->i", components, components, dtype=np.float64))
     lengths[lengths == 0] = 1
@@ -46,16 +44,16 @@ def directions(vectors: np.ndarray) -> np.ndarray:
 
 
 def nearest(model: "Factorization", items: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places in the catalogue and cosines of the n nearest to each item, itself left out."""
+    """Return catalogue positions and cosines of the n other items nearest to each item."""
     queries = directions(model._in_blocks(model._item_vectors, items))
     itself = model.catalogue_.positions(items)
     rows = np.where(itself >= 0, np.arange(items.size), -1)
-    seen = ExcludedItems(np.arange(items.size + 1), np.maximum(itself, 0), rows)
-    return model._shelf("cosines").best(queries, n, seen=seen)
+    excluded = ExcludedItems(np.arange(items.size + 1), np.maximum(itself, 0), rows)
+    return model._vectors_for("cosines").best(queries, n, excluded=excluded)
 
 
 def parts(model: "Factorization", user: Any, item: Any, n: int) -> dict[str, Any]:
-    """The parts of one prediction, as plain values that add up to its score."""
+    """Return the terms of one prediction as plain values that add up to its score."""
     who, what = model._pairs(user, item)
     if who.size != 1:
         raise ValueError(f"{type(model).__name__}: explain takes one user and one item.")
@@ -85,20 +83,20 @@ def parts(model: "Factorization", user: Any, item: Any, n: int) -> dict[str, Any
     }
 
 
-def guest(
+def fold_in(
     model: "Factorization", items: np.ndarray, ratings: Any, ridge: float | None
 ) -> np.ndarray:
-    """Components and, last, the bias of someone who gave these ratings, by ridge regression."""
+    """Return components and, last, bias of a new user with these ratings, by ridge regression."""
     ridge = RIDGE.check(type(model).__name__, "ridge", ridge) or model.high_ - model.low_ or 1.0
     vectors = model._in_blocks(model._item_vectors, items).astype(np.float64)
-    told = _above_bias(model, vectors[:, -1], ratings)
-    vectors[:, -1] = ratings is not None  # the column of the guest's bias
+    targets = _above_bias(model, vectors[:, -1], ratings)
+    vectors[:, -1] = ratings is not None  # the column of the new user's bias
     square = vectors.T @ vectors + ridge * np.eye(vectors.shape[1])
-    return np.linalg.solve(square, vectors.T @ told).astype(np.float32)
+    return np.linalg.solve(square, vectors.T @ targets).astype(np.float32)
 
 
 def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.ndarray:
-    """How far each rating is above what the item's bias alone predicts."""
+    """Return each rating minus the prediction from the mean and the item's bias."""
     if ratings is None:
         return np.full(biases.size, model.high_ - model.mean_)
     try:
@@ -107,7 +105,7 @@ def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.
         given = np.full(biases.size, np.nan)
     if given.size != biases.size or not np.isfinite(given).all():
         raise ValueError(
-            f"{type(model).__name__}: ratings must be {biases.size} finite numbers, one an item."
+            f"{type(model).__name__}: ratings must be {biases.size} finite numbers, one per item."
         )
     return np.asarray(np.clip(given, model.low_, model.high_) - model.mean_ - biases)
 
@@ -120,58 +118,59 @@ USER_KIND = one_of(("", "integers", "text"))
 
 
 class Factorization(Estimator, in_files=False):
-    """The base of all models that predict by the factors of a user and of an item.
+    """Abstract base of models that predict from one vector per user and per item.
 
-    A subclass gives `_user_vectors` and `_item_vectors` beside what `Estimator` asks for, and calls
-    `_changed` after every change of what it learned. Threads may ask one model together.
+    A subclass implements `_user_vectors` and `_item_vectors` beside what `Estimator` requires, and
+    calls `_changed` after every change of its fitted state. Several threads may query one model.
 
     Attributes
     ----------
     catalogue_ : Catalogue
-        TODO.
+        Items that may be recommended.
     high_ : float
-        TODO.
+        Upper bound of ratings; predictions are clipped to it.
     low_ : float
-        TODO.
+        Lower bound of ratings; predictions are clipped to it.
     mean_ : float
-        TODO.
+        Mean rating of the training data.
     user_kind_ : str
-        TODO.
+        Type of user ids, "integers" or "text"; "" if unknown.
 
     Notes
     -----
-    **Guarantee.** Prediction = mean_ + sum of p_l q_l over the components + p_last + q_last, cut to
-    [low_, high_]. An entity has `factors` numbers: components and, last, its bias. A user never
-    seen is answered like any other, and no list of what was seen is kept.
+    **Guarantee.** The prediction for user vector p and item vector q is `mean_ + sum(p[:-1] *
+    q[:-1]) + p[-1] + q[-1]`, clipped to [`low_`, `high_`]: a vector has `factors` numbers, its
+    components and, last, its bias. An unknown user gets an answer like any other, and the model
+    stores no list of the items that a user has rated.
 
     Examples
     --------
     >>> from sfumato.data import Interactions
     >>> from sfumato.recommend import DenseFactorization
-    >>> seen = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
-    >>> model = DenseFactorization(factors=4).fit(seen)
-    >>> model.recommend(1, n=2, exclude=seen)[0]
+    >>> ratings = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
+    >>> model = DenseFactorization(factors=4).fit(ratings)
+    >>> model.recommend(1, n=2, exclude=ratings)[0]
     array([30])
     >>> [part for part in model.explain(1, 10) if part != "components"]
     ['mean', 'user_bias', 'item_bias', 'rest', 'score', 'prediction', 'similar']
     """
 
-    user_kind_: str = ""  # what ids of users are, "integers" or "text"; "" where it is not known
+    user_kind_: str = ""  # "integers" or "text"; "" where it is not known
 
     def predict(self, users: Ids, items: Ids) -> np.ndarray:
-        """The predicted rating of each user for the item beside it, cut to the bounds.
+        """Predict the rating of each user for the corresponding item.
 
         Parameters
         ----------
         users : array_like or scalar
-            Columns of one length; one single id stands for a whole column.
+            User ids. A single id is paired with every item.
         items : array_like or scalar
-            Columns of one length; one single id stands for a whole column.
+            Item ids, as many as users. A single id is paired with every user.
 
         Returns
         -------
-        ndarray
-            The predicted rating of each user for the item beside it, cut to the bounds.
+        ndarray of shape (n,)
+            Predicted ratings, float64, clipped to [`low_`, `high_`].
         """
         self._check_fitted()
         who, what = self._pairs(users, items)
@@ -184,68 +183,68 @@ class Factorization(Estimator, in_files=False):
     def recommend(
         self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items of the catalogue for each user, and their scores, best first.
+        """Recommend the n items with the highest scores to each user.
 
-        A score is the prediction before it is cut to the bounds, since cutting would tie the best;
-        equal ones stand in the catalogue's order. A column of users gets two arrays of shape
-        (users, n), with score -inf (and item -1 or None) where fewer are left; one single id gets
-        two arrays of what is left.
+        A score is the prediction before it is clipped to the bounds, since clipping would tie the
+        best items. Ties are in the catalogue's order.
 
         Parameters
         ----------
         users : array_like or scalar
-            A column or one id.
+            User ids, or a single id.
         n : int, default=10
-            From 1 up.
+            Number of items per user, at least 1.
         exclude : Interactions or None, default=None
-            Interactions whose items the user who stands beside them does not get (they are used and
-            not kept).
-        filter : object, default=None
-            A boolean mask over `catalogue_`.
+            Interactions whose items are not recommended to the same user again, usually the
+            training data. They are not stored.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
 
         Returns
         -------
-        tuple
-            The n best items of the catalogue for each user, and their scores, best first.
+        tuple of ndarray
+            Item ids and scores, best first, both of shape (n_users, n). Where fewer than n items
+            remain, the score is -inf and the item -1 (integer ids) or None (text ids). For a single
+            user id, both are of shape (m,) with m <= n.
         """
         self._check_fitted()
         return self._recommended(users, n, exclude, filter)
 
     def index(self, kind: str = "codes", **options: Any) -> ItemIndex:
-        """The catalogue as an index that recommends without scoring every item: see `ItemIndex`.
+        """Build an index that recommends without scoring every item.
 
         Parameters
         ----------
-        kind : str, default="codes"
-            "codes" or "bands".
+        kind : {"codes", "bands"}, default="codes"
+            How candidates are found; see `ItemIndex`.
         **options : object
-            Of `ItemIndex`.
+            Further parameters of `ItemIndex`.
 
         Returns
         -------
         ItemIndex
-            The catalogue as an index that recommends without scoring every item: see `ItemIndex`.
+            An index of the model in its present state.
         """
         self._check_fitted()
         return ItemIndex(self, kind, **options)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """The n items of the catalogue nearest to each item, and the cosines, nearest first.
+        """Find the n items of the catalogue most similar to each item.
 
-        Cosines are of the components, without the biases, so popularity plays no part; the item
-        itself is left out. Shapes and places without an item are as in `recommend`.
+        The similarity is the cosine of the components without the biases, so that popularity has no
+        influence. An item is not similar to itself.
 
         Parameters
         ----------
         items : array_like or scalar
-            A column or one id, also of items outside the catalogue.
+            Item ids, or a single id; they need not be in the catalogue.
         n : int, default=10
-            From 1 up.
+            Number of items to return per item, at least 1.
 
         Returns
         -------
-        tuple
-            The n items of the catalogue nearest to each item, and the cosines, nearest first.
+        tuple of ndarray
+            Item ids and cosines, most similar first, in the shapes of `recommend`.
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)
@@ -254,25 +253,25 @@ class Factorization(Estimator, in_files=False):
         return self._answer(found, cosines, n, is_one(items))
 
     def explain(self, user: Ids, item: Ids, n: int = 5) -> dict[str, Any]:
-        """What a prediction is made of: parts that add up to its score, as plain values.
-
-        score = mean + user_bias + item_bias + the contributions of the strongest n `components` +
-        `rest`, those of all others; `prediction` is the score cut to the bounds; `similar` are the
-        n nearest items of the catalogue with their cosines.
+        """Split one prediction into terms that add up to its score.
 
         Parameters
         ----------
         user : array_like or scalar
-            One id each.
+            One user id.
         item : array_like or scalar
-            One id each.
+            One item id.
         n : int, default=5
-            From 1 up.
+            Number of components and of similar items to list, at least 1.
 
         Returns
         -------
         dict
-            What a prediction is made of: parts that add up to its score, as plain values.
+            Plain values: "mean", "user_bias", "item_bias", "components" (the n components with the
+            largest contributions, each with "component", "user", "item" and its contribution
+            "part"), "rest" (the contribution of all other components), "score" (the sum of all
+            these terms), "prediction" (the score clipped to the bounds) and "similar" (pairs of id
+            and cosine of the n most similar items).
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)
@@ -288,71 +287,76 @@ class Factorization(Estimator, in_files=False):
         filter: Any = None,
         ridge: float | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items for someone the model never met, from items alone; nothing is kept.
+        """Recommend items to a new user, given some of the user's items.
 
-        A guest's components p and bias g minimise, over the listed items, the sum of (rating -
-        mean_ - item bias - p.q - g)^2, + ridge (p.p + g^2). Without ratings, each listed item
-        counts as liked: rated high_ - mean_ above what its bias alone would predict, g = 0. Listed
-        items are not recommended again.
+        The model does not change and stores nothing of the new user (fold-in of a cold-start user).
 
         Parameters
         ----------
-        items : object
-            A column of ids, or one.
-        ratings : object, default=None
-            As many numbers, cut to the bounds, or None; n and filter as in `recommend`.
+        items : array_like or scalar
+            Ids of the user's items; they are not recommended again.
+        ratings : array_like of shape (n_items,) or None, default=None
+            Ratings of these items, clipped to the bounds. If None, every item counts as liked: its
+            rating is `high_ - mean_` above the prediction from its bias, and the user's bias is 0.
         n : int, default=10
-            TODO.
-        filter : object, default=None
-            TODO.
+            Number of items to recommend, at least 1.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
         ridge : float or None, default=None
-            Above 0, or None for high_ - low_: the variance of a rating over that of a component
-            grows like the scale of the ratings.
+            Ridge penalty, above 0. None means `high_ - low_`: the ratio of the variance of a rating
+            to that of a component grows like the scale of the ratings.
 
         Returns
         -------
-        tuple
-            The n best items for someone the model never met, from items alone; nothing is kept.
+        tuple of ndarray
+            Item ids and scores of shape (m,), m <= n, best first.
+
+        Notes
+        -----
+        The user's components p and bias g minimise the sum over the given items of `(rating - mean_
+        - item bias - p.q - g)**2`, plus `ridge * (p.p + g**2)`.
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)
         what = self._item_ids(items)
         allowed = check_filter(type(self).__name__, filter, self.catalogue_)
-        vector = guest(self, what, ratings, ridge)
+        vector = fold_in(self, what, ratings, ridge)
         return self._ranked(vector[None], n, allowed, listed(what, self.catalogue_), True)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
-        """float32 (len(ids), factors): components and, last, the bias of each user."""
+        """Return float32 (len(ids), factors): components and, last, the bias of each user."""
         raise NotImplementedError
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
-        """float32 (len(ids), factors): components and, last, the bias of each item."""
+        """Return float32 (len(ids), factors): components and, last, the bias of each item."""
         raise NotImplementedError
 
     def _changed(self) -> None:
-        """Forget what was computed from the learned state; to be called after each change of it."""
-        self.__dict__.pop("_shelves", None)
+        """Drop the cached catalogue vectors; to be called after each change of the fitted state."""
+        self.__dict__.pop("_catalogue_vectors", None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_shelves"}
+        return {
+            name: value for name, value in self.__dict__.items() if name != "_catalogue_vectors"
+        }
 
-    def _shelf(self, kind: str) -> Shelf:
-        """The catalogue laid out for "scores" or "cosines", computed once per learned state."""
-        shelves: dict[str, Shelf] = self.__dict__.setdefault("_shelves", {})
-        if kind not in shelves:
+    def _vectors_for(self, kind: str) -> CatalogueVectors:
+        """Return the catalogue's vectors for "scores" or "cosines", cached per fitted state."""
+        cache: dict[str, CatalogueVectors] = self.__dict__.setdefault("_catalogue_vectors", {})
+        if kind not in cache:
             vectors = self._in_blocks(self._item_vectors, self.catalogue_.ids)
-            shelves[kind] = Shelf.of(vectors if kind == "scores" else directions(vectors))
-        return shelves[kind]
+            cache[kind] = CatalogueVectors.of(vectors if kind == "scores" else directions(vectors))
+        return cache[kind]
 
     def _in_blocks(self, read: Any, ids: np.ndarray) -> np.ndarray:
-        """The vectors of many ids, as a new array that may be changed."""
+        """Return the vectors of many ids as a new, writeable array."""
         starts = range(0, max(ids.size, 1), ROWS)
         return np.concatenate([read(ids[start : start + ROWS]) for start in starts])
 
     def _user_ids(self, users: Any) -> np.ndarray:
-        """Users as ids of the kind that was learned from; others would all be strangers."""
+        """Return users as a column of ids; raise TypeError if their kind differs from training."""
         who = ids_of(users, "users")
         if who.size and self.user_kind_ not in ("", kind_of(who)):
             raise TypeError(
@@ -369,7 +373,7 @@ class Factorization(Estimator, in_files=False):
         self.user_kind_ = USER_KIND.check("state", "user_kind_", state["user_kind_"])
 
     def _item_ids(self, items: Any) -> np.ndarray:
-        """Items as ids of the catalogue's kind."""
+        """Return items as a column of ids; raise TypeError if their kind is not the catalogue's."""
         what = ids_of(items, "items")
         if what.size and kind_of(what) != self.catalogue_.kind:
             raise TypeError(
@@ -379,11 +383,12 @@ class Factorization(Estimator, in_files=False):
         return what
 
     def _pairs(self, users: Any, items: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return columns of user and item ids of equal length."""
         who, what = self._user_ids(users), self._item_ids(items)
         return beside(type(self).__name__, users, items, who, what)
 
     def _uncut(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Predictions before they are cut; the vectors of each id are read once."""
+        """Return predictions before clipping; the vectors of each distinct id are read once."""
         (who, user_rows), (what, item_rows) = distinct(users), distinct(items)
         p, user_biases = _apart(self._in_blocks(self._user_vectors, who))
         q, item_biases = _apart(self._in_blocks(self._item_vectors, what))
@@ -398,40 +403,40 @@ class Factorization(Estimator, in_files=False):
         n: int,
         exclude: Interactions | None,
         filter: Any,
-        shelf: Ranking | None = None,
+        ranking: Ranking | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What `recommend` answers, ranked by the whole catalogue or by another shelf of it."""
+        """Return the result of `recommend`, from the full catalogue or from `ranking`."""
         n = COUNT.check(type(self).__name__, "n", n)
         who = self._user_ids(users)
         allowed = check_filter(type(self).__name__, filter, self.catalogue_)
-        seen = seen_by(type(self).__name__, who, exclude, self.catalogue_)
+        excluded = excluded_by(type(self).__name__, who, exclude, self.catalogue_)
         vectors = self._in_blocks(self._user_vectors, who)
-        return self._ranked(vectors, n, allowed, seen, is_one(users), shelf)
+        return self._ranked(vectors, n, allowed, excluded, is_one(users), ranking)
 
     def _ranked(
         self,
         vectors: np.ndarray,
         n: int,
         allowed: np.ndarray | None,
-        seen: ExcludedItems | None,
+        excluded: ExcludedItems | None,
         one: bool,
-        shelf: Ranking | None = None,
+        ranking: Ranking | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best for each row of users' vectors, which are changed."""
+        """Return the n best items for each row of user vectors, which are overwritten."""
         offsets = self.mean_ + vectors[:, -1:].astype(np.float64)
         vectors[:, -1] = 1  # beside the items' biases
         width = min(n, len(self.catalogue_))
-        shelf = self._shelf("scores") if shelf is None else shelf
-        found, scores = shelf.best(vectors, width, allowed, seen)
+        ranking = self._vectors_for("scores") if ranking is None else ranking
+        found, scores = ranking.best(vectors, width, allowed, excluded)
         return self._answer(found, scores + offsets, n, one)
 
     def _answer(
         self, found: np.ndarray, scores: np.ndarray, n: int, one: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Ids and scores, for one single id cut to what is left, else filled up to n columns."""
+        """Return ids and scores: for a single query the items found, else padded to n columns."""
         if one:
-            left = found[0] >= 0
-            return self.catalogue_.take(found[0][left]), scores[0][left].astype(np.float64)
+            there = found[0] >= 0
+            return self.catalogue_.take(found[0][there]), scores[0][there].astype(np.float64)
         missing = ((0, 0), (0, n - found.shape[1]))
         found = np.pad(found, missing, constant_values=-1)
         scores = np.pad(scores.astype(np.float64), missing, constant_values=-np.inf)
@@ -439,7 +444,7 @@ class Factorization(Estimator, in_files=False):
 
 
 def _apart(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Components, filled up with zeros to whole lanes, and biases in float64."""
+    """Return components, zero-padded to a multiple of LANES, and biases in float64."""
     count, factors = vectors.shape
     components = np.zeros((count, -(-factors // LANES) * LANES), np.float32)
     components[:, : factors - 1] = vectors[:, :-1]

@@ -1,4 +1,4 @@
-"""Sketched factors: the vectors of a private model inside one count sketch of fixed size."""
+"""Sketched factors: the vectors of a private model in one count sketch of fixed size."""
 
 from typing import Any, ClassVar, Self
 
@@ -17,38 +17,44 @@ __all__ = ["SketchedFactors"]
 
 
 class SketchedFactors(Factorization):
-    """A private model whose file is as large as told, whatever the number of users and items.
+    """Private factorization compressed into a count sketch of fixed size.
 
-    The thesis, equations (4.1) and (4.2).
+    Use it to publish a `PrivateFactorization` in a file whose size does not depend on the number of
+    users and items.
 
     Parameters
     ----------
     cells : int
-        Float32 numbers.
+        Number of float32 cells, at least 1; rounded up to a multiple of `depth`.
     depth : int, default=4
-        Rows.
+        Rows of the sketch, from 1 to 32.
     seed : int, default=0
-        Of the hashes.
+        Seed of the hash functions; part of the model file.
 
     Attributes
     ----------
     catalogue_ : Catalogue
-        TODO.
+        Items that may be recommended.
     high_ : float
-        TODO.
+        Upper bound of ratings; predictions are clipped to it.
     low_ : float
-        TODO.
+        Lower bound of ratings; predictions are clipped to it.
     mean_ : float
-        TODO.
+        Noisy mean rating of the private model.
     user_kind_ : str
-        TODO.
+        Type of user ids, "integers" or "text"; "" if unknown.
 
     Notes
     -----
-    **Guarantee.** That of the model it was made from, whose statement it carries: it is computed
-    from that model alone, so it costs nothing more. A vector is read as the mean over rows of sign
-    * cell, right on average; the error is that of collisions, with a variance of sum of squares /
-    cells. Nothing tells whose vectors it holds; a stranger reads such noise.
+    **Guarantee.** That of the private model, whose `statement` it has: it is computed from the
+    released model alone (post-processing) and costs no further budget. A vector is read as the mean
+    over rows of sign * cell: an unbiased estimate whose error, from collisions, has variance (sum
+    of squares of all vectors) / `cells`. No list of users is stored; an unknown user reads noise of
+    that variance.
+
+    References
+    ----------
+    .. [1] Thesis, equations (4.1) and (4.2) (read-out of the count sketch).
 
     Examples
     --------
@@ -76,19 +82,25 @@ class SketchedFactors(Factorization):
         self.cells, self.depth, self.seed = cells, depth, seed
 
     def fit(self, model: PrivateFactorization) -> Self:
-        """Write the vectors of a fitted private model into the cells, and nothing else.
-
-        A personal copy is refused: its vectors are users' own.
+        """Write the vectors of a fitted private model into the sketch.
 
         Parameters
         ----------
         model : PrivateFactorization
-            TODO.
+            A fitted model whose users are listed (fitted with `users=`, not `rows=`) or that has
+            none.
 
         Returns
         -------
         Self
             The object itself.
+
+        Raises
+        ------
+        TypeError
+            If the model is not a fitted PrivateFactorization.
+        ValueError
+            If it is a personal copy, which contains users' own vectors, or its users share rows.
         """
         plain = self._check()
         if not isinstance(model, PrivateFactorization) or model.statement is None:
@@ -135,8 +147,8 @@ class SketchedFactors(Factorization):
 
     def _state(self) -> dict[str, Any]:
         assert self._statement is not None
-        told = {"statement": self._statement.to_dict()}
-        return {**super()._state(), **self._cells.shape, **told}
+        statement = {"statement": self._statement.to_dict()}
+        return {**super()._state(), **self._cells.shape, **statement}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)

@@ -1,4 +1,4 @@
-"""Dense factorization: every user and item has factors of its own, memory grows with both."""
+"""Dense factorization: a vector of its own for every user and item."""
 
 from collections.abc import Callable
 from typing import Any, Self
@@ -12,76 +12,85 @@ from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
-from sfumato.recommend.factorization.sgd import START, Descent, Touched, in_ratings
+from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["DenseFactorization"]
 
-ROOM = 16  # numbers after the last row: kernels read whole blocks
+PADDING = 16  # numbers after the last row: kernels read whole blocks
 SIDES = ("user", "item")
 
 
 class DenseFactorization(Descent):
-    """Ratings from the factors of users and items, learned by stochastic gradient descent.
+    """Matrix factorization fitted by stochastic gradient descent, one vector per user and item.
+
+    Memory grows with the number of users and items; `SketchFactorization` has a fixed size. Not
+    differentially private.
 
     Parameters
     ----------
     factors : int, default=32
-        Numbers for each user and item, the bias included.
+        Numbers per user and item, including the bias, from 1 to 4096.
     epochs : int, default=20
-        Passes over the data.
+        Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05
-        Eta, of stars.
+        Initial learning rate eta, above 0, for ratings in stars; epoch t of T uses `eta / (1 +
+        decay * t / T)`.
     decay : float, default=6.0
-        B, of eta / (1 + b t / T).
+        Decay of the learning rate, at least 0.
     regularization : float, default=0.05
-        Lambda.
+        L2 penalty lambda, at least 0.
     clip : float or None, default=None
-        The loss (r - prediction)**2 / 2 above which a rating is left out in that epoch.
+        Largest loss `(rating - prediction)**2 / 2`, above 0; in an epoch, ratings with a larger
+        loss are skipped. None skips none.
     noise : float or None, default=None
-        The temperature of Langevin dynamics (1 samples the posterior of ratings with variance 1).
+        Temperature of Langevin dynamics, above 0; 1 samples the posterior for ratings of variance
+        1. None adds no noise.
     threads : int, default=1
-        Which share the tables without locks, so that two runs differ.
-    bounds : tuple or None, default=None
-        (low, high) of ratings, or None for those of the data.
+        Threads, from 1 to 256. They update shared tables without locks, so that two runs with
+        several threads differ.
+    bounds : tuple of float or None, default=None
+        Lowest and highest rating; None takes them from the data.
     random_state : int, Generator or None, default=0
-        An int, a numpy Generator or None.
+        Seed of initialisation, shuffling and noise.
 
     Attributes
     ----------
     catalogue_ : Catalogue
-        TODO.
+        Items that may be recommended.
     hides_ : bool
-        TODO.
+        Whether all training used `clip` or `noise`.
     high_ : float
-        TODO.
-    history_ : list
-        TODO.
+        Upper bound of ratings; predictions are clipped to it.
+    history_ : list of dict
+        "epoch" and "valid_rmse" (None without validation data) of each epoch of `fit`.
     low_ : float
-        TODO.
+        Lower bound of ratings; predictions are clipped to it.
     mean_ : float
-        TODO.
+        Mean of all training ratings.
     scale_ : float
-        TODO.
+        Range of the ratings divided by that of five stars, 4.
     seen_ : int
-        TODO.
+        Number of ratings learned from.
     user_kind_ : str
-        TODO.
+        Type of user ids, "integers" or "text".
 
     Notes
     -----
-    **Guarantee.** The same random_state and one thread give the same model, bit for bit. A user or
-    item that was not in the data has factors 0, so the other side's bias decides. Nothing is
-    private; with clip or noise `privacy_label` is "measured".
+    **Guarantee.** With one thread, the same `random_state` gives bitwise the same model. A user or
+    item that was not in the training data has a zero vector, so that the other side's bias decides.
+    No privacy is proved: with `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
 
     References
     ----------
-    .. [1] Koren, Bell and Volinsky 2009; the thesis, section 2.2.5.
+    .. [1] Koren, Bell, Volinsky. "Matrix Factorization Techniques for Recommender Systems". IEEE
+       Computer 2009. https://doi.org/10.1109/MC.2009.263
+    .. [2] Thesis, section 2.2.5 (matrix factorization).
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> seen = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
-    >>> model = DenseFactorization(factors=4).fit(seen)
+    >>> ratings = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
+    >>> model = DenseFactorization(factors=4).fit(ratings)
     >>> bool(model.predict(1, 10)[0] > model.predict(1, 20)[0])
     True
     """
@@ -117,14 +126,14 @@ class DenseFactorization(Descent):
         self.threads, self.bounds, self.random_state = threads, bounds, random_state
 
     def resize(self, factors: int) -> Self:
-        """Give every user and item more or fewer components; biases and the first ones stay.
+        """Change the number of factors of a fitted model.
 
-        New components start at small random values.
+        Biases and the first components stay; new components start at small random values.
 
         Parameters
         ----------
         factors : int
-            TODO.
+            Numbers per user and item, including the bias, from 1 to 4096.
 
         Returns
         -------
@@ -147,8 +156,8 @@ class DenseFactorization(Descent):
             SortedCatalogue(coded.user_ids),
             SortedCatalogue(coded.item_ids),
         )
-        self._user_table = _kept(_started(len(self._known_users), self._factors, random))
-        self._item_table = _kept(_started(len(self._known_items), self._factors, random))
+        self._user_table = _padded(_started(len(self._known_users), self._factors, random))
+        self._item_table = _padded(_started(len(self._known_items), self._factors, random))
 
     def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
         random = np.random.default_rng([plain["random_state"], self.seen_, 1])
@@ -159,7 +168,7 @@ class DenseFactorization(Descent):
             if more.size:
                 rows = _rows(table, self._factors), _started(more.size, self._factors, random)
                 setattr(self, f"_known_{side}s", SortedCatalogue(np.concatenate([known.ids, more])))
-                setattr(self, f"_{side}_table", _kept(np.concatenate(rows)))
+                setattr(self, f"_{side}_table", _padded(np.concatenate(rows)))
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
         coded = data.coded()
@@ -170,13 +179,13 @@ class DenseFactorization(Descent):
     def _tables(self) -> list[np.ndarray]:
         return [self._user_table, self._item_table]
 
-    def _touched(self, users: np.ndarray, items: np.ndarray) -> Touched:
+    def _regions(self, users: np.ndarray, items: np.ndarray) -> Regions:
         both = zip(self._tables(), (users, items), strict=True)
         return [(table, _blocks(rows, self._factors, table.size)) for table, rows in both]
 
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
         weight = plain["regularization"]
-        step = np.zeros(self._factors + ROOM, np.float32)
+        step = np.zeros(self._factors + PADDING, np.float32)
         step[: self._factors] = rate
         shrink = -step * np.float32(weight)
         kernel = factor_dense.descend_two if self._factors == 32 else factor_dense.descend
@@ -188,10 +197,11 @@ class DenseFactorization(Descent):
 
     def _add_noise(self, deviation: float, random: Generator) -> None:
         for table in self._tables():
-            size = table.size - ROOM
-            table[:-ROOM] += random.standard_normal(size, np.float32) * np.float32(deviation)
+            size = table.size - PADDING
+            table[:-PADDING] += random.standard_normal(size, np.float32) * np.float32(deviation)
 
     def _vectors(self, known: SortedCatalogue, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Return the vectors of these ids in the unit of the ratings; zeros for unknown ids."""
         found = known.positions(ids)
         out: np.ndarray = _rows(table, self._factors)[found] * in_ratings(
             self._factors, self.scale_
@@ -242,38 +252,39 @@ class DenseFactorization(Descent):
             if rows.shape[0] != len(known) or not np.isfinite(rows).all():
                 raise ValueError(f"{side}_rows must be finite, one row for each {side}.")
             setattr(self, f"_known_{side}s", known)
-            setattr(self, f"_{side}_table", _kept(rows))
+            setattr(self, f"_{side}_table", _padded(rows))
 
 
 def _rows(flat: np.ndarray, factors: int) -> np.ndarray:
-    """The rows in a flat table, without the room after them."""
-    return flat[:-ROOM].reshape(-1, factors)
+    """Return a flat table as rows, without the padding at its end."""
+    return flat[:-PADDING].reshape(-1, factors)
 
 
 def _blocks(rows: np.ndarray, factors: int, size: int) -> np.ndarray | None:
-    """Where kernels write for these rows, which is whole blocks; None: at most places of all."""
-    lanes = np.arange(-(-factors // ROOM) * ROOM)
+    """Return the positions that kernels write for these rows, in whole blocks; None if most."""
+    lanes = np.arange(-(-factors // PADDING) * PADDING)
     if 4 * rows.size * lanes.size >= size:
         return None
     return np.asarray(rows.astype(np.int64)[:, None] * factors + lanes)
 
 
-def _kept(rows: np.ndarray) -> np.ndarray:
-    """A flat, aligned table of these rows and the room after them."""
-    flat = aligned(rows.size + ROOM, np.float32)
-    flat[:-ROOM] = rows.ravel()
+def _padded(rows: np.ndarray) -> np.ndarray:
+    """Return these rows as a flat, aligned table with padding at its end."""
+    flat = aligned(rows.size + PADDING, np.float32)
+    flat[:-PADDING] = rows.ravel()
     return flat
 
 
 def _started(count: int, factors: int, random: Generator) -> np.ndarray:
-    """Rows of small random components and biases of 0."""
+    """Return rows of small random components and biases of 0."""
     rows = random.standard_normal((count, factors), np.float32) * np.float32(START)
     rows[:, -1] = 0
     return rows
 
 
 def _resized(rows: np.ndarray, factors: int, random: Generator) -> np.ndarray:
+    """Return a table with the common components and biases of these rows."""
     resized = _started(rows.shape[0], factors, random)
-    kept = min(factors, rows.shape[1]) - 1
-    resized[:, :kept], resized[:, -1] = rows[:, :kept], rows[:, -1]
-    return _kept(resized)
+    common = min(factors, rows.shape[1]) - 1
+    resized[:, :common], resized[:, -1] = rows[:, :common], rows[:, -1]
+    return _padded(resized)

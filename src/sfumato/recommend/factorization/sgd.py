@@ -1,8 +1,4 @@
-"""Descent: epochs of stochastic gradient descent, shuffled, threaded, and whole after Ctrl-C.
-
-ShuffledRatings: columns that are shuffled by moving them, so that a pass reads in order. What is
-done whole or not at all: numbers that are put back, and Ctrl-C that waits.
-"""
+"""Descent: stochastic gradient descent over shuffled ratings, in threads and safe to interrupt."""
 
 import math
 import signal
@@ -38,20 +34,20 @@ from sfumato.recommend.factorization.base import Factorization
 __all__ = [
     "START",
     "Descent",
+    "Regions",
     "ShuffledRatings",
-    "Touched",
     "in_ratings",
     "is_finite",
-    "put_back",
-    "taken",
-    "to_the_end",
+    "restore",
+    "run_uninterrupted",
+    "snapshot",
 ]
 
-FEW = 4096  # rows below which an exact permutation costs nothing
+FEW = 4096  # rows below which an exact permutation is cheap
 
 
 class ShuffledRatings:
-    """Columns of users, items and ratings that are shuffled by moving them."""
+    """Columns of users, items and ratings, shuffled in memory so that a pass reads in order."""
 
     def __init__(self, *columns: np.ndarray) -> None:
         self.columns = columns
@@ -59,7 +55,7 @@ class ShuffledRatings:
         self._again = 1 + int(math.log(max(columns[0].size, 1), shuffle.PILES))
 
     def shuffle(self, random: Generator) -> None:
-        """Move every row; the first time so often that it may end at any place."""
+        """Shuffle all rows; the first call repeats it until a row may reach any position."""
         size = self.columns[0].size
         if size < FEW:
             order = random.permutation(size)
@@ -73,14 +69,14 @@ class ShuffledRatings:
         self._again = 1
 
     def _exchange(self, random: Generator, end: int) -> None:
-        """The rows from `end` on, which filled no group, change places with random ones."""
+        """Swap the rows from `end` on, which fill no group, with random other rows."""
         size = self.columns[0].size
         there = random.choice(end, size - end, replace=False)
         for column in self.columns:
             column[end:], column[there] = column[there], column[end:].copy()
 
     def parts(self, count: int) -> list[tuple[np.ndarray, ...]]:
-        """The rows in so many parts of equal length, for as many threads."""
+        """Split the rows into `count` parts of equal length, one per thread."""
         size = self.columns[0].size
         ends = [size * part // count for part in range(count + 1)]
         return [
@@ -88,61 +84,62 @@ class ShuffledRatings:
         ]
 
 
-Touched = list[tuple[np.ndarray, np.ndarray | None]]  # tables and places there; None: everywhere
+Regions = list[tuple[np.ndarray, np.ndarray | None]]  # tables, positions in them; None: all
 
 
-def taken(touched: Touched) -> list[np.ndarray]:
-    """A copy of the numbers at these places.
+def snapshot(regions: Regions) -> list[np.ndarray]:
+    """Return copies of the values in these regions.
 
     >>> table = np.arange(4.0)
-    >>> before = taken([(table, np.array([1, 1, 3]))])
+    >>> before = snapshot([(table, np.array([1, 1, 3]))])
     >>> table[:] = np.nan
-    >>> put_back([(table, np.array([1, 1, 3]))], before)
+    >>> restore([(table, np.array([1, 1, 3]))], before)
     >>> table
     array([nan,  1., nan,  3.])
     """
-    return [table.copy() if at is None else table[at] for table, at in touched]
+    return [table.copy() if at is None else table[at] for table, at in regions]
 
 
-def put_back(touched: Touched, before: list[np.ndarray]) -> None:
-    """The numbers at these places as they were taken."""
-    for (table, at), numbers in zip(touched, before, strict=True):
+def restore(regions: Regions, before: list[np.ndarray]) -> None:
+    """Write the values of a snapshot back."""
+    for (table, at), numbers in zip(regions, before, strict=True):
         table[... if at is None else at] = numbers
 
 
-def is_finite(touched: Touched) -> bool:
-    """Whether all numbers at these places are finite."""
-    with np.errstate(all="ignore"):  # what is not finite leaves no finite sum
-        sums = [(table if at is None else table[at]).sum() for table, at in touched]
+def is_finite(regions: Regions) -> bool:
+    """Return whether all values in these regions are finite."""
+    with np.errstate(all="ignore"):  # a value that is not finite leaves no finite sum
+        sums = [(table if at is None else table[at]).sum() for table, at in regions]
     return bool(np.isfinite(sums).all())
 
 
-def to_the_end(work: Callable[[], Any]) -> None:
-    """Do work whole: Ctrl-C is held back until it is done, or has failed."""
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        work()  # Ctrl-C is not ours to hold
+def run_uninterrupted(work: Callable[[], Any]) -> None:
+    """Run `work` to its end; a Ctrl-C meanwhile is handled afterwards."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        work()  # only the main thread may defer Ctrl-C
         return
-    held: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *what: held.append(what))
+    pending: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *what: pending.append(what))
     try:
         work()
     finally:
-        signal.signal(signal.SIGINT, usual)
-        if held:
-            usual(*held[0])
+        signal.signal(signal.SIGINT, handler)
+        if pending:
+            handler(*pending[0])
 
 
-START = 0.02  # the spread of components at the beginning
-STARS = 4.0  # the width of a scale of five stars, on which rates and regularization are stated
+START = 0.02  # standard deviation of the initial components
+STARS = 4.0  # range of five-star ratings, the scale of learning rate and regularization
 Progress = Callable[[int, int, float | None], Any]
 
 
 class Descent(Factorization, in_files=False):
-    """The base of models learned by stochastic gradient descent (2.8), (2.9).
+    """Base of factorizations fitted by stochastic gradient descent.
 
-    Epoch t of T has the rate eta / (1 + decay t / T). Ratings are learned on the scale of five
-    stars: from `bounds` of width 4; others are stretched to it, so that the same rates serve them.
+    The learning rate of epoch t of T is eta / (1 + decay t / T). Ratings are rescaled to the range
+    of five stars, so that the same learning rates suit any `bounds`. The updates are the gradient
+    steps (2.8) and (2.9) of the thesis.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -157,19 +154,21 @@ class Descent(Factorization, in_files=False):
         "bounds": OPTIONAL_BOUNDS,
         "random_state": RANDOM_STATE,
     }
-    STREAM: ClassVar[dict[str, str]] = {"bounds": "the scale of ratings"}  # what no batch tells
+    STREAM: ClassVar[dict[str, str]] = {
+        "bounds": "the scale of ratings"
+    }  # needed before the first batch
     clip: float | None
     noise: float | None
     history_: list[dict[str, Any]]
-    scale_: float  # of ratings: their width over that of five stars
-    seen_: int  # ratings learned from
-    hides_: bool  # whether all of them were clipped or noised
+    scale_: float  # range of the ratings over that of five stars
+    seen_: int  # number of ratings learned from
+    hides_: bool  # whether all of them were learned with clip or noise
     random_state: RandomState
-    _seed: int  # what random_state gave when learning began
+    _seed: int  # drawn from random_state when training began
 
     @property
     def privacy_label(self) -> Literal["none", "measured", "proved"]:
-        """Clipping and noise hide something, how much is measured; nothing is proved."""
+        """Privacy in one word: "measured" if all training used clip or noise, else "none"."""
         hides = self.__dict__.get("hides_", self.clip is not None or self.noise is not None)
         return "measured" if hides else "none"
 
@@ -181,24 +180,33 @@ class Descent(Factorization, in_files=False):
         catalogue: Ids | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Learn from ratings, anew; Ctrl-C lets the running epoch end and keeps what was learned.
+        """Fit the model to ratings from scratch.
+
+        Ctrl-C ends training after the running epoch; the model keeps the epochs completed and
+        KeyboardInterrupt is raised.
 
         Parameters
         ----------
         train : Interactions
-            Interactions of two users and two items at least, since one alone tells nothing about
-            taste.
+            Ratings of at least two users and two items; one alone shows no preferences.
         valid : Interactions or None, default=None
-            Whose error `history_` reports after each epoch.
+            Ratings whose error is added to `history_` after each epoch.
         catalogue : array_like, scalar or None, default=None
-            What may be recommended, or the items of train.
+            Ids of the items that may be recommended; None means the items of `train`.
         progress : callable or None, default=None
-            Called as progress(done, epochs, valid_rmse or None).
+            Called as `progress(epoch, epochs, valid_rmse)` after each epoch; `valid_rmse` is None
+            without `valid`.
 
         Returns
         -------
         Self
             The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, a rating is outside of `bounds`, or training diverges. The
+            model is then unchanged.
         """
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(train)
@@ -211,8 +219,8 @@ class Descent(Factorization, in_files=False):
         rows = ShuffledRatings(*fresh._columns(train), fresh._targets(train))
         try:
             for _ in range(plain["epochs"]):
-                to_the_end(lambda: fresh._epoch(plain, rows, random))
-                fresh._tell(valid, plain["epochs"], progress)
+                run_uninterrupted(lambda: fresh._epoch(plain, rows, random))
+                fresh._record(valid, plain["epochs"], progress)
         except KeyboardInterrupt:
             if fresh.history_:
                 self._adopt(fresh)
@@ -220,6 +228,7 @@ class Descent(Factorization, in_files=False):
         return self._adopt(fresh)
 
     def _check_enough(self, train: Interactions) -> None:
+        """Raise ValueError unless there are at least two users and two items."""
         for name, ids in (("user", train.users), ("item", train.items)):
             if (ids == ids[0]).all():
                 raise ValueError(
@@ -228,25 +237,31 @@ class Descent(Factorization, in_files=False):
                 )
 
     def partial_fit(self, batch: Interactions, *, catalogue: Ids | None = None) -> Self:
-        """Learn from further ratings in one pass, in their order, at a constant rate.
+        """Continue training with one pass over new ratings, in their order.
 
-        The rate is that of the middle of a fit, eta / (1 + decay / 2). The mean is that of all
-        ratings seen so far. The catalogue stays as it is unless given; that of a model that starts
-        with `partial_fit`, which needs bounds=, is the items of the first batch. A pass that
-        diverges leaves the model as it was: while it runs, it takes as much memory again as the
-        numbers that it changes, at most as all of them. Ctrl-C waits for its end.
+        The learning rate is constant, that of the middle of a fit: eta / (1 + decay / 2). `mean_`
+        becomes the mean of all ratings so far. New users and items are added. During the pass a
+        copy of the changed values is in memory, at most the size of the model. Ctrl-C is deferred
+        to its end.
 
         Parameters
         ----------
         batch : Interactions
-            TODO.
+            New ratings, at least one.
         catalogue : array_like, scalar or None, default=None
-            TODO.
+            Ids of the items that may be recommended from now on. None leaves the catalogue as it
+            is; that of a new model is the items of its first batch.
 
         Returns
         -------
         Self
             The object itself.
+
+        Raises
+        ------
+        ValueError
+            If an unfitted model lacks `bounds` (and `cells`, for a sketch), or training diverges.
+            The model is then unchanged.
         """
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(batch, "batch")
@@ -256,16 +271,16 @@ class Descent(Factorization, in_files=False):
         model = copy(self) if known else self._fresh(plain, batch, catalogue)
         random = np.random.default_rng([plain["random_state"], model.seen_])
         if known:
-            model._go_on(plain, batch, catalogue)
+            model._extend(plain, batch, catalogue)
         else:
             model._begin_stream(plain, batch, random)
         rows = ShuffledRatings(*model._columns(batch), model._targets(batch))
         model.seen_ += len(batch)
-        to_the_end(lambda: self._adopt(model._streamed(plain, rows, random)))
+        run_uninterrupted(lambda: self._adopt(model._streamed(plain, rows, random)))
         return self
 
     def _fresh(self, plain: dict[str, Any], train: Interactions, catalogue: Any) -> Self:
-        """A copy of the model without its tables, to be learned aside."""
+        """Return a copy of the model without tables, to be trained aside."""
         fresh = copy(self)
         fresh.low_, fresh.high_ = self._bounds_of(train, plain["bounds"])
         fresh.scale_ = (fresh.high_ - fresh.low_) / STARS or 1.0
@@ -278,64 +293,68 @@ class Descent(Factorization, in_files=False):
 
     def _check(self) -> dict[str, Any]:
         plain = super()._check()
-        if not isinstance(plain["random_state"], int):  # a file holds the number that was drawn
+        if not isinstance(plain["random_state"], int):  # a file stores the seed that was drawn
             plain["random_state"] = self.__dict__.get("_seed", 0)
         return plain
 
     def _new_seed(self) -> int:
+        """Return a seed drawn from `random_state`."""
         return random_seed(type(self).__name__, self.random_state)
 
     def _adopt(self, fresh: Self) -> Self:
+        """Take over the fitted state of a copy."""
         self.__dict__.update(fresh.__dict__)
         self._changed()
         return self
 
-    def _go_on(self, plain: dict[str, Any], batch: Interactions, catalogue: Any) -> None:
-        """Prepare for a further batch."""
-        self._pairs(batch.users, batch.items)  # ids of another kind would all be strangers
+    def _extend(self, plain: dict[str, Any], batch: Interactions, catalogue: Any) -> None:
+        """Update bounds, mean, catalogue and tables for a further batch."""
+        self._pairs(batch.users, batch.items)  # ids of another kind would all be unknown
         low, high = self._bounds_of(batch, plain["bounds"])
-        shelf = self.catalogue_ if catalogue is None else self._catalogue_of(batch, catalogue)
+        items = self.catalogue_ if catalogue is None else self._catalogue_of(batch, catalogue)
         self._make_room(plain, batch)
-        self.low_, self.high_, self.catalogue_ = min(low, self.low_), max(high, self.high_), shelf
-        share = len(batch) / (self.seen_ + len(batch))
-        self.mean_ += share * (float(batch.ratings.mean()) - self.mean_)
+        self.low_, self.high_, self.catalogue_ = min(low, self.low_), max(high, self.high_), items
+        fraction = len(batch) / (self.seen_ + len(batch))
+        self.mean_ += fraction * (float(batch.ratings.mean()) - self.mean_)
 
     def _streamed(self, plain: dict[str, Any], rows: ShuffledRatings, random: Generator) -> Self:
-        """One pass over a batch; where it fails, the tables are as they were before."""
+        """Run one pass over a batch; restore the tables if it fails."""
         users, items, _ = rows.columns
-        touched = self._touched(users, items) if plain["noise"] is None else self._all()
-        before = taken(touched)
+        regions = self._regions(users, items) if plain["noise"] is None else self._all()
+        before = snapshot(regions)
         try:
-            share = users.size / self.seen_
-            self._pass(plain, rows, self._rate(plain, 0.5), share, random, touched)
+            fraction = users.size / self.seen_
+            self._pass(plain, rows, self._rate(plain, 0.5), fraction, random, regions)
         except BaseException:
-            put_back(touched, before)
+            restore(regions, before)
             raise
         return self
 
     def _check_stream(self, plain: dict[str, Any]) -> None:
+        """Raise ValueError if parameters that a first batch needs are missing."""
         missing = {f"{name}=": why for name, why in self.STREAM.items() if plain[name] is None}
         if missing:
             raise ValueError(
                 f"{type(self).__name__}: a model that starts with partial_fit needs "
-                f"{' and '.join(missing)}, since a first batch does not tell "
+                f"{' and '.join(missing)}, since a first batch does not show "
                 f"{' and '.join(missing.values())}; or call fit first."
             )
 
     def _targets(self, data: Interactions) -> np.ndarray:
-        """What the factors have to say: ratings less the mean, in stars."""
+        """Return what the factors are to predict: ratings less the mean, in stars."""
         stars = (data.ratings - self.mean_) / self.scale_
-        with np.errstate(over="ignore"):  # what float32 does not hold diverges, and is told so
+        with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
             return np.asarray(stars, np.float32)
 
     def _epoch(self, plain: dict[str, Any], rows: ShuffledRatings, random: Generator) -> None:
+        """Run one epoch over the shuffled rows and record it."""
         epoch = len(self.history_)
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
         try:
             self._pass(plain, rows, rate, 1.0, random, self._all())
         except BaseException:
-            self.history_ = []  # the tables are those of no whole epoch: nothing is to be kept
+            self.history_ = []  # the epoch is incomplete: its tables are not to be used
             raise
         self.seen_ = rows.columns[0].size
         self.history_.append({"epoch": epoch + 1, "valid_rmse": None})
@@ -345,11 +364,11 @@ class Descent(Factorization, in_files=False):
         plain: dict[str, Any],
         rows: ShuffledRatings,
         rate: float,
-        share: float,
+        fraction: float,
         random: Generator,
-        touched: Touched,
+        regions: Regions,
     ) -> None:
-        """One pass over the rows, in threads; noise is that of this share of an epoch."""
+        """Run one pass over the rows in threads; add the noise of this fraction of an epoch."""
         self.hides_ &= plain["clip"] is not None or plain["noise"] is not None
         limit = math.inf if plain["clip"] is None else 2 * plain["clip"] / self.scale_**2
         step = self._step(plain, rate, limit)
@@ -359,24 +378,25 @@ class Descent(Factorization, in_files=False):
             with ThreadPoolExecutor(plain["threads"]) as pool:
                 list(pool.map(lambda part: step(*part), rows.parts(plain["threads"])))
         if plain["noise"] is not None:
-            # (2.13) corrected: in an epoch of N ratings N steps of eta / N with noise of variance
-            # 2 eta / N each; their sum, given at once, has the same law.
-            self._add_noise(math.sqrt(2 * rate * share * plain["noise"]), random)
-        if not is_finite(touched):
+            # Langevin dynamics, (2.13) corrected: an epoch of N ratings has N steps of eta / N,
+            # each with noise of variance 2 eta / N. Their sum is added once: the same distribution.
+            self._add_noise(math.sqrt(2 * rate * fraction * plain["noise"]), random)
+        if not is_finite(regions):
             bounds = ", or bounds= for a stream" if plain["bounds"] is None else ""
             raise ValueError(
                 f"{type(self).__name__}: the descent diverged at a learning rate of {rate:g}; give "
                 f"a smaller learning_rate or regularization{bounds}."
             )
 
-    def _tell(self, valid: Interactions | None, epochs: int, progress: Progress | None) -> None:
-        told = self.history_[-1]
+    def _record(self, valid: Interactions | None, epochs: int, progress: Progress | None) -> None:
+        """Add the validation error to the last entry of `history_` and report progress."""
+        entry = self.history_[-1]
         if valid is not None:
             self._changed()
             miss = self.predict(valid.users, valid.items) - valid.ratings
-            told["valid_rmse"] = float(np.sqrt(np.mean(miss * miss)))
+            entry["valid_rmse"] = float(np.sqrt(np.mean(miss * miss)))
         if progress is not None:
-            progress(told["epoch"], epochs, told["valid_rmse"])
+            progress(entry["epoch"], epochs, entry["valid_rmse"])
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -394,40 +414,47 @@ class Descent(Factorization, in_files=False):
         self.history_ = []
 
     def _rate(self, plain: dict[str, Any], done: float) -> float:
-        """The rate when this part of the epochs is done."""
+        """Return the learning rate when this fraction of the epochs is done."""
         return float(plain["learning_rate"]) / (1 + float(plain["decay"]) * done)
 
     def _begin(self, plain: dict[str, Any], train: Interactions, random: Generator) -> None:
+        """Create the tables for the training data."""
         raise NotImplementedError
 
     def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
+        """Create the tables for a first batch."""
         self._begin(plain, batch, random)
 
     def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
-        """Prepare for ids never seen; nothing where they need no room."""
+        """Extend the tables by new ids, where the model needs that."""
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
+        """Return users and items as the codes that the kernels read."""
         raise NotImplementedError
 
     def _tables(self) -> list[np.ndarray]:
+        """Return the tables of parameters."""
         raise NotImplementedError
 
-    def _all(self) -> Touched:
+    def _all(self) -> Regions:
+        """Return all tables as regions."""
         return [(table, None) for table in self._tables()]
 
-    def _touched(self, users: np.ndarray, items: np.ndarray) -> Touched:
-        """The numbers that a pass over these columns may change."""
+    def _regions(self, users: np.ndarray, items: np.ndarray) -> Regions:
+        """Return the regions that a pass over these columns may change."""
         raise NotImplementedError
 
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
+        """Return a function that runs gradient steps over columns of users, items and targets."""
         raise NotImplementedError
 
     def _add_noise(self, deviation: float, random: Generator) -> None:
+        """Add Gaussian noise of this standard deviation to all parameters."""
         raise NotImplementedError
 
 
 def in_ratings(factors: int, scale: float) -> np.ndarray:
-    """What turns factors of stars into factors of ratings; two components share the scale."""
+    """Return the factors that convert vectors from stars to the unit of the ratings."""
     weights = np.full(factors, scale**0.5, np.float32)
     weights[-1] = scale
     return weights

@@ -1,7 +1,4 @@
-"""Sketched factorization: the factors of all users and items in one count sketch of fixed size.
-
-FactorCells: a count sketch that holds the factors of all users and items.
-"""
+"""Sketched factorization: the vectors of all users and items in one count sketch of fixed size."""
 
 import math
 from collections.abc import Callable
@@ -19,12 +16,12 @@ from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
-from sfumato.recommend.factorization.sgd import START, Descent, Touched, in_ratings
+from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
 
-LANES = {"block": 16, "component": 1}  # numbers of an entity that lie side by side
-LIFT = 2.0  # a bias in blocks is stored as half of itself, so that it disturbs others less
+LANES = {"block": 16, "component": 1}  # numbers of an entity that are stored together
+BIAS_SCALE = 2.0  # in blocks half of a bias is stored, so that it disturbs others less
 LIMITS: dict[str, Any] = {
     "factors": integer(1, 4096),
     "depth": integer(1, 32),
@@ -37,11 +34,11 @@ LIMITS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class FactorCells:
-    """Rows of cells, `depth` of them, each of `width` blocks (or single numbers), all float32.
+    """Count sketch of vectors: `depth` rows of `width` blocks (or single numbers), all float32.
 
-    A read-out is the mean or median over rows of sign * cell (4.1), (4.2). The bias of an entity is
-    the part of its read-out along the unit vector `spread`, times `lift`; the components are the
-    rest.
+    A vector is read as the mean or median over rows of sign * cell (thesis, read-out of the count
+    sketch, (4.1) and (4.2)). The bias of an entity is the projection of its read-out on the unit
+    vector `bias_direction`, times `bias_scale`; the components are the orthogonal part.
     """
 
     factors: int
@@ -60,28 +57,28 @@ class FactorCells:
         object.__setattr__(self, "table", table)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copied array starts anywhere; a table that is built starts a cache line.
+        # A copied array has any alignment; a table that is built starts at a cache line.
         return FactorCells, (*self.shape.values(), self.table)
 
     @property
     def shape(self) -> dict[str, Any]:
-        """All but the numbers, as plain values."""
+        """All fields but the table, as plain values."""
         return {name: getattr(self, name) for name in LIMITS}
 
     def resized(self, factors: int) -> "FactorCells":
-        """The same cells, of which so many numbers are read for every entity."""
+        """Return the same cells, of which `factors` numbers are read per entity."""
         return FactorCells(**{**self.shape, "factors": factors}, table=self.table)
 
     def add_noise(self, deviation: float, random: np.random.Generator) -> None:
-        """Noise on all cells, so that read-outs get this standard deviation."""
+        """Add Gaussian noise to all cells so that read-outs get this standard deviation."""
         # The mean of `depth` cells has 1 / depth of their variance.
         noise = random.standard_normal(self.table.size, np.float32)
         self.table[:] += noise * np.float32(deviation * self.depth**0.5)
 
     def descend(self, *columns: np.ndarray, clip: float, rate: float, weight: float) -> None:
-        """One pass of (4.3), (4.4) over hashes of users and items, and what is to be predicted."""
-        rates = np.array([rate, -rate * weight, self.lift], np.float32)
-        given = self.width, np.float32(clip), rates, self.spread, self._scale
+        """Run the gradient steps (4.3) and (4.4) over hashed users and items and their targets."""
+        rates = np.array([rate, -rate * weight, self.bias_scale], np.float32)
+        given = self.width, np.float32(clip), rates, self.bias_direction, self._scale
         if self._fast:
             kernel = factor_block.descender(self._blocks, self.depth)
             kernel(*columns, *given, self.table)
@@ -91,30 +88,30 @@ class FactorCells:
             factor_component.descend(*columns, self._keys, *given, True, self.table)
 
     def vectors(self, hashes: np.ndarray) -> np.ndarray:
-        """Components and, last, the bias: read-outs after a reflection, which keeps products."""
+        """Return components and, last, bias: read-outs after a reflection, which keeps products."""
         out = self._read(hashes)[:, : self.factors]
-        mirror = self.spread[: self.factors].astype(np.float64)
+        mirror = self.bias_direction[: self.factors].astype(np.float64)
         mirror[-1] -= 1
         length = float(mirror @ mirror)
         if length > 0:
             out -= np.outer(out @ (mirror * (2 / length)), mirror).astype(np.float32)
-        out[:, -1] *= np.float32(self.lift)
+        out[:, -1] *= np.float32(self.bias_scale)
         return out
 
     def write(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
-        """Add vectors, as `vectors` gives them, to those of entities; single numbers only."""
+        """Add vectors, in the form of `vectors`, to the cells; layout "component" only."""
         numbers = vectors.copy()
-        numbers[:, [0, -1]] = numbers[:, [-1, 0]]  # the bias stands first in the cells
+        numbers[:, [0, -1]] = numbers[:, [-1, 0]]  # the bias comes first in the cells
         for row, keys in enumerate(self._keys):
             for number, key in zip(numbers.T, keys, strict=True):
                 products = hashes * key
                 signs = 1 - 2 * (products >> np.uint64(16) & np.uint64(1)).astype(np.float32)
                 np.add.at(self.table, self._positions(row, products), number * signs)
 
-    def touched(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """The table in lines of whole blocks, and which of them hold numbers of these entities.
+    def region(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return the table as lines of blocks, and the lines of these entities.
 
-        None where they are so many that all lines cost less than a list of them.
+        None stands for all lines, where that costs less than a list of them.
         """
         lines = self.table.reshape(-1, LANES[self.layout])
         if 8 * hashes.size * self._keys.size >= len(lines):
@@ -123,12 +120,13 @@ class FactorCells:
         return lines, np.concatenate([positions.ravel() for positions in rows])
 
     def _positions(self, row: int, products: np.ndarray) -> np.ndarray:
-        """The lines in a row of the sketch that these products of hash and key choose."""
+        """Return the lines in a row of the sketch that these products of hash and key select."""
         slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
         return row * self.width + slots.astype(np.int64)
 
     def _read(self, hashes: np.ndarray) -> np.ndarray:
-        out = np.empty((hashes.size, self.spread.size), np.float32)
+        """Return the raw read-outs of these hashes."""
+        out = np.empty((hashes.size, self.bias_direction.size), np.float32)
         given = self.table, self._keys, self.width, hashes
         if self._fast:
             factor_block.read(*given, self._scale, out)
@@ -138,117 +136,129 @@ class FactorCells:
 
     @property
     def _fast(self) -> bool:
+        """Whether the block kernels apply."""
         return self.layout == "block" and self.readout == "mean"
 
     @property
-    def lift(self) -> float:
-        """What the part along `spread` is multiplied by to be the bias."""
-        return LIFT if self.layout == "block" else 1.0
+    def bias_scale(self) -> float:
+        """Factor from the projection on `bias_direction` to the bias."""
+        return BIAS_SCALE if self.layout == "block" else 1.0
 
     @cached_property
-    def spread(self) -> np.ndarray:
-        """The direction of the bias: even over the first block, so that resizing keeps it."""
+    def bias_direction(self) -> np.ndarray:
+        """Unit vector of the bias, constant over the first block, so that resizing preserves it."""
         lanes = LANES[self.layout]
-        spread = np.zeros(self._blocks * lanes, np.float32)
+        bias_direction = np.zeros(self._blocks * lanes, np.float32)
         over = min(lanes, self.factors)
-        spread[:over] = over**-0.5
-        return spread
+        bias_direction[:over] = over**-0.5
+        return bias_direction
 
     @cached_property
     def _scale(self) -> np.ndarray:
-        scale = np.zeros(self.spread.size, np.float32)
+        """Weight of a cell in the mean over rows, 0 for unused lanes."""
+        scale = np.zeros(self.bias_direction.size, np.float32)
         scale[: self.factors] = 1 / self.depth
         return scale
 
     @cached_property
     def _keys(self) -> np.ndarray:
+        """Hash multipliers of each row and block."""
         return factor_block.multipliers(self.depth, self._blocks)
 
     @property
     def _blocks(self) -> int:
+        """Number of blocks per entity."""
         return -(-self.factors // LANES[self.layout])
 
 
 class SketchFactorization(Descent):
-    """Ratings from factors that share one count sketch: fixed memory, any number of users.
+    """Matrix factorization whose user and item vectors share one count sketch.
 
-    The thesis, section 4.1, equations (4.1) to (4.9).
+    Memory is fixed by `cells` (or `space_gain`) and independent of the number of users and items.
+    Not differentially private.
 
     Parameters
     ----------
     factors : int, default=32
-        Numbers of each user and item, the bias included.
+        Numbers per user and item, including the bias, from 1 to 4096.
     depth : int, default=4
-        Rows of the sketch (1 is feature hashing).
+        Rows of the sketch, from 1 to 32; 1 is feature hashing.
     space_gain : float, default=1.0
-        How many times smaller than the dense table of the users and items of the first fit the
-        sketch is (4.9), or cells, float32 numbers in it, which a model that starts with
-        `partial_fit` needs.
+        How many times smaller the sketch is than the dense tables for the users and items of the
+        first fit, above 0. Ignored if `cells` is given.
     cells : int or None, default=None
-        TODO.
-    layout : str, default="block"
-        "block", 16 numbers of an entity side by side, at full speed where factors is a multiple of
-        16 (others leave lanes unused), or "component", every number hashed on its own.
-    readout : str, default="mean"
-        "mean" or "median" (slow) over rows.
+        Number of float32 cells. Required if training starts with `partial_fit`.
+    layout : {"block", "component"}, default="block"
+        "block" stores 16 numbers of an entity together; it is fastest if `factors` is a multiple of
+        16 (otherwise lanes remain unused). "component" hashes every number separately.
+    readout : {"mean", "median"}, default="mean"
+        How the rows of the sketch are combined; "median" is slow.
     active : int or None, default=None
-        How many of the factors are read, the others being 0: None in blocks means as many as the
-        table has cells for an entity, in whole blocks, since more only collide, and all of them in
-        "component" or where the model starts with `partial_fit`.
+        How many of the factors are read, the others being 0; at most `factors`. None means all in
+        layout "component" or if training starts with `partial_fit`; in layout "block" it means as
+        many as the table has cells per entity, in whole blocks, since more would only collide.
     epochs : int, default=20
-        TODO.
+        Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05
-        TODO.
+        Initial learning rate eta, above 0, for ratings in stars; epoch t of T uses `eta / (1 +
+        decay * t / T)`.
     decay : float, default=6.0
-        TODO.
+        Decay of the learning rate, at least 0.
     regularization : float, default=0.05
-        TODO.
+        L2 penalty lambda, at least 0.
     clip : float or None, default=None
-        TODO.
+        Largest loss `(rating - prediction)**2 / 2`, above 0; in an epoch, ratings with a larger
+        loss are skipped. None skips none.
     noise : float or None, default=None
-        TODO.
+        Temperature of Langevin dynamics, above 0; 1 samples the posterior for ratings of variance
+        1. None adds no noise.
     threads : int, default=1
-        TODO.
-    bounds : tuple or None, default=None
-        TODO.
+        Threads, from 1 to 256. They update shared tables without locks, so that two runs with
+        several threads differ.
+    bounds : tuple of float or None, default=None
+        Lowest and highest rating; None takes them from the data.
     seed : int, default=0
-        Of the hashes; the others as in DenseFactorization.
+        Seed of the hash functions; part of the model file.
     random_state : int, Generator or None, default=0
-        TODO.
+        Seed of initialisation, shuffling and noise.
 
     Attributes
     ----------
     catalogue_ : Catalogue
-        TODO.
+        Items that may be recommended.
     hides_ : bool
-        TODO.
+        Whether all training used `clip` or `noise`.
     high_ : float
-        TODO.
-    history_ : list
-        TODO.
+        Upper bound of ratings; predictions are clipped to it.
+    history_ : list of dict
+        "epoch" and "valid_rmse" (None without validation data) of each epoch of `fit`.
     low_ : float
-        TODO.
+        Lower bound of ratings; predictions are clipped to it.
     mean_ : float
-        TODO.
+        Mean of all training ratings.
     scale_ : float
-        TODO.
+        Range of the ratings divided by that of five stars, 4.
     seen_ : int
-        TODO.
+        Number of ratings learned from.
     user_kind_ : str
-        TODO.
+        Type of user ids, "integers" or "text".
 
     Notes
     -----
-    **Guarantee.** The table is as large as `cells` or `space_gain` say, whoever comes; a user never
-    seen reads noise near 0, and nothing tells who is known. The same random_state and one thread
-    give the same model, bit for bit. Nothing is private; with clip or noise `privacy_label` is
-    "measured".
+    **Guarantee.** The size of the table is given by `cells` or `space_gain`, however many users and
+    items are added. An unknown user reads noise near 0, and no list of known users is stored. With
+    one thread, the same `random_state` gives bitwise the same model. No privacy is proved: with
+    `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
+
+    References
+    ----------
+    .. [1] Thesis, section 4.1: read-out (4.1)-(4.2), gradient steps (4.3)-(4.4), space gain (4.9).
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> seen = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
-    >>> model = SketchFactorization(factors=16, cells=4096).fit(seen)
+    >>> ratings = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
+    >>> model = SketchFactorization(factors=16, cells=4096).fit(ratings)
     >>> bool(model.predict(1, 10)[0] > model.predict(1, 20)[0])
     True
     >>> model.nbytes
@@ -268,7 +278,7 @@ class SketchFactorization(Descent):
     STREAM = {"cells": "how many users and items will come", **Descent.STREAM}
     _factors: int
     _cells: FactorCells
-    _shape: dict[str, Any]  # of cells that a file is about to give
+    _shape: dict[str, Any]  # of the cells, while a file is read
 
     def __init__(
         self,
@@ -298,16 +308,17 @@ class SketchFactorization(Descent):
         self.threads, self.bounds, self.random_state = threads, bounds, random_state
 
     def resize(self, factors: int) -> Self:
-        """Read more or fewer numbers for every entity from the same cells, from now on.
+        """Change how many numbers are read per user and item from the same cells.
 
-        The cells stay, and so do biases, in blocks from 16 up. The components that are served turn,
-        those of all entities alike, so that products over what is read before and after stay; new
-        numbers read what lies in their cells, which is noise of others until they have learned.
+        The cells do not change, and neither do biases, in layout "block" from 16 factors up. The
+        components of all entities are rotated by one common matrix, which preserves products over
+        the numbers read both before and after. Additional numbers read the cells of other entities,
+        hence noise, until they are trained.
 
         Parameters
         ----------
         factors : int
-            TODO.
+            Numbers per user and item, including the bias, from 1 to 4096.
 
         Returns
         -------
@@ -333,10 +344,14 @@ class SketchFactorization(Descent):
         coded = train.coded()
         dense = (coded.user_ids.size + coded.item_ids.size) * factors
         cells = plain["cells"] or dense / plain["space_gain"]
-        self._place(plain, cells, min(factors, _in_blocks(factors * cells / dense, lanes)), random)
+        self._allocate(
+            plain, cells, min(factors, _in_blocks(factors * cells / dense, lanes)), random
+        )
 
-    def _place(self, plain: dict[str, Any], cells: float, active: int, random: Generator) -> None:
-        """Begin with a table of so many cells, and so many numbers read for every entity."""
+    def _allocate(
+        self, plain: dict[str, Any], cells: float, active: int, random: Generator
+    ) -> None:
+        """Create a table of at least `cells` cells and set the numbers read per entity."""
         width = max(1, math.ceil(cells / (plain["depth"] * LANES[plain["layout"]])))
         if plain["layout"] == "component":
             active = plain["factors"]
@@ -346,7 +361,7 @@ class SketchFactorization(Descent):
         self._cells.add_noise(START, random)
 
     def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
-        self._place(plain, plain["cells"], plain["factors"], random)
+        self._allocate(plain, plain["cells"], plain["factors"], random)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
         return data.hashed(self._cells.seed)
@@ -354,8 +369,8 @@ class SketchFactorization(Descent):
     def _tables(self) -> list[np.ndarray]:
         return [self._cells.table]
 
-    def _touched(self, users: np.ndarray, items: np.ndarray) -> Touched:
-        return [self._cells.touched(np.concatenate([users, items]))]
+    def _regions(self, users: np.ndarray, items: np.ndarray) -> Regions:
+        return [self._cells.region(np.concatenate([users, items]))]
 
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
         weight = float(plain["regularization"])
@@ -371,6 +386,7 @@ class SketchFactorization(Descent):
         return self._in_ratings(hash_column(ids, item_seed(self._cells.seed), name="items"))
 
     def _in_ratings(self, hashes: np.ndarray) -> np.ndarray:
+        """Return the vectors of these hashes in the unit of the ratings."""
         read = self._cells.vectors(hashes) * in_ratings(self._cells.factors, self.scale_)
         out = np.zeros((hashes.size, self._factors), np.float32)
         out[:, : read.shape[1] - 1], out[:, -1] = read[:, :-1], read[:, -1]
@@ -400,5 +416,5 @@ class SketchFactorization(Descent):
 
 
 def _in_blocks(numbers: float, lanes: int) -> int:
-    """So many numbers, rounded up to whole blocks."""
+    """Return the number rounded up to a multiple of `lanes`."""
     return lanes * math.ceil(numbers / lanes)

@@ -1,4 +1,4 @@
-"""What lists are like, whatever was right: how much they cover, how new, how different inside."""
+"""Metrics beyond accuracy: coverage, novelty and diversity of recommended lists."""
 
 from typing import Any
 
@@ -10,116 +10,113 @@ from sfumato.recommend.metrics.ranking import as_column, filled, listed_column
 
 __all__ = ["coverage", "diversity", "novelty"]
 
-BLOCK = 1 << 14  # lists whose vectors are held at a time
+BLOCK = 1 << 14  # lists whose vectors are in memory at a time
 
 
 def coverage(recommended: Any, catalogue: Any, *, scores: Any = None) -> float:
-    """The share of the catalogue that is in some list.
+    """Compute the fraction of the catalogue that appears in at least one list.
 
     Parameters
     ----------
-    recommended : object
-        Users x places.
-    catalogue : object
-        The ids that could be.
-    scores : object, default=None
-        Whose -inf (or a mask, whose False) says that a place is empty; without them item -1 or None
-        says so.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids.
+    catalogue : array_like of shape (n_items,)
+        The distinct ids that could be recommended.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     float
-        The share of the catalogue that is in some list.
+        Fraction from 0 to 1.
 
     Examples
     --------
     >>> coverage([[1, 2], [2, 3]], [1, 2, 3, 4])
     0.75
     """
-    positions, told = _positions("coverage", recommended, catalogue, "catalogue", scores)
+    positions, mask = _positions("coverage", recommended, catalogue, "catalogue", scores)
     listed = np.zeros(len(catalogue), np.bool_)
-    listed[positions[told]] = True
+    listed[positions[mask]] = True
     return float(listed.mean())
 
 
 def novelty(
     recommended: Any, catalogue: Any, counts: Any, users: int, *, scores: Any = None
 ) -> float:
-    """The mean over listed items of -log2 of the share of users who knew the item.
-
-    recommended and scores as in `coverage`;
+    """Compute the mean self-information of the recommended items, in bits.
 
     Parameters
     ----------
-    recommended : object
-        TODO.
-    catalogue : object
-        Ids.
-    counts : object
-        How many of the `users` users had each of them. An item that nobody had counts as one
-        user's.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids.
+    catalogue : array_like of shape (n_items,)
+        The distinct ids that could be recommended.
+    counts : array_like of shape (n_items,)
+        Number of users who have each item of the catalogue, from 0 to `users`; 0 is treated as 1.
     users : int
-        TODO.
-    scores : object, default=None
-        TODO.
+        Number of users in all.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores or mask, as in `coverage`.
 
     Returns
     -------
     float
-        The mean over listed items of -log2 of the share of users who knew the item.
+        Mean of `-log2(counts / users)` over all recommended items; NaN if there are none.
 
     References
     ----------
-    .. [1] Vargas and Castells 2011, the self-information.
+    .. [1] Vargas, Castells. "Rank and Relevance in Novelty and Diversity Metrics for Recommender
+       Systems". RecSys 2011. https://doi.org/10.1145/2043932.2043955
 
     Examples
     --------
     >>> novelty([[1, 2]], [1, 2], [8, 2], users=8)
     1.0
     """
-    positions, told = _positions("novelty", recommended, catalogue, "catalogue", scores)
+    positions, mask = _positions("novelty", recommended, catalogue, "catalogue", scores)
     known = np.asarray(counts, np.float64)
     if known.shape != (len(catalogue),) or not ((known >= 0) & (known <= users)).all():
         raise ValueError(f"novelty: counts must be one from 0 to {users} for each catalogue item.")
-    released_positions = positions[told]
-    if not released_positions.size:
+    in_lists = positions[mask]
+    if not in_lists.size:
         return float("nan")
-    return float(-np.log2(np.maximum(known, 1) / users)[released_positions].mean())
+    return float(-np.log2(np.maximum(known, 1) / users)[in_lists].mean())
 
 
 def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None) -> float:
-    """The mean over lists of the mean of 1 - cosine over the pairs of a list.
-
-    Lists of fewer than two items are left out. An item of a zero vector is like no other.
-
-    recommended and scores as in `coverage`;
+    """Compute the mean dissimilarity of the items within a list.
 
     Parameters
     ----------
-    recommended : object
-        TODO.
-    items : object
-        Ids,.
-    vectors : object
-        A row for each.
-    scores : object, default=None
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids.
+    items : array_like of shape (n_items,)
+        Distinct ids that contain all recommended ones.
+    vectors : array_like of shape (n_items, n_features)
+        Finite feature vector of each item; a zero vector has cosine 0 with all others.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores or mask, as in `coverage`.
 
     Returns
     -------
     float
-        The mean over lists of the mean of 1 - cosine over the pairs of a list.
+        Mean over lists of the mean of `1 - cosine` over the pairs of a list; lists of fewer than
+        two items are left out, NaN if no list remains.
 
     References
     ----------
-    .. [1] Ziegler, McNee, Konstan and Lausen 2005, as a mean.
+    .. [1] Ziegler, McNee, Konstan, Lausen. "Improving Recommendation Lists Through Topic
+       Diversification". WWW 2005, intra-list similarity, here as a mean.
+       https://doi.org/10.1145/1060745.1060754
 
     Examples
     --------
     >>> diversity([[1, 2], [1, 3]], [1, 2, 3], [[1, 0], [0, 1], [1, 0]])
     0.5
     """
-    positions, told = _positions("diversity", recommended, items, "items", scores)
+    positions, mask = _positions("diversity", recommended, items, "items", scores)
     unit = np.asarray(vectors, np.float64)
     if unit.ndim != 2 or len(unit) != len(items) or not np.isfinite(unit).all():
         raise ValueError("diversity: vectors must be one row of finite numbers for each item.")
@@ -128,12 +125,12 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
     own = (norms[:, 0] > 0).astype(np.float64)  # the cosine of an item and itself
     total, lists = 0.0, 0
     for start in range(0, len(positions), BLOCK):
-        at, there = positions[start : start + BLOCK], told[start : start + BLOCK]
+        at, there = positions[start : start + BLOCK], mask[start : start + BLOCK]
         size = there.sum(axis=1)
         sums = np.einsum("unk,un->uk", unit[at], there)
-        alike = (sums**2).sum(axis=1) - (own[at] * there).sum(axis=1)
+        similarity = (sums**2).sum(axis=1) - (own[at] * there).sum(axis=1)
         pairs = size * (size - 1)
-        total += float((1 - alike[pairs > 0] / pairs[pairs > 0]).sum())
+        total += float((1 - similarity[pairs > 0] / pairs[pairs > 0]).sum())
         lists += int((pairs > 0).sum())
     return total / lists if lists else float("nan")
 
@@ -141,16 +138,16 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
 def _positions(
     owner: str, recommended: Any, ids: Any, name: str, scores: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where each listed item stands in a column of ids, and the mask of filled places."""
-    told = filled(owner, recommended, scores)
+    """Return the position of each recommended item in `ids`, and the mask of slots with an item."""
+    mask = filled(owner, recommended, scores)
     column = as_column(owner, ids, name)
     if not len(column) or pc.count_distinct(column).as_py() != len(column):
         raise ValueError(f"{owner}: {name} must be different ids, at least one.")
-    listed = listed_column(owner, recommended, told, column)
+    listed = listed_column(owner, recommended, mask, column)
     if listed.type != column.type:
         raise TypeError(f"{owner}: {name} and recommended must both be integers or texts.")
     found: pa.Array = pc.index_in(listed, value_set=column)
-    positions = found.fill_null(-1).to_numpy().astype(np.int64).reshape(told.shape)
-    if (positions[told] < 0).any():
+    positions = found.fill_null(-1).to_numpy().astype(np.int64).reshape(mask.shape)
+    if (positions[mask] < 0).any():
         raise ValueError(f"{owner}: {name} must hold every recommended item, and some are not in.")
-    return np.where(told, positions, 0), told
+    return np.where(mask, positions, 0), mask

@@ -1,15 +1,9 @@
-"""How good ranked lists are: each metric a mean over users, computed on whole arrays.
+"""Metrics of ranked lists, each a mean over users, computed on whole arrays.
 
-All take the same parameters. recommended: items, users x places, best first, no item twice in a
-row. relevant: the items that were right, a pair of columns (row of recommended, item), or
-Interactions together with `users`, the user of each row; a pair told twice counts once, users who
-have no list are left out. scores: the scores of the items, whose -inf says that a place is empty,
-or a mask of the places that are not; without it a place is empty if its item is -1 or None, with
-which `recommend` fills lists (where -1 is an item of the catalogue, give scores).
-A user without a relevant item is left out of every mean, since nothing could be right; one with
-relevant items and an empty list counts 0. Where no user is left the answer is NaN.
-
-Recommended lists beside the items that were right: which places hit, for all users at once.
+All metrics take the same parameters. A user without a relevant item is left out of every mean,
+since nothing could be found; a user with relevant items and an empty list counts 0. If no user
+remains, the result is NaN. Where -1 is the id of an item, `scores` must be given: without it, -1
+and None mean an empty slot, as in the lists of `recommend`.
 """
 
 from dataclasses import dataclass
@@ -41,11 +35,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Lists:
-    """Where lists hit: arrays of users x places, and of users.
+    """Hits of recommended lists: arrays of shape (users, n), and of shape (users,).
 
-    hit and filled: True where the item was right, and where there is an item at all; gains: the
-    worth of each hit, else 0; relevant: how many items were right; best: the gains that were there
-    to be had, users x places, largest first.
+    hit: whether the item is relevant; filled: whether there is an item; gains: the gain of each
+    hit, else 0; relevant: number of relevant items; best: the gains of an ideal list, largest
+    first.
     """
 
     hit: np.ndarray
@@ -55,7 +49,7 @@ class Lists:
     best: np.ndarray
 
     def mean(self, values: np.ndarray) -> float:
-        """The mean over the users that had a relevant item; NaN where there was none."""
+        """Return the mean over users with a relevant item; NaN if there is none."""
         counted = self.relevant > 0
         return float(values[counted].mean()) if counted.any() else float("nan")
 
@@ -68,75 +62,75 @@ def matched(
     scores: Any = None,
     gains: Any = None,
 ) -> Lists:
-    """The lists beside what was relevant; each parameter as the metrics say."""
-    told = filled(owner, recommended, scores)
-    rows, items = _pairs(owner, relevant, users, told.shape[0])
+    """Compare lists with the relevant items; the parameters are those of the metrics."""
+    mask = filled(owner, recommended, scores)
+    rows, items = _pairs(owner, relevant, users, mask.shape[0])
     worth = None if gains is None else _worth(owner, gains, len(items))
     known = rows >= 0
-    codes, wanted, distinct = _coded(owner, recommended, items, told)
-    _refuse_repeats(owner, codes, told)
-    keys = np.arange(told.shape[0])[:, None] * distinct + codes
+    codes, wanted, distinct = _coded(owner, recommended, items, mask)
+    _refuse_repeats(owner, codes, mask)
+    keys = np.arange(mask.shape[0])[:, None] * distinct + codes
     right = rows[known] * distinct + wanted[known]
-    right, worth = (_once(right), None) if worth is None else _dearest(right, worth[known])
-    place = np.searchsorted(right, keys.reshape(-1)).reshape(keys.shape)
-    place[place == right.size] = 0
-    hit = told & (right[place] == keys) if right.size else np.zeros_like(told)
+    right, worth = (_once(right), None) if worth is None else _largest(right, worth[known])
+    slot = np.searchsorted(right, keys.reshape(-1)).reshape(keys.shape)
+    slot[slot == right.size] = 0
+    hit = mask & (right[slot] == keys) if right.size else np.zeros_like(mask)
     of = right // distinct
-    relevant_items = np.bincount(of, minlength=told.shape[0])
+    relevant_items = np.bincount(of, minlength=mask.shape[0])
     if worth is None or not right.size:
-        best = np.arange(told.shape[1]) < relevant_items[:, None]
-        return Lists(hit, told, hit, relevant_items, best)
-    won = np.where(hit, worth[place], 0.0)
-    return Lists(hit, told, won, relevant_items, _best(of, worth, told.shape))
+        best = np.arange(mask.shape[1]) < relevant_items[:, None]
+        return Lists(hit, mask, hit, relevant_items, best)
+    won = np.where(hit, worth[slot], 0.0)
+    return Lists(hit, mask, won, relevant_items, _best(of, worth, mask.shape))
 
 
 def filled(owner: str, recommended: Any, scores: Any) -> np.ndarray:
-    """The mask of the places that hold an item: whose score is above -inf, whatever its id.
+    """Return the mask of slots that contain an item: those with a score above -inf.
 
-    Without scores, those whose id is not that of no item, -1 or None, with which `recommend` fills,
-    nor "", with which it filled before. None is never an item.
+    Without scores, a slot is empty if its id is -1 or None, or "" as in earlier versions. None is
+    never an item.
     """
     shape = np.shape(recommended)
     if len(shape) != 2 or 0 in shape:
         raise ValueError(
-            f"{owner}: recommended must be an array of users x places, neither of them 0, not of "
+            f"{owner}: recommended must be an array of users x items, neither of them 0, not of "
             f"shape {shape}; one user's list is a row of its own: items[None]."
         )
     ids = np.asarray(recommended)
     there = np.asarray(ids != np.array(None) if ids.dtype == object else True, np.bool_)
     if scores is None:
         return np.asarray((ids != (-1 if ids.dtype.kind in "iu" else "")) & there)
-    told = np.asarray(scores)
-    if told.shape != shape:
+    given = np.asarray(scores)
+    if given.shape != shape:
         raise ValueError(f"{owner}: scores must have the shape of recommended, {shape}.")
-    if told.dtype == np.bool_:
-        return told & there
-    if np.isnan(told).any():
+    if given.dtype == np.bool_:
+        return given & there
+    if np.isnan(given).any():
         raise ValueError(f"{owner}: scores must not be NaN; -inf says that there is no item.")
-    return np.asarray((told > -np.inf) & there)
+    return np.asarray((given > -np.inf) & there)
 
 
 def as_column(owner: str, ids: Any, name: str) -> pa.Array:
-    """Ids of any shape as one Arrow column of int64 or of texts."""
+    """Return ids of any shape as one Arrow column of int64 or texts."""
     flat = ids.reshape(-1) if isinstance(ids, np.ndarray) else ids
     column = as_ids(flat, f"{owner}: {name}")
     return pa.array(column) if isinstance(column, np.ndarray) else column.combine_chunks()
 
 
-def listed_column(owner: str, recommended: Any, told: np.ndarray, like: pa.Array) -> pa.Array:
-    """The listed items as one Arrow column; an empty place holds some id, whichever.
+def listed_column(owner: str, recommended: Any, mask: np.ndarray, like: pa.Array) -> pa.Array:
+    """Return the recommended items as one Arrow column, empty slots filled with an arbitrary id.
 
-    Parameters: told, the mask of the places that hold an item; like, ids of the same kind.
+    `mask` marks the slots that contain an item; `like` has ids of the same kind.
     """
     ids = np.asarray(recommended)
-    if ids.dtype == object and not told.all():
-        some = ids[told][0] if told.any() else like[0].as_py() if len(like) else ""
-        ids = np.where(told, ids, some)
+    if ids.dtype == object and not mask.all():
+        some = ids[mask][0] if mask.any() else like[0].as_py() if len(like) else ""
+        ids = np.where(mask, ids, some)
     return as_column(owner, ids, "recommended")
 
 
 def _pairs(owner: str, relevant: Any, users: Any, size: int) -> tuple[np.ndarray, pa.Array]:
-    """The row of recommended (-1 for a user who has none) and the item of each relevant pair."""
+    """Return the row of `recommended` (-1 for a user without a list) and the item of each pair."""
     if not hasattr(relevant, "items") or not hasattr(relevant, "users"):
         rows, items = relevant
         rows = np.asarray(rows)
@@ -153,29 +147,31 @@ def _pairs(owner: str, relevant: Any, users: Any, size: int) -> tuple[np.ndarray
     listed = as_column(owner, users, "users")
     if len(listed) != size or pc.count_distinct(listed).as_py() != size:
         raise ValueError(f"{owner}: users must be {size} different ids, one for each list.")
-    asked = as_column(owner, relevant.users, "users")
-    _same_kind(owner, "users", listed, asked)
-    rows = pc.index_in(asked, value_set=listed).fill_null(-1)
+    wanted = as_column(owner, relevant.users, "users")
+    _same_kind(owner, "users", listed, wanted)
+    rows = pc.index_in(wanted, value_set=listed).fill_null(-1)
     return rows.to_numpy().astype(np.int64), as_column(owner, relevant.items, "items")
 
 
 def _same_kind(owner: str, name: str, one: pa.Array, other: pa.Array) -> None:
+    """Raise TypeError if one column has integers and the other texts."""
     if len(one) and len(other) and one.type != other.type:
         raise TypeError(f"{owner}: {name} must be integers in both, or texts in both.")
 
 
 def _worth(owner: str, gains: Any, size: int) -> np.ndarray:
+    """Return the gains as float64; raise unless there is one per relevant item, all from 0."""
     worth = np.asarray(gains, np.float64)
     if worth.shape != (size,) or not (np.isfinite(worth) & (worth >= 0)).all():
-        raise ValueError(f"{owner}: gains must be one finite number from 0 up a relevant item.")
+        raise ValueError(f"{owner}: gains must be one finite number from 0 up per relevant item.")
     return worth
 
 
 def _coded(
-    owner: str, recommended: Any, items: pa.Array, told: np.ndarray
+    owner: str, recommended: Any, items: pa.Array, mask: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int]:
-    """Both sets of items as numbers, the same for the same item, and how many there are."""
-    lists = listed_column(owner, recommended, told, items)
+    """Return recommended and relevant items as codes of one dictionary, and its size."""
+    lists = listed_column(owner, recommended, mask, items)
     _same_kind(owner, "items", lists, items)
     both = pa.chunked_array([lists, items.cast(lists.type)]).combine_chunks().dictionary_encode()
     codes = both.indices.to_numpy().astype(np.int64)
@@ -183,10 +179,10 @@ def _coded(
     return first, codes[len(lists) :], len(both.dictionary)
 
 
-def _refuse_repeats(owner: str, codes: np.ndarray, told: np.ndarray) -> None:
-    """An item that is listed twice would be found twice."""
+def _refuse_repeats(owner: str, codes: np.ndarray, mask: np.ndarray) -> None:
+    """Raise ValueError if a list contains an item twice, which would count twice."""
     positions = np.arange(codes.shape[1])
-    ordered = np.sort(np.where(told, codes, -1 - positions), axis=1)
+    ordered = np.sort(np.where(mask, codes, -1 - positions), axis=1)
     again = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     if again.any():
         row = int(np.flatnonzero(again)[0])
@@ -194,13 +190,13 @@ def _refuse_repeats(owner: str, codes: np.ndarray, told: np.ndarray) -> None:
 
 
 def _once(keys: np.ndarray) -> np.ndarray:
-    """The keys in order, each once."""
+    """Return the distinct keys, sorted."""
     ordered = np.sort(keys)
     return ordered[np.diff(ordered, prepend=-1) > 0]
 
 
-def _dearest(keys: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The keys in order, each once, with its largest worth."""
+def _largest(keys: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct keys, sorted, each with its largest gain."""
     order = np.argsort(keys, kind="stable")
     keys, worth = keys[order], worth[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -208,7 +204,7 @@ def _dearest(keys: np.ndarray, worth: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _best(of: np.ndarray, worth: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The largest gains of each user, in order, as many as there are places."""
+    """Return the largest gains of each user in descending order, as many as a list has slots."""
     order = np.lexsort((-worth, of))
     of, worth = of[order], worth[order]
     rank = np.arange(of.size) - np.searchsorted(of, of)
@@ -221,25 +217,30 @@ def _best(of: np.ndarray, worth: np.ndarray, shape: tuple[int, ...]) -> np.ndarr
 def precision(
     recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> float:
-    """The share of the items of a list that were right; empty places are not counted.
-
-    Thesis (2.3).
+    """Compute the mean precision of the lists.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     float
-        The share of the items of a list that were right; empty places are not counted.
+        Mean over users of the fraction of listed items that are relevant; empty slots do not count.
+        Users without relevant items are left out; NaN if none remains.
+
+    References
+    ----------
+    .. [1] Thesis, equation (2.3) (precision).
 
     Examples
     --------
@@ -252,25 +253,30 @@ def precision(
 def recall(
     recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> float:
-    """The share of the right items that are in the list.
-
-    Thesis (2.4).
+    """Compute the mean recall of the lists.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     float
-        The share of the right items that are in the list.
+        Mean over users of the fraction of relevant items that are listed. Users without relevant
+        items are left out; NaN if none remains.
+
+    References
+    ----------
+    .. [1] Thesis, equation (2.4) (recall).
 
     Examples
     --------
@@ -283,30 +289,35 @@ def recall(
 def map_at_k(
     recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> float:
-    """The mean of precision(k) over all k from 1 to K, the number of places.
+    """Compute the mean of precision(k) over all k up to the length of the list.
 
-    This is the thesis' mAP@K. The usual one, `average_precision`, takes the precision only at the
-    places that hit and divides by how many could have. Here a list of K whose only right item is
-    the one that there was scores (1 + 1/2 + ... + 1/K) / K if it comes first, there it scores 1. An
-    empty place counts as a wrong item.
-
-    Thesis (2.5).
+    This is the thesis' mAP@K. It differs from the usual `average_precision`, which takes the
+    precision only at relevant positions and divides by the number of relevant items: if the only
+    relevant item comes first in a list of K, `map_at_k` is (1 + 1/2 + ... + 1/K) / K and
+    `average_precision` is 1.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     float
-        The mean of precision(k) over all k from 1 to K, the number of places.
+        Mean over users of the mean of precision(k), k = 1 to K; an empty slot counts as an
+        irrelevant item. Users without relevant items are left out; NaN if none remains.
+
+    References
+    ----------
+    .. [1] Thesis, equation (2.5) (mAP@K).
 
     Examples
     --------
@@ -319,26 +330,29 @@ def map_at_k(
 def average_precision(
     recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> float:
-    """The mean over right items of the precision at their places; those not listed add 0.
+    """Compute the mean average precision.
 
-    Divided by the right items, or by the places where these are fewer, so that 1 can be reached.
-    `map_at_k` says how the thesis' mean differs.
+    `map_at_k` describes how the mean of the thesis differs.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     float
-        The mean over right items of the precision at their places; those not listed add 0.
+        Mean over users of the sum of precision(k) at the positions k of relevant items, divided by
+        the number of relevant items or, if that is smaller, the length of the list, so that 1 can
+        be attained. Users without relevant items are left out; NaN if none remains.
 
     Examples
     --------
@@ -356,32 +370,35 @@ def ndcg(
     scores: Matrix | None = None,
     gains: Any = None,
 ) -> float:
-    """Gains of the right items, each over log2(1 + place), as a share of the most there can be.
-
-    gains: what each relevant pair is worth, from 0 up (a rating, for example); 1 unless told. A
-    user all of whose gains are 0 counts 0.
+    """Compute the mean normalised discounted cumulative gain.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
-    gains : object, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
+    gains : array_like of shape (n_relevant,) or None, default=None
+        Gain of each relevant pair, at least 0, for example its rating; None means 1. Of duplicate
+        pairs the largest gain counts.
 
     Returns
     -------
     float
-        TODO.
+        Mean over users of the sum of `gain / log2(1 + position)`, position from 1, divided by that
+        of the ideal list; 0 for a user whose gains are all 0. Users without relevant items are left
+        out; NaN if none remains.
 
     References
     ----------
-    .. [1] Jarvelin and Kekalainen 2002, with the gains as they are.
+    .. [1] Järvelin, Kekäläinen. "Cumulated Gain-Based Evaluation of IR Techniques". ACM TOIS 2002,
+       with linear gains. https://doi.org/10.1145/582415.582418
 
     Examples
     --------
@@ -394,23 +411,26 @@ def ndcg(
 def mrr(
     recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> float:
-    """One over the place of the first right item, 0 where there is none.
+    """Compute the mean reciprocal rank of the first relevant item.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     float
-        One over the place of the first right item, 0 where there is none.
+        Mean over users of 1 / position of the first relevant item, position from 1; 0 if none is
+        listed. Users without relevant items are left out; NaN if none remains.
 
     Examples
     --------
@@ -423,23 +443,25 @@ def mrr(
 def hit_rate(
     recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> float:
-    """The share of users with at least one right item in their list.
+    """Compute the fraction of users with at least one relevant item in their list.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     float
-        The share of users with at least one right item in their list.
+        Fraction from 0 to 1. Users without relevant items are left out; NaN if none remains.
 
     Examples
     --------
@@ -452,23 +474,26 @@ def hit_rate(
 def ranked(
     recommended: Column, relevant: Column, *, users: Ids | None = None, scores: Matrix | None = None
 ) -> dict[str, float]:
-    """All of these at once, for the work of one, and `users`, how many the means are over.
+    """Compute all ranking metrics at once, for the cost of one.
 
     Parameters
     ----------
-    recommended : array_like
-        TODO.
-    relevant : array_like
-        TODO.
+    recommended : array_like of shape (n_users, n)
+        Recommended item ids, best first, without duplicates in a row.
+    relevant : array_like of shape (2, n_relevant)
+        The relevant items: a pair of columns (row of `recommended`, item id), or else Interactions,
+        which need `users`. Duplicate pairs count once; users without a list are ignored.
     users : array_like, scalar or None, default=None
-        TODO.
-    scores : array_like or None, default=None
-        TODO.
+        The user of each row of `recommended`, if `relevant` are Interactions.
+    scores : array_like of shape (n_users, n) or None, default=None
+        Scores, -inf where a list has no item, or a boolean mask, False there. If None, a list has
+        no item where the id is -1 or None.
 
     Returns
     -------
     dict
-        All of these at once, for the work of one, and `users`, how many the means are over.
+        "precision", "recall", "map_at_k", "average_precision", "ndcg", "mrr", "hit_rate", and
+        "users", the number of users in the means (those with a relevant item).
 
     Examples
     --------
@@ -496,24 +521,24 @@ def _recall(lists: Lists) -> float:
     return lists.mean(lists.hit.sum(axis=1) / np.maximum(lists.relevant, 1))
 
 
-def _at_each_place(lists: Lists) -> np.ndarray:
-    """precision(k), users x k."""
+def _precision_at_each(lists: Lists) -> np.ndarray:
+    """Return the precision of the first k items, of shape (users, n), for k from 1 to n."""
     return np.asarray(np.cumsum(lists.hit, axis=1) / np.arange(1, lists.hit.shape[1] + 1))
 
 
 def _map_at_k(lists: Lists) -> float:
-    return lists.mean(_at_each_place(lists).mean(axis=1))
+    return lists.mean(_precision_at_each(lists).mean(axis=1))
 
 
 def _average_precision(lists: Lists) -> float:
     most = np.clip(lists.relevant, 1, lists.hit.shape[1])
-    return lists.mean((_at_each_place(lists) * lists.hit).sum(axis=1) / most)
+    return lists.mean((_precision_at_each(lists) * lists.hit).sum(axis=1) / most)
 
 
 def _ndcg(lists: Lists) -> float:
     discounts = 1 / np.log2(np.arange(2, lists.hit.shape[1] + 2))
-    told, most = lists.gains @ discounts, lists.best @ discounts
-    return lists.mean(told / np.where(most > 0, most, 1.0))
+    gained, possible = lists.gains @ discounts, lists.best @ discounts
+    return lists.mean(gained / np.where(possible > 0, possible, 1.0))
 
 
 def _mrr(lists: Lists) -> float:

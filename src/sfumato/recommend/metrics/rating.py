@@ -1,4 +1,4 @@
-"""How good predictions of ratings are, and all figures of a model at once."""
+"""Metrics of predicted ratings, and all metrics of a model at once."""
 
 from inspect import signature
 from typing import Any
@@ -16,23 +16,23 @@ LIST = optional(integer(1, 2**20))
 
 
 def rmse(truth: Any, predicted: Column) -> float:
-    """The root of the mean squared error.
-
-    Thesis (2.1).
-
-    two columns of finite numbers, of one length above 0.
+    """Compute the root mean squared error.
 
     Parameters
     ----------
-    truth : object
-        TODO.
-    predicted : array_like
-        TODO.
+    truth : array_like of shape (n,)
+        True ratings: finite numbers, at least one.
+    predicted : array_like of shape (n,)
+        Predicted ratings: finite numbers.
 
     Returns
     -------
     float
-        The root of the mean squared error.
+        `sqrt(mean((truth - predicted)**2))`, in the unit of the ratings; 0 is perfect.
+
+    References
+    ----------
+    .. [1] Thesis, equation (2.1) (root mean squared error).
 
     Examples
     --------
@@ -44,21 +44,23 @@ def rmse(truth: Any, predicted: Column) -> float:
 
 
 def mae(truth: Any, predicted: Column) -> float:
-    """The mean absolute error, of columns as in `rmse`.
-
-    Thesis (2.2).
+    """Compute the mean absolute error.
 
     Parameters
     ----------
-    truth : object
-        TODO.
-    predicted : array_like
-        TODO.
+    truth : array_like of shape (n,)
+        True ratings: finite numbers, at least one.
+    predicted : array_like of shape (n,)
+        Predicted ratings: finite numbers.
 
     Returns
     -------
     float
-        The mean absolute error, of columns as in `rmse`.
+        `mean(abs(truth - predicted))`, in the unit of the ratings; 0 is perfect.
+
+    References
+    ----------
+    .. [1] Thesis, equation (2.2) (mean absolute error).
 
     Examples
     --------
@@ -70,24 +72,22 @@ def mae(truth: Any, predicted: Column) -> float:
 
 
 def spearman(truth: Any, predicted: Column, *, users: Ids | None = None) -> float:
-    """The correlation of the ranks of two columns, equal numbers sharing their mean rank.
-
-    columns as in `rmse`;
+    """Compute Spearman's rank correlation.
 
     Parameters
     ----------
-    truth : object
-        TODO.
-    predicted : array_like
-        TODO.
+    truth : array_like of shape (n,)
+        True ratings: finite numbers, at least one. Ties get their mean rank.
+    predicted : array_like of shape (n,)
+        Predicted ratings: finite numbers.
     users : array_like, scalar or None, default=None
-        The user of each row as an integer: then the mean of every user's own correlation, users
-        left out whose truth or predictions are all equal. NaN where nothing is left.
+        The user of each row. If given, the correlation is computed per user and averaged over the
+        users whose true and predicted ratings both vary.
 
     Returns
     -------
     float
-        The correlation of the ranks of two columns, equal numbers sharing their mean rank.
+        Correlation from -1 to 1; NaN if it is undefined for everybody.
 
     Examples
     --------
@@ -98,28 +98,29 @@ def spearman(truth: Any, predicted: Column, *, users: Ids | None = None) -> floa
     of, size = _groups("spearman", users, truth.size)
     ones, others = _centred(_ranks(truth, of), of, size), _centred(_ranks(predicted, of), of, size)
     together = np.bincount(of, ones * others, size)
-    spread = np.sqrt(np.bincount(of, ones**2, size) * np.bincount(of, others**2, size))
-    told = spread > 0
-    return float((together[told] / spread[told]).mean()) if told.any() else float("nan")
+    scale = np.sqrt(np.bincount(of, ones**2, size) * np.bincount(of, others**2, size))
+    varied = scale > 0
+    return float((together[varied] / scale[varied]).mean()) if varied.any() else float("nan")
 
 
 def auc(relevant: Column, scores: Matrix, *, users: Ids | None = None) -> float:
-    """The chance that a relevant row scores above an irrelevant one, an equal score counting half.
+    """Compute the area under the ROC curve.
 
     Parameters
     ----------
-    relevant : array_like
-        A column of booleans.
-    scores : array_like
+    relevant : array_like of shape (n,)
+        Booleans: whether each row is relevant.
+    scores : array_like of shape (n,)
         Finite numbers.
     users : array_like, scalar or None, default=None
-        The user of each row as an integer: then the mean of every user's own chance, users left out
-        who lack either kind. NaN where nothing is left.
+        The user of each row. If given, the area is computed per user and averaged over the users
+        who have both relevant and irrelevant rows.
 
     Returns
     -------
     float
-        The chance that a relevant row scores above an irrelevant one, an equal score counting half.
+        Probability that a random relevant row has a higher score than a random irrelevant one, a
+        tie counting one half; NaN if there is no such pair.
 
     Examples
     --------
@@ -129,9 +130,9 @@ def auc(relevant: Column, scores: Matrix, *, users: Ids | None = None) -> float:
     right = np.asarray(relevant)
     if right.dtype != np.bool_:
         raise TypeError(f"auc: relevant must be booleans, not {right.dtype}.")
-    _, told = _columns("auc", relevant=right, scores=scores)
-    of, size = _groups("auc", users, told.size)
-    ranks = _ranks(told, of)
+    _, values = _columns("auc", relevant=right, scores=scores)
+    of, size = _groups("auc", users, values.size)
+    ranks = _ranks(values, of)
     ones = np.bincount(of, right, size)
     pairs = ones * (np.bincount(of, minlength=size) - ones)
     above = np.bincount(of, ranks * right, size) - ones * (ones + 1) / 2
@@ -146,61 +147,71 @@ def evaluate(
     exclude: Any = None,
     relevant_from: float | None = None,
 ) -> dict[str, float]:
-    """What a fitted model does on interactions it has not seen, as a plain dict.
+    """Evaluate a fitted model on test interactions.
 
-    rmse and mae where it predicts ratings, n, the rows they are over, and nbytes where it has them;
-    where n is given also all of `ranked` on lists of that many items for every user of the test
-    set, `coverage`, and `places`, how many items that is. For the curator: it is computed from raw
-    data and is no part of a release.
+    The result is computed from raw data: it is for the curator and not covered by any privacy
+    statement.
 
     Parameters
     ----------
     model : object
-        With predict(users, items) and, for lists, recommend(users, n, exclude=), or user_items= in
-        place of exclude, and catalogue_.
-    test : object
-        Interactions, not empty.
+        A fitted model with `predict(users, items)` and, for lists, `recommend(users, n, exclude=)`
+        (or `user_items=` in place of `exclude`) and `catalogue_`.
+    test : Interactions
+        Test interactions, at least one.
     n : int or None, default=None
-        From 1 up, or None.
-    exclude : object, default=None
-        The interactions that are not to be recommended again, usually the training set.
+        Length of the recommended lists, at least 1. If None, no lists are evaluated.
+    exclude : Interactions or None, default=None
+        Interactions that are not to be recommended again, usually the training data.
     relevant_from : float or None, default=None
-        The rating from which on an item of the test set was right; None, all of them.
+        Lowest rating of a relevant test item; None means that all test items are relevant.
 
     Returns
     -------
     dict
-        What a fitted model does on interactions it has not seen, as a plain dict.
+        "rmse" and "mae" if the model predicts ratings, "n" (number of test rows), "nbytes" if the
+        model has a size; if `n` is given also the result of `ranked` for every test user,
+        "coverage", and "places" (the length of the lists).
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> from sfumato.recommend import DampedMeans
+    >>> ratings = Interactions(users=[1, 1, 2], items=[10, 20, 10], ratings=[5, 3, 4])
+    >>> result = evaluate(DampedMeans(damping=0).fit(ratings), ratings)
+    >>> round(result["mae"], 3), result["n"]
+    (0.167, 3)
     """
     if not len(test):
         raise ValueError("evaluate: test must have at least one row.")
     n = LIST.check("evaluate", "n", n)
-    told: dict[str, float] = {}
+    result: dict[str, float] = {}
     if hasattr(model, "predict"):
         predicted = model.predict(test.users, test.items)
-        told = {"rmse": rmse(test.ratings, predicted), "mae": mae(test.ratings, predicted)}
-    told["n"] = len(test)
+        result = {"rmse": rmse(test.ratings, predicted), "mae": mae(test.ratings, predicted)}
+    result["n"] = len(test)
     if getattr(model, "nbytes", None) is not None:
-        told["nbytes"] = int(model.nbytes)
-    return told if n is None else told | _lists(model, test, n, exclude, relevant_from)
+        result["nbytes"] = int(model.nbytes)
+    return result if n is None else result | _lists(model, test, n, exclude, relevant_from)
 
 
 def _lists(
     model: Any, test: Any, n: int, exclude: Any, relevant_from: float | None
 ) -> dict[str, float]:
+    """Return the metrics of the lists that the model recommends to the test users."""
     coded = test.coded()
-    # What a user had is what neighbour releases recommend from, and what others leave out.
+    # Neighbour releases recommend from a user's own items; other models leave them out.
     own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
     items, scores = model.recommend(coded.user_ids, n, **{own: exclude})
     least = -np.inf if relevant_from is None else relevant_from
     right = np.asarray(test.ratings >= least)
-    told = ranked(items, (coded.user_codes[right], test.items[right]), scores=scores)
+    result = ranked(items, (coded.user_codes[right], test.items[right]), scores=scores)
     catalogue = getattr(model.catalogue_, "ids", model.catalogue_)
-    return {**told, "coverage": coverage(items, catalogue, scores=scores), "places": n}
+    return {**result, "coverage": coverage(items, catalogue, scores=scores), "places": n}
 
 
 def _columns(owner: str, **columns: Any) -> list[np.ndarray]:
-    """Each as finite float64, all of one length."""
+    """Return each column as finite float64, all of one length above 0; raise if they are not."""
     made = []
     for name, column in columns.items():
         array = np.asarray(column)
@@ -218,7 +229,7 @@ def _columns(owner: str, **columns: Any) -> list[np.ndarray]:
 
 
 def _groups(owner: str, users: Any, size: int) -> tuple[np.ndarray, int]:
-    """A number from 0 on for the user of each row, and how many there are."""
+    """Return a code from 0 for the user of each row, and the number of users."""
     if users is None:
         return np.zeros(size, np.int64), 1
     column = np.asarray(users)
@@ -229,7 +240,7 @@ def _groups(owner: str, users: Any, size: int) -> tuple[np.ndarray, int]:
 
 
 def _ranks(values: np.ndarray, of: np.ndarray) -> np.ndarray:
-    """Ranks from 1 on within each group, equal values sharing the mean of their ranks."""
+    """Return ranks from 1 within each group; ties get their mean rank."""
     order = np.lexsort((values, of))
     group, value = of[order], values[order]
     new = np.diff(group, prepend=-1) != 0
@@ -241,6 +252,7 @@ def _ranks(values: np.ndarray, of: np.ndarray) -> np.ndarray:
 
 
 def _centred(values: np.ndarray, of: np.ndarray, size: int) -> np.ndarray:
+    """Return the values less the mean of their group."""
     return np.asarray(
         values - (np.bincount(of, values, size) / np.bincount(of, minlength=size))[of]
     )

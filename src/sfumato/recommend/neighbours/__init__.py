@@ -1,4 +1,4 @@
-"""Recommendations from users who are alike."""
+"""User-based collaborative filtering."""
 
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
 

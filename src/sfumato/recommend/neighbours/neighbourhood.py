@@ -1,8 +1,4 @@
-"""Neighbourhoods: whom a user is compared with, who counts as a neighbour, and by how much.
-
-Somebody who is in no profile: whose profiles are most like a list of items. Ratings from
-neighbours: damped means, and by how much users who are alike departed from them.
-"""
+"""Neighbourhoods: nearest profiles and their weights, also for new users, and rating residuals."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,51 +14,51 @@ from sfumato.recommend.neighbours.profiles import Profiles, RawProfiles
 
 __all__ = [
     "Deviations",
+    "catalogue_of",
     "checked_profiles",
     "most",
     "nearest_to",
     "neighbours",
-    "shelf_of",
     "weighed",
 ]
 
 Near = tuple[np.ndarray, np.ndarray]
 
 
-def neighbours(profiles: Profiles, rows: np.ndarray, told: dict[str, Any]) -> Near:
-    """The rows of the neighbours of each row, -1 for none, and their weights, which add up to 1.
+def neighbours(profiles: Profiles, rows: np.ndarray, settings: dict[str, Any]) -> Near:
+    """Return the rows of each row's neighbours, -1 for none, and their weights, which sum to 1.
 
-    A row of -1 stands for somebody who is not in the profiles, and has no neighbours.
+    A row of -1 is an unknown user, without neighbours.
     """
-    count = most(profiles, told)
+    count = most(profiles, settings)
     found, near = np.full((rows.size, count), -1, np.int64), np.full((rows.size, count), -np.inf)
     there = rows >= 0
     if there.any():
-        asked = profiles.nearest_rows(rows[there], count, metric=told["metric"])
-        found[there], near[there] = asked
-    return weighed(found, near, told)
+        nearest = profiles.nearest_rows(rows[there], count, metric=settings["metric"])
+        found[there], near[there] = nearest
+    return weighed(found, near, settings)
 
 
-def weighed(found: np.ndarray, near: np.ndarray, told: dict[str, Any]) -> Near:
-    """Of the nearest those who are alike enough, and their weights, 0 for all others."""
-    least = -np.inf if told["threshold"] is None else told["threshold"]
-    with np.errstate(invalid="ignore"):  # NaN is nobody's similarity
+def weighed(found: np.ndarray, near: np.ndarray, settings: dict[str, Any]) -> Near:
+    """Return the nearest rows that are similar enough, and their weights, 0 for all others."""
+    least = -np.inf if settings["threshold"] is None else settings["threshold"]
+    with np.errstate(invalid="ignore"):  # NaN is no similarity
         chosen = (found >= 0) & (near > 0) & (near >= least) & (near < np.inf)
-    # Noise puts estimates of cosine and Jaccard above 1, which nobody's similarity is.
-    alike = near if told["metric"] == "inner" else np.minimum(near, 1.0)
-    weights = np.where(chosen, alike if told["weighting"] == "similarity" else 1.0, 0.0)
+    # Noise may put estimates of cosine and Jaccard above 1, the largest similarity.
+    similarity = near if settings["metric"] == "inner" else np.minimum(near, 1.0)
+    weights = np.where(chosen, similarity if settings["weighting"] == "similarity" else 1.0, 0.0)
     sums = weights.sum(axis=1, keepdims=True)
     return np.where(chosen, found, -1), np.divide(weights, sums, out=weights, where=sums > 0)
 
 
-def most(profiles: Profiles, told: dict[str, Any]) -> int:
-    """How many neighbours a user can have: as many as asked for, or as there are others."""
+def most(profiles: Profiles, settings: dict[str, Any]) -> int:
+    """Return the largest number of neighbours: as configured, at most all other users."""
     others = max(len(profiles.users_) - 1, 1)
-    return others if told["neighbours"] is None else min(int(told["neighbours"]), others)
+    return others if settings["neighbours"] is None else min(int(settings["neighbours"]), others)
 
 
-def checked_profiles(owner: str, profiles: Any, told: dict[str, Any]) -> Any:
-    """The profiles, or the sentence that says why they cannot be asked in this way."""
+def checked_profiles(owner: str, profiles: Any, settings: dict[str, Any]) -> Any:
+    """Return the profiles; raise if they are none, empty, or do not support the settings."""
     if not isinstance(profiles, Profiles):
         raise TypeError(
             f"{owner}: train must be Interactions, RawProfiles or released profiles, not "
@@ -75,7 +71,7 @@ def checked_profiles(owner: str, profiles: Any, told: dict[str, Any]) -> Any:
             ("metric", "pearson", "cosine, jaccard or inner"),
             ("predicts", "ratings", "memberships"),
         ):
-            if told[name] == raw:
+            if settings[name] == raw:
                 raise ValueError(
                     f"{owner}: {name} must be {other} for released profiles, which hold no "
                     f"ratings, not {raw!r}."
@@ -83,85 +79,93 @@ def checked_profiles(owner: str, profiles: Any, told: dict[str, Any]) -> Any:
     return profiles
 
 
-def shelf_of(owner: str, profiles: Any, catalogue: Any) -> Catalogue:
-    """The items that may be recommended; those that occur only where the profiles are raw."""
+def catalogue_of(owner: str, profiles: Any, catalogue: Any) -> Catalogue:
+    """Return the items that may be recommended; those of the profiles only if these are raw."""
     raw = isinstance(profiles, RawProfiles)
     if catalogue is None:
         if not raw:
             raise ValueError(
                 f"{owner}: catalogue must be given for released profiles, a public column of ids: "
-                "a release does not tell which items there are."
+                "a release does not list its items."
             )
         return Catalogue(profiles.items_)
-    shelf = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
-    if raw and shelf.kind != kind_of(profiles.items_):
+    items = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+    if raw and items.kind != kind_of(profiles.items_):
         raise TypeError(
-            f"{owner}: catalogue holds {shelf.kind}, but items of the data are "
+            f"{owner}: catalogue holds {items.kind}, but items of the data are "
             f"{kind_of(profiles.items_)}; none of them could be recommended."
         )
-    return shelf
+    return items
 
 
 def nearest_to(
     profiles: Any, items: np.ndarray, n: int, metric: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows most like somebody who has these items, (1, n), and how alike they are.
+    """Return the rows most similar to a user with these items, (1, n), and their similarities.
 
-    Profiles that know it exactly have `nearest_to`; of released ones the items in common are the
-    sum of their memberships, and the rest follows from `estimate_size`.
+    Raw profiles compute it by their own `nearest_to`; for released ones the overlap is the sum of
+    memberships, and sizes come from `estimate_size`.
     """
     if items.size and hasattr(profiles, "nearest_to"):
         found, near = profiles.nearest_to(items, n, metric=metric)
         return np.asarray(found), np.asarray(near)
     if not items.size:
         return np.full((1, n), -1, np.int64), np.full((1, n), -np.inf)
-    return top_n(_alike(profiles, unique(items), metric)[None], n)
+    return top_n(_similarities(profiles, unique(items), metric)[None], n)
 
 
-def _alike(profiles: Any, items: np.ndarray, metric: str) -> np.ndarray:
+def _similarities(profiles: Any, items: np.ndarray, metric: str) -> np.ndarray:
+    """Return the estimated similarity of every profile to a set of items."""
     rows = np.arange(len(profiles.users_))
     common = np.zeros(rows.size)
     for part in parts(rows, max(1, BLOCK // items.size)):
         common[part] = memberships(profiles, items, part).sum(axis=1)
     if metric == "inner":
         return common
-    # Noise may put a size near 0, which would make everything alike.
+    # Noise may put a size near 0, which would make everything similar.
     sizes = np.maximum(np.nan_to_num(profiles.estimate_size(), nan=1.0), 1.0)
     if metric == "jaccard":
-        alike = common / np.maximum(sizes + items.size - common, 1.0)
+        similarity = common / np.maximum(sizes + items.size - common, 1.0)
     else:
-        alike = common / np.sqrt(sizes * items.size)
-    return np.asarray(np.clip(alike, 0.0, 1.0))
+        similarity = common / np.sqrt(sizes * items.size)
+    return np.asarray(np.clip(similarity, 0.0, 1.0))
 
 
-DAMPING = 5.0  # neighbours of mean weight who are taken to have rated as the means say
+DAMPING = 5.0  # prior neighbours of mean weight with residual 0
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """left: what the damped means leave of each rating; low and high: the bounds of the ratings."""
+    """Residuals of all ratings from their damped means; low and high are the rating bounds."""
 
     profiles: RawProfiles
     means: DampedMeans
-    left: np.ndarray
+    residuals: np.ndarray
     low: float
     high: float
 
     @classmethod
     def of(cls, profiles: RawProfiles) -> "Deviations":
-        told = profiles.interactions
-        means = DampedMeans().fit(told)
-        left = told.ratings - means.predict(told.users, told.items)
-        return cls(profiles, means, left, float(told.ratings.min()), float(told.ratings.max()))
+        """Compute the residuals of raw profiles."""
+        interactions = profiles.interactions
+        means = DampedMeans().fit(interactions)
+        residuals = interactions.ratings - means.predict(interactions.users, interactions.items)
+        return cls(
+            profiles,
+            means,
+            residuals,
+            float(interactions.ratings.min()),
+            float(interactions.ratings.max()),
+        )
 
     def expected(self, rows: np.ndarray, weights: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """The damped mean of the neighbours' deviations, 0 where none of them rated the item."""
-        over = self.profiles.sums(rows, weights, items, self.left)
+        """Return the damped mean of the neighbours' residuals, 0 if none of them rated the item."""
+        over = self.profiles.sums(rows, weights, items, self.residuals)
         raters = self.profiles.sums(rows, weights, items)
         before = DAMPING * (weights**2).sum(axis=1, keepdims=True)
         return np.asarray(np.divide(over, raters + before, out=over, where=raters > 0))
 
     def predicted(self, users: np.ndarray, items: np.ndarray, over: np.ndarray) -> np.ndarray:
-        """The ratings of users for the items beside them, given what neighbours add."""
-        told = self.means.predict(users, items) + over
-        return np.asarray(np.clip(told, self.low, self.high))
+        """Return ratings: damped means plus what the neighbours add, clipped to the bounds."""
+        ratings = self.means.predict(users, items) + over
+        return np.asarray(np.clip(ratings, self.low, self.high))

@@ -1,13 +1,13 @@
-"""The crowd: what all profiles tell of each item, and how far neighbours may depart from it.
+"""Popularity prior of item memberships, and how far neighbours' means are shrunk towards it.
 
-The mean m of neighbours' memberships of an item varies around p, the mean of all, for two reasons.
-Neighbours are few and, if released, noisy: this part is c v h, where v is the variance of a
-membership between profiles, h the sum of the squared weights, and c how much more neighbours vary
-than others. And they are alike: this part is share * p (1 - p). Given m, the best linear guess of
-what profiles like these hold is p + (m - p) * s / (s + c v h), s = share * p (1 - p): nearly m
-where memberships are exact, p where all is noise. Both numbers are fitted to the neighbours of some
-profiles, every other one apart: what the means of two such halves share is no noise, and what they
-differ by is.
+The mean m of neighbours' memberships of an item varies around the population mean p for two
+reasons. Neighbours are few and, if released, noisy: this sampling variance is c v h, where v is the
+variance of a membership between profiles, h the sum of squared weights and c the overdispersion of
+neighbours compared with arbitrary profiles. And neighbourhoods differ: this variance is s = b p (1
+- p). The best linear estimate of a neighbourhood's membership is p + (m - p) s / (s + c v h):
+nearly m where memberships are exact, p where all is noise. b and c are estimated from split halves
+of the neighbours of some profiles: the covariance of the two halves' means is signal, their
+difference is noise.
 """
 
 from collections.abc import Iterator
@@ -20,70 +20,71 @@ from sfumato.recommend.neighbours.profiles import Profiles
 
 __all__ = ["BLOCK", "PopularityPrior", "memberships", "parts", "spaced", "weighted_memberships"]
 
-BLOCK = 1 << 22  # memberships held at a time
-LOOKED_AT = 1 << 24  # memberships from which the crowd is known
+BLOCK = 1 << 22  # memberships in memory at a time
+PRIOR_SAMPLE = 1 << 24  # memberships from which the prior is estimated
 TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class PopularityPrior:
-    """mean and variance of an item's memberships between profiles; share and excess c as above.
+    """Mean p and variance v of each item's memberships between profiles, with b and c as above.
 
-    Without a share, None, the means of neighbours are taken as they are.
+    `between` is b and `overdispersion` is c. If `between` is None, means are not shrunk.
     """
 
     mean: np.ndarray
     variance: np.ndarray
-    share: float | None = None
-    excess: float = 1.0
+    between: float | None = None
+    overdispersion: float = 1.0
 
     @classmethod
     def of(cls, profiles: Profiles, items: np.ndarray) -> "PopularityPrior":
-        """The crowd of these items, from all profiles or, where they are many, from some."""
-        rows = spaced(len(profiles.users_), max(1, LOOKED_AT // items.size))
+        """Estimate mean and variance of these items, from a sample where profiles are many."""
+        rows = spaced(len(profiles.users_), max(1, PRIOR_SAMPLE // items.size))
         sums, squares = np.zeros(items.size), np.zeros(items.size)
         for part in parts(rows, max(1, BLOCK // items.size)):
-            told = memberships(profiles, items, part)
-            sums += told.sum(axis=0)
-            squares += (told**2).sum(axis=0)
+            members = memberships(profiles, items, part)
+            sums += members.sum(axis=0)
+            squares += (members**2).sum(axis=0)
         mean = sums / rows.size
         return cls(mean, np.maximum(squares / rows.size - mean**2, 0.0))
 
     def fitted(
         self, profiles: Profiles, items: np.ndarray, rows: np.ndarray, weights: np.ndarray
     ) -> "PopularityPrior":
-        """With the share and the excess that these neighbours show; both 1 if they are too few."""
+        """Return the prior with b and c estimated from these neighbours; both 1 if too few."""
         twice = (weights[:, ::2] > 0).any(axis=1) & (weights[:, 1::2] > 0).any(axis=1)
-        most = float(self._spread.sum()) * int(twice.sum())
+        most = float(self._bernoulli_variance.sum()) * int(twice.sum())
         if not most:
-            return replace(self, share=1.0)
-        halves, chance = [], 0.0
+            return replace(self, between=1.0)
+        halves, sampling = [], 0.0
         for half in (slice(0, None, 2), slice(1, None, 2)):
             part = weights[twice, half] / weights[twice, half].sum(axis=1, keepdims=True)
             means = weighted_memberships(profiles, rows[twice, half], part, items)
             halves.append(means - self.mean)
-            chance += float((self.variance * _squares(part)).sum())
-        share = float((halves[0] * halves[1]).sum()) / most
-        excess = float(((halves[0] - halves[1]) ** 2).sum()) / max(chance, TINY)
-        return replace(self, share=min(max(share, 0.0), 1.0), excess=excess)
+            sampling += float((self.variance * _squares(part)).sum())
+        between = float((halves[0] * halves[1]).sum()) / most
+        overdispersion = float(((halves[0] - halves[1]) ** 2).sum()) / max(sampling, TINY)
+        return replace(self, between=min(max(between, 0.0), 1.0), overdispersion=overdispersion)
 
     def blended(self, means: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The best guess of what profiles like these hold; p itself where nobody has a weight."""
-        told = means
-        if self.share is not None:
-            kept = self.share * self._spread
-            noise = self.excess * self.variance * _squares(weights)
-            trust = kept / (kept + noise + TINY)
-            told = self.mean + trust * (means - self.mean)
+        """Return shrunken means; the population mean for a row without neighbours."""
+        estimates = means
+        if self.between is not None:
+            signal = self.between * self._bernoulli_variance
+            noise = self.overdispersion * self.variance * _squares(weights)
+            trust = signal / (signal + noise + TINY)
+            estimates = self.mean + trust * (means - self.mean)
         alone = ~weights.any(axis=1, keepdims=True)
-        return np.where(alone, self.mean, told)
+        return np.where(alone, self.mean, estimates)
 
     def at(self, columns: np.ndarray | slice) -> "PopularityPrior":
-        """The crowd of some of the items."""
+        """Return the prior of some of the items."""
         return replace(self, mean=self.mean[columns], variance=self.variance[columns])
 
     @property
-    def _spread(self) -> np.ndarray:
+    def _bernoulli_variance(self) -> np.ndarray:
+        """p (1 - p), with p clipped to [0, 1]."""
         within = np.clip(self.mean, 0.0, 1.0)
         return np.asarray(within * (1 - within))
 
@@ -91,9 +92,9 @@ class PopularityPrior:
 def weighted_memberships(
     profiles: Any, rows: np.ndarray, weights: np.ndarray, items: np.ndarray
 ) -> np.ndarray:
-    """out[q, i] = the sum over k of weights[q, k] * the membership of item i in row rows[q, k].
+    """Return out[q, i] = sum over k of weights[q, k] * membership of item i in row rows[q, k].
 
-    Profiles that know a faster way have `sums`.
+    Profiles with a faster way have a method `sums`.
     """
     if hasattr(profiles, "sums"):
         return np.asarray(profiles.sums(rows, weights, items))
@@ -104,12 +105,12 @@ def weighted_memberships(
 
 
 def memberships(profiles: Profiles, items: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """As the profiles tell them; 0 where a release tells nothing, as noise or a full filter may."""
+    """Return the profiles' memberships, 0 where a release has no estimate."""
     return np.asarray(np.nan_to_num(profiles.memberships(items, rows), nan=0.0))
 
 
 def spaced(size: int, most: int) -> np.ndarray:
-    """At most so many of the numbers below size, at even distances."""
+    """Return at most `most` evenly spaced numbers below `size`."""
     count = min(size, most)
     return np.arange(count) * size // max(count, 1)
 
@@ -117,6 +118,7 @@ def spaced(size: int, most: int) -> np.ndarray:
 def _product(
     profiles: Profiles, rows: np.ndarray, weights: np.ndarray, items: np.ndarray
 ) -> np.ndarray:
+    """Return weighted memberships of one batch by a sparse matrix product."""
     from scipy.sparse import csr_array
 
     there = weights != 0
@@ -129,17 +131,18 @@ def _product(
 
 
 def _abreast(profiles: Profiles, neighbours: int, items: int) -> int:
-    """How many queries are answered at a time, so that all memberships they need fit in a block."""
+    """Return how many queries to process at once, so that their memberships fit in a block."""
     if len(profiles.users_) * items <= BLOCK:
         return max(1, BLOCK // items)
     return max(1, BLOCK // (items * max(neighbours, 1)))
 
 
 def parts(rows: np.ndarray, step: int) -> Iterator[np.ndarray]:
-    """The rows, so many at a time."""
+    """Yield the rows, `step` at a time."""
     for start in range(0, rows.size, step):
         yield rows[start : start + step]
 
 
 def _squares(weights: np.ndarray) -> np.ndarray:
+    """Return the sum of squared weights of each row."""
     return np.asarray((weights**2).sum(axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Profiles: which items each user has, told exactly from raw data or estimated from a release."""
+"""Profiles: the items of each user, exact from raw data or estimated from a release."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -22,57 +22,59 @@ COMMON = integer(1, 2**31 - 1)
 THREADS = integer(1, 256)
 POSITIONS = integer(1, 2**31 - 1)
 
-Near = tuple[np.ndarray, np.ndarray]
-
 
 @runtime_checkable
 class Profiles(Protocol):
-    """What neighbours are computed from: raw profiles, or released ones and then nothing raw.
+    """What neighbours are computed from: raw profiles, or a release of them.
 
-    users_ are their distinct ids, row by row. `nearest_rows` answers two arrays (rows, n): the
-    other rows most like each, best first, and how alike they are; a place without one is -1 or its
-    similarity is not finite. `memberships` answers (rows, items): 1 where the profile has the item,
-    0 where it has not, or an estimate of that.
+    `users_` are the distinct user ids, one per row. `nearest_rows` returns two arrays (rows, n):
+    the other rows most similar to each, best first, and their similarities; where there is none,
+    the row is -1 or the similarity not finite. `memberships` returns (rows, items): 1 if the
+    profile has the item, 0 if not, or an estimate of it.
     """
 
     @property
     def users_(self) -> np.ndarray: ...
 
-    def nearest_rows(self, rows: Any, n: int = 10, *, metric: str = "cosine") -> Near: ...
+    def nearest_rows(
+        self, rows: Any, n: int = 10, *, metric: str = "cosine"
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def memberships(self, items: Any, rows: Any = None) -> np.ndarray: ...
 
 
 class RawProfiles:
-    """The items of each user as they are: whole histories, with no privacy at all.
+    """Exact profiles: the items and ratings of every user. Not private.
 
     Parameters
     ----------
     interactions : Interactions
-        With at least one row.
+        At least one row. If a user rates an item more than once, the last rating counts.
     least_common : int, default=1
-        Items that neighbours have in common at least: pearson is 1 or -1 for any 2, so there 10 is
-        wiser.
+        Smallest number of common items of two neighbours, at least 1. For "pearson", which is 1 or
+        -1 for any two common items, 10 is a better choice.
     threads : int, default=1
-        Over queries.
+        Threads over the queries of a call, from 1 to 256.
 
     Notes
     -----
-    **Guarantee.** Answers are exact. A pair of user and item counts once, with the rating of its
-    last row. Equally similar users stand in the order of first appearance. Measures: inner, the
-    items c in common; cosine, c / sqrt(a b) for users with a and b items; jaccard, c / (a + b - c);
-    pearson, the correlation of the ratings of the items in common, from 2 of them on that both
-    rated differently. Users with less in common are no neighbours.
+    **Guarantee.** Results are exact; equally similar users are in order of first appearance. For
+    users with a and b items, c of them common, the similarity is c ("inner"), c / sqrt(a b)
+    ("cosine"), c / (a + b - c) ("jaccard"), or the correlation of the ratings of the common items
+    ("pearson"), defined if there are at least two and both users' ratings of them vary. Users with
+    fewer than `least_common` common items are no neighbours.
 
     References
     ----------
-    .. [1] Thesis 2.2.2.2, step 1; Resnick et al. 1994 for the correlation.
+    .. [1] Resnick, Iacovou, Suchak, Bergstrom, Riedl. "GroupLens: An Open Architecture for
+       Collaborative Filtering of Netnews". CSCW 1994 (correlation).
+       https://doi.org/10.1145/192844.192905
+    .. [2] Thesis, section 2.2.2.2, step 1 (similarity of users).
 
     Examples
     --------
     >>> users, items = ["ann", "ann", "bob", "eve"], ["tea", "rum", "tea", "milk"]
-    >>> had = Interactions(users, items, ratings=[1, 1, 1, 1])
-    >>> raw = RawProfiles(had)
+    >>> raw = RawProfiles(Interactions(users, items, ratings=[1, 1, 1, 1]))
     >>> raw.nearest_rows([0, 2], n=2)
     (array([[ 1, -1],
            [-1, -1]]), array([[0.70710678,       -inf],
@@ -97,6 +99,7 @@ class RawProfiles:
         self._set(coded.user_codes, coded.item_codes, interactions.ratings)
 
     def _set(self, users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
+        """Store the histories by user and by item."""
         from scipy.sparse import csr_array
 
         keys = users.astype(np.int64) * self.items_.size + items
@@ -113,7 +116,10 @@ class RawProfiles:
         shape = (self.users_.size, self.items_.size)
         turned = csr_array((self._centred, self._items, self._starts), shape).tocsc()
         ends = turned.indptr.astype(np.int64)
-        self._ends, self._told = np.append(ends, ends[-1]), turned.data  # one empty list more
+        self._ends, self._ratings_by_item = (
+            np.append(ends, ends[-1]),
+            turned.data,
+        )  # and one empty list
         self._holders = turned.indices.astype(np.uint32)
 
     def __len__(self) -> int:
@@ -125,67 +131,71 @@ class RawProfiles:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the histories, in both orders."""
-        mine = (self._items, self._ratings, self._centred, self._told, self._holders)
+        """Size of the histories, stored by user and by item, in bytes."""
+        mine = (self._items, self._ratings, self._centred, self._ratings_by_item, self._holders)
         return sum(int(each.nbytes) for each in (*mine, self._starts, self._sizes, self._ends))
 
     @property
     def interactions(self) -> Interactions:
-        """The pairs of users and items, each once, user after user."""
+        """Distinct pairs of user and item, user by user."""
         users = np.repeat(self.users_, self._sizes)
         return Interactions(users, self.items_[self._items], self._ratings)
 
     def estimate_size(self) -> np.ndarray:
-        """How many items each user has; exact here.
+        """Count the items of each user.
 
         Returns
         -------
-        ndarray
-            How many items each user has; exact here.
+        ndarray of shape (n_users,)
+            Exact counts as float64; released profiles estimate them.
         """
         return self._sizes.astype(np.float64)
 
     @renamed_arguments(measure="metric")
-    def nearest_rows(self, rows: Any, n: int = 10, *, metric: str = "cosine") -> Near:
-        """The n other rows most like each of these, and how alike they are; -1 and -inf for none.
+    def nearest_rows(
+        self, rows: Any, n: int = 10, *, metric: str = "cosine"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the n rows most similar to each of the given rows.
 
         Parameters
         ----------
-        rows : object
-            A column of row numbers.
+        rows : array_like of shape (n_rows,)
+            Row numbers, from 0.
         n : int, default=10
-            From 1 up.
-        metric : str, default="cosine"
-            One of the four.
+            Number of rows to return per row, at least 1.
+        metric : {"cosine", "jaccard", "inner", "pearson"}, default="cosine"
+            Similarity; see Notes of the class.
 
         Returns
         -------
-        Near
-            The n other rows most like each of these, and how alike they are; -1 and -inf for none.
+        tuple of ndarray
+            Rows and similarities, best first, both of shape (n_rows, n); -1 and -inf where there
+            are fewer than n neighbours.
         """
-        asked = self._checked(rows)
+        requested = self._checked(rows)
         mine = _Queries(self._starts, self._items, self._centred)
-        return self._nearest(mine, asked, asked, n, metric)
+        return self._nearest(mine, requested, requested, n, metric)
 
     @renamed_arguments(measure="metric")
-    def nearest_to(self, items: Ids, n: int = 10, *, metric: str = "cosine") -> Near:
-        """As `nearest_rows`, one row of answers, for somebody who has these items.
-
-        Items that no user has count in the size of the profile, and are in nobody's else.
+    def nearest_to(
+        self, items: Ids, n: int = 10, *, metric: str = "cosine"
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the n rows most similar to a new user with the given items.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Item ids. Items that no user has count in the size of the new profile.
         n : int, default=10
-            TODO.
-        metric : str, default="cosine"
-            TODO.
+            Number of rows to return, at least 1.
+        metric : {"cosine", "jaccard", "inner"}, default="cosine"
+            Similarity; "pearson" is refused, since it needs ratings.
 
         Returns
         -------
-        Near
-            TODO.
+        tuple of ndarray
+            Rows and similarities, best first, both of shape (1, n); -1 and -inf where there are
+            fewer than n neighbours.
         """
         if metric == "pearson":
             raise ValueError(f"RawProfiles: metric must be one of {tuple(CODES)} without ratings.")
@@ -193,26 +203,26 @@ class RawProfiles:
         codes = self._known.positions(ids)
         # The code after the last stands for all items that no user has: its list is empty.
         codes = np.where(codes < 0, self.items_.size, codes).astype(np.int32)
-        guest = _Queries(np.array([0, codes.size]), codes, np.zeros(codes.size))
-        return self._nearest(guest, np.zeros(1, np.int64), np.full(1, -1), n, metric)
+        query = _Queries(np.array([0, codes.size]), codes, np.zeros(codes.size))
+        return self._nearest(query, np.zeros(1, np.int64), np.full(1, -1), n, metric)
 
     def memberships(self, items: Ids, rows: Any = None) -> np.ndarray:
-        """1 where the row has the item, else 0: float64, rows x items.
+        """Return which rows have which items.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
-        rows : object, default=None
-            TODO.
+            Item ids.
+        rows : array_like of shape (n_rows,) or None, default=None
+            Row numbers; None for all.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_rows, n_items)
+            1.0 if the row has the item, else 0.0.
         """
-        asked = np.arange(len(self)) if rows is None else self._checked(rows)
-        return self.sums(asked[:, None], np.ones((asked.size, 1)), items)
+        requested = np.arange(len(self)) if rows is None else self._checked(rows)
+        return self.sums(requested[:, None], np.ones((requested.size, 1)), items)
 
     def sums(
         self,
@@ -221,36 +231,37 @@ class RawProfiles:
         items: Ids,
         values: np.ndarray | None = None,
     ) -> np.ndarray:
-        """out[q, i] = the sum over k of weights[q, k] where the profile rows[q, k] has item i.
+        """Compute weighted sums of memberships.
 
         Parameters
         ----------
-        rows : ndarray
-            Of one shape, row -1 for none.
-        weights : ndarray
-            Of one shape, row -1 for none.
+        rows : ndarray of shape (n_queries, k)
+            Row numbers; -1 for none.
+        weights : ndarray of shape (n_queries, k)
+            Weight of each row.
         items : array_like or scalar
-            A column of ids.
-        values : ndarray or None, default=None
-            A factor for each row of `interactions`, None for 1.
+            Item ids.
+        values : ndarray of shape (n_interactions,) or None, default=None
+            Value of each row of `interactions`; None for 1.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_queries, n_items)
+            Entry (q, i) is the sum over k of `weights[q, k]` times the value of item i in row
+            `rows[q, k]`, 0 if that row does not have the item.
         """
         codes, back = np.unique(self._known.positions(items), return_inverse=True)
         columns = np.full(self.items_.size + 1, -1)  # the last is of all items that no user has
         columns[codes] = np.arange(codes.size)
-        told = np.empty(0) if values is None else values
+        factors = np.empty(0) if values is None else values
         out = np.zeros((len(rows), codes.size))
-        overlaps.spread(self._starts, self._items, told, rows, weights, columns, out)
+        overlaps.spread(self._starts, self._items, factors, rows, weights, columns, out)
         return out[:, back]
 
     def _nearest(
         self, queries: "_Queries", rows: np.ndarray, own: np.ndarray, n: int, metric: str
-    ) -> Near:
-        """The best of each query, found by threads that share out the queries."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the nearest rows of each query, in threads that divide the queries."""
         metric = METRIC.check("RawProfiles", "metric", metric)
         n = POSITIONS.check("RawProfiles", "n", n)
         found = np.full((rows.size, n), -1, np.int64)
@@ -258,8 +269,8 @@ class RawProfiles:
 
         def part(start: int) -> None:
             here = slice(start, start + step)
-            asked = queries, rows[here], own[here], metric
-            self._find(*asked, found[here], near[here])
+            arguments = queries, rows[here], own[here], metric
+            self._find(*arguments, found[here], near[here])
 
         step = max(1, -(-rows.size // self.threads))
         if rows.size <= step:
@@ -278,16 +289,21 @@ class RawProfiles:
         found: np.ndarray,
         near: np.ndarray,
     ) -> None:
+        """Fill `found` and `near` by the kernel of the metric."""
         if metric == "pearson":
-            index, sums = (self._ends, self._holders, self._told), np.zeros((len(self), 8))
-            asked = *queries, rows, own, self.least_common
-            overlaps.correlated(*index, *asked, sums, found, near)
+            index, sums = (
+                (self._ends, self._holders, self._ratings_by_item),
+                np.zeros((len(self), 8)),
+            )
+            arguments = *queries, rows, own, self.least_common
+            overlaps.correlated(*index, *arguments, sums, found, near)
         else:
             index = self._ends, self._holders, self._sizes
             sets = *queries[:2], rows, own, CODES[metric], self.least_common
             overlaps.nearest(*index, *sets, found, near)
 
     def _checked(self, rows: Any) -> np.ndarray:
+        """Return row numbers as int64; raise if one is not a row."""
         column = np.atleast_1d(np.asarray(rows))
         if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
             raise TypeError("RawProfiles: rows must be a column of integers.")

@@ -1,4 +1,4 @@
-"""Neighbours: what users who are alike have, from raw profiles and from released ones alike."""
+"""UserNeighbours: user-based collaborative filtering on raw or released profiles."""
 
 import math
 import warnings
@@ -17,11 +17,11 @@ from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.neighbours.neighbourhood import (
     Deviations,
+    catalogue_of,
     checked_profiles,
     most,
     nearest_to,
     neighbours,
-    shelf_of,
     weighed,
 )
 from sfumato.recommend.neighbours.popularity_shrinkage import (
@@ -35,71 +35,75 @@ from sfumato.recommend.ranking import (
     barred,
     best,
     check_filter,
+    excluded_by,
     fitting,
     listed,
     listing,
     pairs,
-    seen_by,
 )
 
 __all__ = ["UserNeighbours"]
 
 COUNT = integer(1, 2**31 - 1)
 MINIMUM = optional(number)
-SAMPLED = 128  # profiles by whose neighbours it is seen what neighbours are worth
+SAMPLED = 128  # profiles whose neighbours the shrinkage is estimated from
 
 
 class UserNeighbours(Parameters):
-    """A recommender by users who are alike: compare, choose neighbours, aggregate, rank.
+    """User-based nearest-neighbour recommender, on raw or released profiles.
 
     Parameters
     ----------
     neighbours : int or None, default=50
-        At most, None for all.
+        Largest number of neighbours per user, at least 1; None for all others.
     threshold : float or None, default=None
-        The least similarity of a neighbour.
-    metric : str, default="cosine"
-        Cosine, jaccard or inner, and pearson of raw ratings.
-    weighting : str, default="similarity"
-        Of neighbours: by "similarity" or "equal".
+        Smallest similarity of a neighbour, at least -1.
+    metric : {"cosine", "jaccard", "inner", "pearson"}, default="cosine"
+        Similarity of two users; "pearson", the correlation of ratings, needs raw profiles.
+    weighting : {"similarity", "equal"}, default="similarity"
+        Weights of the neighbours.
     shrink : bool, default=True
-        Whether scores are drawn towards the mean of all profiles by as much as neighbours vary by
-        chance and noise (else noisy ones are taken at their word).
-    predicts : str, default="memberships"
-        "memberships" or, from raw profiles, "ratings".
+        Whether scores are shrunk to the population mean according to the sampling variance and
+        noise of the neighbours. If False, noisy estimates are used as they are.
+    predicts : {"memberships", "ratings"}, default="memberships"
+        What `predict` returns; "ratings" needs raw profiles.
     threads : int, default=1
-        That compare raw profiles.
+        Threads that compare raw profiles, from 1 to 256.
 
     Attributes
     ----------
     catalogue_ : Catalogue
-        TODO.
+        Items that may be recommended.
     crowd_ : PopularityPrior
-        TODO.
+        Population mean and variance of each item, and the shrinkage.
     profiles_ : Profiles
-        TODO.
+        The profiles given to `fit`, or built from its interactions.
 
     Notes
     -----
-    **Guarantee.** (1) every other user is compared with the given one; (2) neighbours are the most
-    similar ones with a similarity above 0; (3) an item scores the weighted mean of their
-    memberships, 1 for one who has it and 0 for one who has not, or what a release estimates; (4)
-    the best items are told. On released profiles all of it is computed from the release, the public
-    catalogue and what the asker tells: `statement` is the release's and nothing is spent. On raw
-    profiles the model keeps whole histories: it is not private, and has no file. Whoever has no
-    neighbours, or is not in the profiles, is answered by the mean of all profiles; a release whose
-    noise hides everything scores all items 0.
+    **Guarantee.** Every other user is compared with the given one; neighbours are the most similar
+    ones with a similarity above 0; the score of an item is the weighted mean of their memberships
+    (1 if the neighbour has the item, 0 if not, or a release's estimate of it), shrunk if `shrink`.
+    A user without neighbours, or unknown to the profiles, gets the mean of all profiles; if a
+    release's noise leaves no signal, all scores are 0.
+
+    On released profiles everything is computed from the release, the public catalogue and the
+    arguments of the call: `statement` is that of the release, and no further budget is spent. On
+    raw profiles the model stores complete histories: it is not private and cannot be saved to a
+    file.
 
     References
     ----------
-    .. [1] Thesis 2.2.2.2; Resnick et al. 1994.
+    .. [1] Resnick, Iacovou, Suchak, Bergstrom, Riedl. "GroupLens: An Open Architecture for
+       Collaborative Filtering of Netnews". CSCW 1994. https://doi.org/10.1145/192844.192905
+    .. [2] Thesis, section 2.2.2.2 (user-based collaborative filtering).
 
     Examples
     --------
     >>> users, items = ["ann", "ann", "bob", "bob", "eve"], ["tea", "rum", "tea", "milk", "ale"]
-    >>> had = Interactions(users, items, ratings=[1, 1, 1, 1, 1])
-    >>> model = UserNeighbours(neighbours=2).fit(had)
-    >>> model.recommend("ann", n=1, exclude=had)[0]
+    >>> baskets = Interactions(users, items, ratings=[1, 1, 1, 1, 1])
+    >>> model = UserNeighbours(neighbours=2).fit(baskets)
+    >>> model.recommend("ann", n=1, exclude=baskets)[0]
     array(['milk'], dtype=object)
     >>> model.profiles_, model.statement
     (RawProfiles(3 users, 4 items: whole histories, not private), None)
@@ -136,56 +140,44 @@ class UserNeighbours(Parameters):
 
     @renamed_arguments(measure="metric")
     def set_params(self, **params: Any) -> Self:
-        """Change parameters; the next `fit` checks and uses them, what was learned stays.
-
-        Parameters
-        ----------
-        **params : object
-            TODO.
-
-        Returns
-        -------
-        Self
-            The object itself.
-        """
         return super().set_params(**params)
 
     @property
     def measure(self) -> str:
-        """The old name of `metric`."""
+        """Deprecated name of `metric`."""
         warnings.warn("UserNeighbours: measure is now metric.", DeprecationWarning, stacklevel=2)
         return self.metric
 
     def fit(self, train: Any, *, catalogue: Any = None) -> Self:
-        """Take over profiles and look at what neighbours are worth; nothing else is learned.
+        """Store the profiles and estimate the popularity prior.
 
         Parameters
         ----------
-        train : object
-            Interactions, or profiles: RawProfiles, or released ones.
-        catalogue : object, default=None
-            The ids that may be recommended: public, and asked for, where profiles are released; of
-            raw ones those that occur unless told.
+        train : Interactions or Profiles
+            Interactions, `RawProfiles`, or a release of profiles.
+        catalogue : array_like or None, default=None
+            Ids of the items that may be recommended. Required for released profiles, where it must
+            be public; None means the items that occur in raw ones.
 
         Returns
         -------
         Self
             The object itself.
         """
-        told = self._limited()
+        settings = self._limited()
         profiles = train
         if isinstance(train, Interactions):
-            profiles = RawProfiles(train, threads=told["threads"])
-        profiles = checked_profiles("UserNeighbours", profiles, told)
-        shelf = shelf_of("UserNeighbours", profiles, catalogue)
-        crowd = PopularityPrior.of(profiles, shelf.ids)
-        if told["shrink"]:
+            profiles = RawProfiles(train, threads=settings["threads"])
+        profiles = checked_profiles("UserNeighbours", profiles, settings)
+        items = catalogue_of("UserNeighbours", profiles, catalogue)
+        prior = PopularityPrior.of(profiles, items.ids)
+        if settings["shrink"]:
             rows = spaced(len(profiles.users_), SAMPLED)
-            near, weights = neighbours(profiles, rows, told)
-            crowd = crowd.fitted(profiles, shelf.ids, near, weights)
-        rated = Deviations.of(profiles) if told["predicts"] == "ratings" else None
-        self._told, self._rated, self._known = told, rated, SortedCatalogue(profiles.users_)
-        self.profiles_, self.catalogue_, self.crowd_ = profiles, shelf, crowd
+            near, weights = neighbours(profiles, rows, settings)
+            prior = prior.fitted(profiles, items.ids, near, weights)
+        rated = Deviations.of(profiles) if settings["predicts"] == "ratings" else None
+        self._settings, self._rated, self._known = settings, rated, SortedCatalogue(profiles.users_)
+        self.profiles_, self.catalogue_, self.crowd_ = profiles, items, prior
         return self
 
     def __repr__(self) -> str:
@@ -193,18 +185,18 @@ class UserNeighbours(Parameters):
 
     @property
     def statement(self) -> PrivacyStatement | None:
-        """What the release promises; None for raw profiles, which promise nothing."""
+        """Privacy statement of the release; None for raw profiles."""
         self._check_fitted()
         return getattr(self.profiles_, "statement", None)
 
     @property
     def privacy_label(self) -> Label:
-        """Whether privacy is proved, only measured, or not claimed, as on raw profiles."""
+        """Privacy in one word: "proved", "measured" or "none", as for raw profiles."""
         return label_of(self.statement if self._is_fitted else None)
 
     @property
     def nbytes(self) -> int | None:
-        """Bytes of the profiles, where these tell."""
+        """Size of the profiles in bytes; None if they do not report it."""
         self._check_fitted()
         return getattr(self.profiles_, "nbytes", None)
 
@@ -217,94 +209,95 @@ class UserNeighbours(Parameters):
         filter: Any = None,
         minimum: float | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items of the catalogue for each user, and their scores, best first.
+        """Recommend the n items with the highest scores to each user.
 
-        Equal scores stand in the catalogue's order. A column of users gets two arrays of shape
-        (users, n), with score -inf (and item -1 or None) where fewer are left; one single id gets
-        two arrays of what is left.
+        Ties are in the catalogue's order.
 
         Parameters
         ----------
         users : array_like or scalar
-            A column or one id.
+            User ids, or a single id.
         n : int, default=10
-            From 1 up.
+            Number of items per user, at least 1.
         exclude : Interactions or None, default=None
-            Interactions whose items the user beside them does not get (also on raw profiles: own
-            items are not left out unasked).
-        filter : object, default=None
-            A boolean mask over `catalogue_`.
+            Interactions whose items are not recommended to the same user again. A user's own items
+            are recommended unless they are in it, also on raw profiles.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
         minimum : float or None, default=None
-            The least score that is told.
+            Smallest score of a recommended item.
 
         Returns
         -------
-        tuple
-            The n best items of the catalogue for each user, and their scores, best first.
+        tuple of ndarray
+            Item ids and scores, best first, both of shape (n_users, n). Where fewer than n items
+            remain, the score is -inf and the item -1 (integer ids) or None (text ids). For a single
+            user id, both are of shape (m,) with m <= n.
         """
         self._check_fitted()
-        n, minimum = _asked_for(n, minimum)
+        n, minimum = _checked_arguments(n, minimum)
         who = fitting("UserNeighbours", "users", users, kind_of(self.profiles_.users_))
         allowed = check_filter("UserNeighbours", filter, self.catalogue_)
-        seen = seen_by("UserNeighbours", who, exclude, self.catalogue_)
+        excluded = excluded_by("UserNeighbours", who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
         for part, near, weights in self._neighbourhoods(self._known.positions(who)):
-            told = barred(self._scores(near, weights), allowed, seen, part)
-            found[part], scores[part] = best(told, n, minimum)
+            masked = barred(self._scores(near, weights), allowed, excluded, part)
+            found[part], scores[part] = best(masked, n, minimum)
         return listing(self.catalogue_, found, scores, is_one(users))
 
     @keyword_only("n")
     def recommend_fold_in(
         self, items: Ids, *, n: int = 10, filter: Any = None, minimum: float | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items for somebody who has these, which are not listed again; none is kept.
+        """Recommend items to a new user, given the user's items.
+
+        The model does not change and stores nothing of the new user (fold-in of a cold-start user).
+        Not for metric "pearson", which needs ratings.
 
         Parameters
         ----------
         items : array_like or scalar
-            A column of ids or one; the others as in `recommend`. Pearson is refused: it needs
-            ratings.
+            Ids of the user's items; they are not recommended again.
         n : int, default=10
-            TODO.
-        filter : object, default=None
-            TODO.
+            Number of items to recommend, at least 1.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
         minimum : float or None, default=None
-            TODO.
+            Smallest score of a recommended item.
 
         Returns
         -------
-        tuple
-            The n best items for somebody who has these, which are not listed again; none is kept.
+        tuple of ndarray
+            Item ids and scores of shape (m,), m <= n, best first.
         """
         self._check_fitted()
-        n, minimum = _asked_for(n, minimum)
+        n, minimum = _checked_arguments(n, minimum)
         what = fitting("UserNeighbours", "items", items, self.catalogue_.kind)
         allowed = check_filter("UserNeighbours", filter, self.catalogue_)
-        count, metric = most(self.profiles_, self._told), self._told["metric"]
-        near, weights = weighed(*nearest_to(self.profiles_, what, count, metric), self._told)
-        seen = listed(what, self.catalogue_)
-        told = barred(self._scores(near, weights), allowed, seen, slice(0, 1))
-        return listing(self.catalogue_, *best(told, n, minimum), True)
+        count, metric = most(self.profiles_, self._settings), self._settings["metric"]
+        near, weights = weighed(*nearest_to(self.profiles_, what, count, metric), self._settings)
+        excluded = listed(what, self.catalogue_)
+        masked = barred(self._scores(near, weights), allowed, excluded, slice(0, 1))
+        return listing(self.catalogue_, *best(masked, n, minimum), True)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def similar_users(self, users: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """The n users most like each, and how alike they are; shapes as in `recommend`.
+        """Find the n users most similar to each user.
 
-        All who can be compared are told, whatever neighbours and threshold are; to a user who is
-        not in the profiles nobody can.
+        `neighbours` and `threshold` do not apply. An unknown user has no similar ones.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            User ids, or a single id.
         n : int, default=10
-            TODO.
+            Number of users to return per user, at least 1.
 
         Returns
         -------
-        tuple
-            The n users most like each, and how alike they are; shapes as in `recommend`.
+        tuple of ndarray
+            User ids and similarities, most similar first, in the shapes of `recommend`.
         """
         self._check_fitted()
         n = COUNT.check("UserNeighbours", "n", n)
@@ -312,28 +305,29 @@ class UserNeighbours(Parameters):
         rows = self._known.positions(who)
         found, near = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
         there = rows >= 0
-        asked = self.profiles_.nearest_rows(rows[there], n, metric=self._told["metric"])
-        found[there], near[there] = asked
+        nearest = self.profiles_.nearest_rows(rows[there], n, metric=self._settings["metric"])
+        found[there], near[there] = nearest
         return listing(self._known, found, near, is_one(users))
 
     def predict(self, users: Ids, items: Ids) -> np.ndarray:
-        """The score of each user for the item beside it, or the rating, as `predicts` says.
+        """Predict the score or rating of each user for the corresponding item.
 
-        A score is that of `recommend`, 0 for an item outside of the catalogue. A rating is that of
-        `DampedMeans` plus the damped weighted mean of what neighbours who rated the item departed
-        from theirs, cut to the bounds of all ratings; so the means alone where none of them did.
+        With `predicts="memberships"` the result is the score of `recommend`, 0 for an item outside
+        of the catalogue. With `predicts="ratings"` it is the prediction of `DampedMeans` plus the
+        damped weighted mean of the residuals of the neighbours who rated the item, clipped to the
+        range of all ratings; without such neighbours it is the prediction of `DampedMeans`.
 
         Parameters
         ----------
         users : array_like or scalar
-            Columns of one length; one single id stands for a whole column.
+            User ids. A single id is paired with every item.
         items : array_like or scalar
-            Columns of one length; one single id stands for a whole column.
+            Item ids, as many as users. A single id is paired with every user.
 
         Returns
         -------
-        ndarray
-            The score of each user for the item beside it, or the rating, as `predicts` says.
+        ndarray of shape (n,)
+            Scores or ratings, float64.
         """
         self._check_fitted()
         kinds = kind_of(self.profiles_.users_), self.catalogue_.kind
@@ -344,28 +338,30 @@ class UserNeighbours(Parameters):
         for part, near, weights in self._neighbourhoods(self._known.positions(ids)):
             first, last = np.searchsorted(at[order], (part.start, part.stop))
             here = order[first:last]
-            table = self._told_of(near, weights, columns)
+            table = self._predictions(near, weights, columns)
             out[here] = table[at[here] - part.start, item[here]]
         return out if self._rated is None else self._rated.predicted(who, what, out)
 
     def _neighbourhoods(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Some of the rows at a time, the rows of their neighbours and the weights of these."""
-        widest = max(most(self.profiles_, self._told), len(self.catalogue_))
+        """Yield batches: slice of the rows, rows of their neighbours and the weights of these."""
+        widest = max(most(self.profiles_, self._settings), len(self.catalogue_))
         step = max(1, BLOCK // widest)
         for start in range(0, rows.size, step):
             part = slice(start, min(start + step, rows.size))
-            yield part, *neighbours(self.profiles_, rows[part], self._told)
+            yield part, *neighbours(self.profiles_, rows[part], self._settings)
 
     def _scores(
         self, near: np.ndarray, weights: np.ndarray, columns: np.ndarray | slice = slice(None)
     ) -> np.ndarray:
-        """What each query scores for the items in these columns of the catalogue."""
+        """Return the score of each query for the items in these columns of the catalogue."""
         items = self.catalogue_.ids[columns]
         means = weighted_memberships(self.profiles_, near, weights, items)
         return self.crowd_.at(columns).blended(means, weights)
 
-    def _told_of(self, near: np.ndarray, weights: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Scores, or what neighbours add to ratings, of items that may be in no catalogue: 0."""
+    def _predictions(
+        self, near: np.ndarray, weights: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Return scores or neighbours' rating residuals, 0 for items outside of the catalogue."""
         inside = columns >= 0
         out = np.zeros((len(near), columns.size))
         if self._rated is None:
@@ -377,13 +373,16 @@ class UserNeighbours(Parameters):
 
     @property
     def _is_fitted(self) -> bool:
+        """Whether `fit` was called."""
         return "profiles_" in self.__dict__
 
     def _check_fitted(self) -> None:
+        """Raise NotFittedError before `fit`."""
         if not self._is_fitted:
             raise NotFittedError("UserNeighbours: not fitted yet; call fit first.")
 
 
-def _asked_for(n: Any, minimum: Any) -> tuple[int, float | None]:
+def _checked_arguments(n: Any, minimum: Any) -> tuple[int, float | None]:
+    """Return n and minimum as plain numbers; raise ValueError if one is invalid."""
     least = MINIMUM.check("UserNeighbours", "minimum", minimum)
     return COUNT.check("UserNeighbours", "n", n), None if least is None else float(least)

@@ -1,12 +1,13 @@
-"""Alternating noisy least squares: items and users in turn, each step from noisy sums alone.
+"""Noisy alternating least squares: items and users in turn, each step from noisy sums alone.
 
-A component of a user was computed from that user's ratings, and so from the very rating that the
-next step multiplies it by: residual noise would be taken for signal. Its expected share is known
-and is taken off (`feedback`), as the Onsager term is in approximate message passing (Bayati and
-Montanari 2011); without it, noise feeds itself from step to step.
+A user's components were computed from that user's ratings, and so from the very rating that the
+next step multiplies them by: residual noise would be taken for signal. The expected contribution is
+known and subtracted (`feedback`), like the Onsager term of approximate message passing (Bayati and
+Montanari 2011); otherwise noise would amplify itself from step to step.
 
-Users' vectors from their own events and released item vectors alone: never released themselves.
-Noisy item means between exact biases of the users, which stay with them (joint privacy).
+Under joint privacy, users' vectors are computed from their own events and released item vectors
+(`own_vectors`) and never released; `item_means` alternates noisy item means with users' exact
+biases.
 """
 
 from dataclasses import dataclass, field, replace
@@ -33,18 +34,18 @@ from sfumato.recommend.private.shrinkage import (
 __all__ = ["Alternation", "NoisyFactors", "item_means", "own_vectors", "signs"]
 
 SIDES = ("items", "users")
-LENGTH = 3**0.5  # of typical vectors beside the 1 that measures biases
-TYPICAL = 0.9  # share of events whose vectors are shorter
-DECIDED = 4  # the step from which components that do not show are given up
-SHOWING = 3.0  # errors above 0
-WIDTH = 64
+LENGTH = 3**0.5  # norm of a typical vector, beside the 1 that measures biases
+TYPICAL = 0.9  # fraction of events with a shorter vector than the typical one
+DECIDED = 4  # step from which components without signal are dropped
+SHOWING = 3.0  # standard errors above 0 that count as signal
+WIDTH = 64  # components of the random starting vectors
 
 
 @dataclass(frozen=True)
 class NoisyFactors:
-    """Noisy biases and components, (rows, 1 + components) each, in units of half the range.
+    """Noisy biases and components, (rows, 1 + components), in units of half the rating range.
 
-    residual: the variance of what is not explained; user_bias: the variance of users' biases.
+    residual: variance of the unexplained part; user_bias: variance of users' biases.
     """
 
     mean: float
@@ -55,7 +56,7 @@ class NoisyFactors:
 
 
 def signs(rows: int, seed: int) -> np.ndarray:
-    """Public random vectors of LENGTH: the bits of a hash of each row's number."""
+    """Return public random vectors of norm LENGTH, from the bits of a hash of each row's number."""
     words = hash_column(np.arange(rows), seed)
     bits = np.unpackbits(words.view(np.uint8), bitorder="little").reshape(rows, WIDTH)
     return np.asarray((2.0 * bits - 1) * (LENGTH / WIDTH**0.5))
@@ -63,17 +64,17 @@ def signs(rows: int, seed: int) -> np.ndarray:
 
 @dataclass
 class _Side:
-    """What is known of the users, or of the items."""
+    """State of the users, or of the items."""
 
     bias: np.ndarray
     known: Measurements | None = None
     believed: np.ndarray | None = None
-    vectors: np.ndarray | None = None  # to measure the other side by
-    feedback: np.ndarray | None = None  # of own ratings in the vectors of the other side
-    spread: float = 0.0
+    vectors: np.ndarray | None = None  # against which the other side is measured
+    feedback: np.ndarray | None = None  # of own ratings through the other side's vectors
+    bias_variance: float = 0.0
 
-    def whole(self, both: bool) -> np.ndarray:
-        """Biases and components beside each other, where both sides have components."""
+    def stacked(self, both: bool) -> np.ndarray:
+        """Return biases and, if both sides have them, components as columns."""
         parts = [self.bias[:, None]]
         if both and self.believed is not None:
             parts.append(self.believed)
@@ -81,12 +82,13 @@ class _Side:
 
     @property
     def counts(self) -> np.ndarray:
+        """Estimated number of events of each row."""
         return np.ones(self.bias.size) if self.known is None else self.known.counts
 
 
 @dataclass
 class Alternation:
-    """So many steps of equal shares of the budget; `run` spends all of it."""
+    """Alternating least squares in `steps` steps of equal budget; `run` spends all of it."""
 
     sums: NoisySums
     steps: int
@@ -99,7 +101,7 @@ class Alternation:
     sides: dict[str, _Side] = field(default_factory=dict)
 
     def run(self) -> NoisyFactors:
-        """Everything learned, from noisy sums and public numbers alone."""
+        """Fit the factors from noisy sums and public numbers alone."""
         sizes, budget = self.sums.events.sizes, self.sums.budget
         number, rated = self.sums.total(FIRST)
         self.ratings = max(number, 1.0)
@@ -114,68 +116,75 @@ class Alternation:
         return self._learned()
 
     def _learned(self) -> NoisyFactors:
+        """Return the fitted factors; components only if both sides have them."""
         users, items = self.sides["users"], self.sides["items"]
         both = users.believed is not None and items.believed is not None
-        p, q = users.whole(both), items.whole(both)
-        return NoisyFactors(self.mean, p, q, self.residual, users.spread)
+        p, q = users.stacked(both), items.stacked(both)
+        return NoisyFactors(self.mean, p, q, self.residual, users.bias_variance)
 
     def _step(self, step: int, side: str, other: str) -> None:
+        """Measure one side against the other and update it."""
         own, others = self.sides[side], self.sides[other]
         vectors, scale = self._scaled(others)
         both = own.believed is not None and others.believed is not None
-        mine, theirs = own.whole(both), others.whole(both)
+        mine, theirs = own.stacked(both), others.stacked(both)
         compared = theirs.copy()
         compared[:, 0] += self.mean
-        share = (1 - FIRST) / self.steps
-        told = self.sums.measure(
+        fraction = (1 - FIRST) / self.steps
+        measured = self.sums.measure(
             side,
             mine,
             compared,
             vectors,
-            Fraction(share),
+            Fraction(fraction),
             length=LENGTH if vectors.size else 0.0,
             counted=own.known is None,
         )
-        self._take(own, told)
+        self._take(own, measured)
         assert own.known is not None
-        sums = told.sums + own.counts[:, None] * (mine @ _means(theirs, told, others.counts))
+        sums = measured.sums + own.counts[:, None] * (
+            mine @ _means(theirs, measured, others.counts)
+        )
         if own.feedback is not None and vectors.size:
             sums[:, 1:] -= self.residual * own.counts[:, None] * own.feedback / scale
-        x = np.concatenate([np.ones((len(vectors), 1)), told.vectors], axis=1)
-        own.known.add(sums, x, told.variance)
+        x = np.concatenate([np.ones((len(vectors), 1)), measured.vectors], axis=1)
+        own.known.add(sums, x, measured.variance)
         if step == 0:
-            self._begin(own, others, sums, told)
+            self._begin(own, others, sums, measured)
         else:
             self._learn(step, own, others)
 
     def _scaled(self, others: _Side) -> tuple[np.ndarray, float]:
-        """The other side's vectors, the typical one of LENGTH."""
+        """Return the other side's vectors, scaled so that the typical one has norm LENGTH."""
         if others.vectors is None:
             return np.empty((others.bias.size, 0)), 1.0
         norms = np.linalg.norm(others.vectors, axis=1)
         order = np.argsort(norms, kind="stable")
         reached = np.cumsum(others.counts[order]) / others.counts.sum()
-        place = min(int(np.searchsorted(reached, TYPICAL)), order.size - 1)
-        scale = max(float(norms[order[place]]) / LENGTH, 1e-9)
+        typical = min(int(np.searchsorted(reached, TYPICAL)), order.size - 1)
+        scale = max(float(norms[order[typical]]) / LENGTH, 1e-9)
         return others.vectors / scale, scale
 
-    def _take(self, own: _Side, told: Measured) -> None:
-        """Counts, the first time, and the variance of residuals."""
-        if told.counts is not None:
-            own.known = Measurements(true_counts(told.counts, told.count_variance, self.ratings))
-        self.residual = float(np.clip(told.energy / self.ratings, 1e-3, 1.0))
+    def _take(self, own: _Side, measured: Measured) -> None:
+        """Set the counts, in a side's first step, and the variance of the residuals."""
+        if measured.counts is not None:
+            own.known = Measurements(
+                true_counts(measured.counts, measured.count_variance, self.ratings)
+            )
+        self.residual = float(np.clip(measured.energy / self.ratings, 1e-3, 1.0))
 
-    def _begin(self, own: _Side, others: _Side, sums: np.ndarray, told: Measured) -> None:
+    def _begin(self, own: _Side, others: _Side, sums: np.ndarray, measured: Measured) -> None:
+        """Set biases and first components from sums against random vectors."""
         counts = own.counts[:, None]
-        variance = counts * self.residual + told.variance
-        own.bias, own.spread = shrunk_biases(
+        variance = counts * self.residual + measured.variance
+        own.bias, own.bias_variance = shrunk_biases(
             NoisyObservations(sums[:, :1], counts, variance), own.counts
         )
-        if told.vectors.size:
+        if measured.vectors.size:
             begun, others.feedback = beginning(
                 sums[:, 1:],
-                told.vectors,
-                told.variance,
+                measured.vectors,
+                measured.variance,
                 own.counts,
                 self.residual,
                 self.wanted,
@@ -183,15 +192,16 @@ class Alternation:
             own.vectors = capped(begun, own.counts)
 
     def _learn(self, step: int, own: _Side, others: _Side) -> None:
+        """Update biases and components; drop the components if they show no signal."""
         assert own.known is not None
         wanted = np.ones((others.bias.size, 1))
         if others.vectors is not None:
             wanted = np.concatenate([wanted, unit_power(others.vectors, others.counts)], axis=1)
-        seen = own.known.towards(wanted, others.counts, self.residual)
-        own.bias, own.spread = shrunk_biases(_columns(seen, slice(0, 1)), own.counts)
+        observed = own.known.towards(wanted, others.counts, self.residual)
+        own.bias, own.bias_variance = shrunk_biases(_columns(observed, slice(0, 1)), own.counts)
         if wanted.shape[1] == 1:
             return
-        found = components(_columns(seen, slice(1, None)), wanted[:, 1:], own.counts)
+        found = components(_columns(observed, slice(1, None)), wanted[:, 1:], own.counts)
         if step >= DECIDED and found.clearest < SHOWING:
             for each in (own, others):
                 each.believed = each.vectors = each.feedback = None
@@ -199,33 +209,37 @@ class Alternation:
         self._follow(own, others, found)
 
     def _follow(self, own: _Side, others: _Side, found: Components) -> None:
+        """Store the components, and the vectors and feedback of the next step."""
         own.believed, others.believed = found.believed, found.against
         own.vectors = capped(found.followed, own.counts)
         others.feedback = found.against * found.feedback
 
 
-def _columns(seen: NoisyObservations, which: slice) -> NoisyObservations:
-    return NoisyObservations(seen.sums[:, which], seen.slope[:, which], seen.variance[:, which])
+def _columns(observed: NoisyObservations, which: slice) -> NoisyObservations:
+    """Return some columns of the observations."""
+    return NoisyObservations(
+        observed.sums[:, which], observed.slope[:, which], observed.variance[:, which]
+    )
 
 
-def _means(theirs: np.ndarray, told: Measured, counts: np.ndarray) -> np.ndarray:
-    """The weighted mean of (1, components of the other) times (1, vectors), which adds back."""
+def _means(theirs: np.ndarray, measured: Measured, counts: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of (1, other's components) x (1, vectors), which is added back."""
     ones = np.ones((len(theirs), 1))
     y = np.concatenate([ones, theirs[:, 1:]], axis=1) * (counts / counts.sum())[:, None]
-    return np.asarray(y.T @ np.concatenate([ones, told.vectors], axis=1))
+    return np.asarray(y.T @ np.concatenate([ones, measured.vectors], axis=1))
 
 
 def own_vectors(events: Events, known: NoisyFactors) -> np.ndarray:
-    """(users, 1 + components): ridge regressions of own ratings on noisy item vectors.
+    """Return (users, 1 + components): ridge regressions of own ratings on noisy item vectors.
 
-    The ridges are the variance of residuals over that of users' biases, and over 1, which is that
-    of users' components by the scale of the items'. Users without events have zeros.
+    The penalties are the residual variance over that of users' biases and, for components, over 1,
+    their variance by the scale of the items'. Users without events get zeros.
     """
     size, width = events.sizes["users"], known.items.shape[1]
     x = np.concatenate([np.ones((len(known.items), 1)), known.items[:, 1:]], axis=1)
-    left = events.ratings / 2.0**GRID - known.mean - known.items[events.items, 0]
+    residuals = events.ratings / 2.0**GRID - known.mean - known.items[events.items, 0]
     gram, out = np.zeros((size, width, width)), np.zeros((size, width))
-    kernels.grams(events.users, events.items, left, x, gram, out)
+    kernels.grams(events.users, events.items, residuals, x, gram, out)
     ridge = np.full(width, known.residual)
     ridge[0] /= known.user_bias
     kernels.solve(gram, ridge, out)
@@ -233,21 +247,21 @@ def own_vectors(events: Events, known: NoisyFactors) -> np.ndarray:
 
 
 STEPS = 4
-USER_BIAS = 0.03  # variance of users' biases, where half the range of ratings is 1
+USER_BIAS = 0.03  # variance of users' biases in units of half the rating range
 
 
 def item_means(sums: NoisySums) -> NoisyFactors:
-    """The mean and the items' biases; users' rows are empty. It spends the whole budget."""
+    """Return the mean and item biases, without users; spends the whole budget."""
     sizes = sums.events.sizes
     number, rated = sums.total(FIRST)
     ratings = max(number, 1.0)
     mean = float(np.clip(rated / ratings, -1, 1))
     known = NoisyFactors(mean, np.empty((0, 1)), np.zeros((sizes["items"], 1)), 0.25, USER_BIAS)
-    counts, measured = np.ones(sizes["items"]), np.zeros(sizes["items"])
+    counts, totals = np.ones(sizes["items"]), np.zeros(sizes["items"])
     for step in range(STEPS):
         users = own_vectors(sums.events, known) if step else np.zeros((sizes["users"], 1))
         users[:, 0] += known.mean
-        told = sums.measure(
+        measured = sums.measure(
             "items",
             known.items,
             users,
@@ -255,18 +269,18 @@ def item_means(sums: NoisySums) -> NoisyFactors:
             Fraction(1 - FIRST) / STEPS,
             counted=step == 0,
         )
-        if told.counts is not None:
-            counts = true_counts(told.counts, told.count_variance, ratings)
-        residual = float(np.clip(told.energy / ratings, 1e-3, 1.0))
-        measured += told.sums[:, 0] + counts * known.items[:, 0]
-        seen = _mean_of(measured, step + 1, counts, residual, told.variance)
-        known = replace(known, items=shrunk_biases(seen, counts)[0][:, None], residual=residual)
+        if measured.counts is not None:
+            counts = true_counts(measured.counts, measured.count_variance, ratings)
+        residual = float(np.clip(measured.energy / ratings, 1e-3, 1.0))
+        totals += measured.sums[:, 0] + counts * known.items[:, 0]
+        observed = _mean_of(totals, step + 1, counts, residual, measured.variance)
+        known = replace(known, items=shrunk_biases(observed, counts)[0][:, None], residual=residual)
     return known
 
 
 def _mean_of(
-    measured: np.ndarray, steps: int, counts: np.ndarray, residual: float, variance: float
+    totals: np.ndarray, steps: int, counts: np.ndarray, residual: float, variance: float
 ) -> NoisyObservations:
-    """The mean of the sums of so many steps, whose noises differ and whose ratings are the same."""
+    """Return the mean of the sums of all steps, whose noise differs and whose ratings are equal."""
     slope = counts[:, None]
-    return NoisyObservations(measured[:, None] / steps, slope, slope * residual + variance / steps)
+    return NoisyObservations(totals[:, None] / steps, slope, slope * residual + variance / steps)

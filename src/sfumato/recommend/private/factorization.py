@@ -1,8 +1,4 @@
-"""PrivateFactorization: factors that hide whether any one rating, or any one user, was there.
-
-A private model in a file: noisy vectors, public lists, the parameters and their statement. Which
-steps a private model takes for its unit and cover, and how a statement names them.
-"""
+"""PrivateFactorization: matrix factorization with proved differential privacy, and its file."""
 
 from copy import copy
 from dataclasses import replace
@@ -29,12 +25,12 @@ from sfumato.recommend.private.inputs import (
     Budget,
     accounts_of,
     bounded,
+    catalogue_of,
     check_privacy,
     events_of,
     payer,
     published,
     release_request,
-    shelf_of,
 )
 from sfumato.recommend.private.noisy_statistics import NoisySums
 from sfumato.sketch.base import SEED
@@ -45,10 +41,10 @@ MOST_ROWS = 2**26
 
 
 class PrivateFile(Factorization, in_files=False):
-    """The learned state of `PrivateFactorization`, and how it goes into a file and comes back.
+    """Fitted state of `PrivateFactorization` and its conversion to and from a file.
 
-    Guarantee: a file tells the parameters that its statement was made with, whatever `set_params`
-    did later; users' own vectors are in none.
+    Guarantee: a file has the parameters that its statement was made with, whatever `set_params` did
+    later, and never users' own vectors.
     """
 
     unit: str
@@ -62,7 +58,7 @@ class PrivateFile(Factorization, in_files=False):
     item_vectors_: np.ndarray
     _accounts: Accounts
     _kind: str
-    _fitted: dict[str, Any]  # the parameters of what was learned
+    _fitted: dict[str, Any]  # the parameters that the model was fitted with
     _statement: PrivacyStatement | None = None
 
     @property
@@ -77,7 +73,7 @@ class PrivateFile(Factorization, in_files=False):
         return Factorization.to_bytes(released)
 
     def _check_releasable(self) -> None:
-        """Raise for a personal copy, of which nothing may be published."""
+        """Raise ValueError for a personal copy, which must not be published."""
         if self.joint_ and len(self._accounts):
             raise ValueError(
                 "PrivateFactorization: a personal copy holds users' own vectors and is not saved "
@@ -139,23 +135,25 @@ class PrivateFile(Factorization, in_files=False):
             raise ValueError("the statement is nested too deep.") from None
         self._check_statement(self._statement)
 
-    def _check_statement(self, told: PrivacyStatement) -> None:
-        asked = (self.unit, self.covers == "joint", self.delta)
-        if asked != (told.unit, self.joint_, told.delta) or told.epsilon > self.epsilon:
+    def _check_statement(self, stated: PrivacyStatement) -> None:
+        """Raise ValueError unless the statement belongs to these parameters."""
+        requested = (self.unit, self.covers == "joint", self.delta)
+        if requested != (stated.unit, self.joint_, stated.delta) or stated.epsilon > self.epsilon:
             raise ValueError("the statement is not one of these parameters.")
 
 
 def learn(plain: dict[str, Any], sums: NoisySums) -> NoisyFactors:
-    """Everything learned, for the whole budget of the sums."""
+    """Fit the factors, spending the whole budget of the sums."""
     if plain["unit"] == "user":
         return item_means(sums)
     return Alternation(sums, _steps(plain), plain["factors"], plain["seed"]).run()
 
 
 def centred(learned: NoisyFactors) -> NoisyFactors:
-    """The same predictions, the rows of users having mean 0: a stranger who shares one reads noise.
+    """Return factors with equal predictions whose user rows have mean 0.
 
-    What they had in common moves to the mean and to the items' biases.
+    A new user who shares a row then reads noise only; the common part moves to the mean and to the
+    items' biases.
     """
     common = learned.users.mean(axis=0)
     items = learned.items.copy()
@@ -165,13 +163,14 @@ def centred(learned: NoisyFactors) -> NoisyFactors:
 
 
 def sentence(plain: dict[str, Any]) -> str:
-    """The mechanism as a statement tells it."""
+    """Return the mechanism's description for the privacy statement."""
     steps = f"{_steps(plain)} steps of alternating least squares"
     parts = "item means in turn with users' own" if plain["unit"] == "user" else steps
     return f"discrete Gaussian noise on sums of clipped residuals, {parts}"
 
 
 def _steps(plain: dict[str, Any]) -> int:
+    """Return the number of steps; items come last if users' vectors are not released."""
     return STEPS if plain["covers"] == "file" else STEPS - 1  # items come last where users stay
 
 
@@ -179,73 +178,80 @@ WIDEST = 33
 
 
 class PrivateFactorization(PrivateFile):
-    """Factors of users and items, private by proof, with no setting left to be tuned on the data.
+    """Matrix factorization with proved (epsilon, delta)-differential privacy.
+
+    It has no parameter to be tuned on the data, since tuning would cost privacy too.
 
     Parameters
     ----------
     epsilon : float or None, default=None
-        Above 0,.
+        Privacy parameter epsilon, above 0. Required unless `privacy` gives it.
     delta : float or None, default=None
-        Between 0 and 1, without defaults.
-    bounds : tuple
-        Lowest and highest rating, public; unit; covers.
-    unit : str, default="event"
-        TODO.
-    covers : str, default="file"
-        TODO.
+        Privacy parameter delta, between 0 and 1. Required unless `privacy` gives it.
+    bounds : tuple of float
+        Lowest and highest rating; must be public. Ratings are clipped to them.
+    unit : {"event", "user"}, default="event"
+        What is protected: one rating, or all ratings of a user (of which `per_user` are used).
+    covers : {"file", "joint"}, default="file"
+        "file" releases user and item vectors, and all of the file may be published. "joint"
+        releases items only; `personal` computes users' vectors from their own ratings, which only
+        they may see. Unit "user" requires "joint".
     factors : int or None, default=None
-        Components and a bias, from 1 (means alone) to 33, or None for a public rule of epsilon,
-        delta, the numbers of users and items and a noisy number of ratings.
+        Components and a bias, from 1 (means alone) to 33. None applies a public rule of epsilon,
+        delta, the numbers of users and items, and a noisy number of ratings.
     per_user : int or None, default=None
-        Ratings of different items that a user has at most, for unit "user".
+        Largest number of ratings of different items used per user; required for unit "user" and
+        only for it.
     rows : int or None, default=None
-        For unit "event" without a public list of accounts: so many rows that users share by a hash,
-        better several times as many as there are users.
+        For unit "event" without a public list of users: number of rows that users share by a hash,
+        preferably several times the number of users.
     seed : int, default=0
-        Of that hash, of the public start and of the sample of a user's ratings.
+        Seed of that hash, of the public starting vectors and of the sample of a user's ratings. The
+        noise has no seed.
     privacy : Privacy or None, default=None
-        A `sfumato.privacy.Privacy` in place of epsilon, delta, unit and what `fit` takes of a
-        ledger.
+        A `sfumato.privacy.Privacy` in place of epsilon, delta, unit and the ledger arguments of
+        `fit`.
 
     Attributes
     ----------
     catalogue_ : Catalogue
-        TODO.
+        Items that may be recommended.
     high_ : float
-        TODO.
-    item_vectors_ : ndarray
-        TODO.
+        Upper bound of ratings; predictions are clipped to it.
+    item_vectors_ : ndarray of shape (n_items, factors)
+        Noisy components and, last, bias of each item.
     joint_ : bool
-        TODO.
+        Whether the file covers items only.
     low_ : float
-        TODO.
+        Lower bound of ratings; predictions are clipped to it.
     mean_ : float
-        TODO.
+        Noisy mean rating.
     residual_ : float
-        TODO.
+        Noisy variance of the residuals, in units of half the rating range.
     user_bias_ : float
-        TODO.
+        Estimated variance of users' biases, in units of half the rating range.
     user_kind_ : str
-        TODO.
-    user_vectors_ : ndarray
-        TODO.
+        Type of the public user ids, "integers" or "text"; "" without a list.
+    user_vectors_ : ndarray of shape (n_users, factors)
+        Noisy components and, last, bias of each user; users' own in a personal copy.
 
     Notes
     -----
-    **Guarantee.** Everything in the file is (epsilon, delta)-differentially private for one unit
-    more or less. Ratings meet the model only as sums of clipped integers with discrete Gaussian
-    noise (alternating least squares on noisy sufficient statistics); biases, components, their
-    number and the mean are computed from those sums. unit "event" hides one rating; "user" all
-    ratings of a user, of whom per_user are used. covers "file": all of the file may be published.
-    "joint": the file holds items only, and `personal` gives users vectors from their own ratings,
-    which they alone may see (joint differential privacy; what others are told hides theirs).
-    Nothing tells whether a user was in the data; one who was not is told the items' biases.
+    **Guarantee.** The file is (epsilon, delta)-differentially private for one unit under add/remove
+    adjacency. The data enters only as sums of clipped integers with discrete Gaussian noise
+    (alternating least squares on noisy sufficient statistics); biases, components, their number and
+    the mean are computed from those sums. With covers "joint", the vectors of `personal` depend on
+    their user's own ratings, and what all others receive is private for that user (joint
+    differential privacy). The model does not record which users were in the data; a user who is not
+    listed gets the mean and the items' biases.
 
     References
     ----------
-    .. [1] McSherry and Mironov 2009 (private factors); Chien et al. 2021 (noisy alternating least
-       squares, joint privacy). The accounting is in `_private_plan`, the bound on each event in
-       `_noisy_sums`.
+    .. [1] McSherry, Mironov. "Differentially Private Recommender Systems". KDD 2009.
+       https://doi.org/10.1145/1557019.1557090
+    .. [2] Chien, Jain, Krichene, Rendle, Song, Thakurta, Zhang. "Private Alternating Least Squares:
+       Practical Private Matrix Completion with Tighter Rates". ICML 2021 (noisy alternating least
+       squares, joint privacy). https://arxiv.org/abs/2107.09802
 
     Examples
     --------
@@ -301,29 +307,32 @@ class PrivateFactorization(PrivateFile):
         release_id: str | None = None,
         source: Source | None = None,
     ) -> Self:
-        """Charge the budget, add the noise, learn; with a ledger the model is stored there too.
+        """Charge the budget, add the noise and fit the model.
+
+        With a ledger, the charge and the model are stored there before the call returns.
 
         Parameters
         ----------
         train : Interactions
-            Whatever it holds: rows outside of the public lists are left out, ratings beyond the
-            bounds are clipped, none is fine, and nothing is said of it (the curator may ask
-            `Interactions.outside`); make it with invalid="drop" and, where it is read from a file,
-            duplicates="keep", since of rows that put each other out one more would change two.
-        catalogue : object, default=None
-            The public ids of items,.
-        users : object, default=None
-            For unit "event" the public ids of accounts (or None where `rows` is given): never taken
-            from train, whose ids they meet as texts, 7 as "7"; ledger (or its path) and dataset,
-            who pays.
-        ledger : object, default=None
-            TODO.
+            Ratings. Rows outside of the public lists are ignored, ratings outside of the bounds
+            clipped, and an empty data set is accepted, all silently, since a message would reveal
+            data (`Interactions.outside` counts them for the curator). Make it with `invalid="drop"`
+            and, if it is read from a file, `duplicates="keep"`: when duplicates replace each other,
+            adding one row can change two.
+        catalogue : array_like or None, default=None
+            Public ids of the items. Required. They must not be taken from `train`.
+        users : array_like or None, default=None
+            Public ids of the users, for unit "event" without `rows`. They must not be taken from
+            `train`; an integer id equals its text, 7 and "7".
+        ledger : Ledger, path_like or None, default=None
+            Ledger that is charged; None charges none.
         dataset : str or None, default=None
-            TODO.
+            Data set of the ledger.
         release_id : str or None, default=None
-            Whose retry with the same parameters returns the stored model and costs nothing.
+            Name of the release; repeating it with the same parameters returns the stored model at
+            no cost.
         source : Source or None, default=None
-            Of the noise, for tests only.
+            Source of the noise, for tests only.
 
         Returns
         -------
@@ -332,45 +341,45 @@ class PrivateFactorization(PrivateFile):
         """
         plain = self._check()
         self._check_train(train, empty=True)
-        shelf, accounts = shelf_of(catalogue), accounts_of(plain, train, users)
+        items, accounts = catalogue_of(catalogue), accounts_of(plain, train, users)
         owner = type(self).__name__
         check_privacy(owner, self.privacy, plain)
         paid = payer(owner, self.privacy, ledger, dataset, release_id)
-        agreed = release_request(plain, ReleaseOptions(**paid, source=source), owner)  # type: ignore[typeddict-item]
+        request = release_request(plain, ReleaseOptions(**paid, source=source), owner)  # type: ignore[typeddict-item]
         budget = Budget.of(plain["epsilon"], plain["delta"])
-        events = events_of(train, shelf, accounts, plain["bounds"])
+        events = events_of(train, items, accounts, plain["bounds"])
         if plain["unit"] == "user":
             events = bounded(events, accounts, plain["per_user"], plain["seed"])
-        sums = NoisySums(events, budget, agreed.contributions, source)
-        stored = len(shelf) + (len(accounts) if plain["covers"] == "file" else 0)
-        agreed.check_room(4 * WIDEST * stored)
+        sums = NoisySums(events, budget, request.contributions, source)
+        stored = len(items) + (len(accounts) if plain["covers"] == "file" else 0)
+        request.check_room(4 * WIDEST * stored)
 
         def made(statement: PrivacyStatement) -> Any:
             learned = learn(plain, sums)
             file = plain["covers"] == "file"
             known = centred(learned) if accounts.shared and file else learned
-            return self._made(plain, known, shelf, accounts, statement)
+            return self._made(plain, known, items, accounts, statement)
 
-        new = published(agreed, budget.loss, sentence(plain), plain, type(self), made)
+        new = published(request, budget.loss, sentence(plain), plain, type(self), made)
         self.__dict__.update({**new.__dict__, **self.get_params()})  # parameters stay as given
         self._changed()
         return self
 
     def personal(self, own: Interactions) -> Self:
-        """A copy that knows these users by their own ratings, for covers "joint".
+        """Return a copy that has vectors for these users, from their own ratings.
 
-        What it tells a user may depend on that user's ratings, and hides those of all others;
-        `save` refuses it.
+        For covers "joint". What the copy predicts for a user may depend on that user's ratings; it
+        is private for all other users. `save` refuses the copy.
 
         Parameters
         ----------
         own : Interactions
-            TODO.
+            Ratings of the users; may be empty.
 
         Returns
         -------
         Self
-            A copy that knows these users by their own ratings, for covers "joint".
+            A copy with `user_vectors_` of these users.
         """
         self._check_fitted()
         if not self.joint_:
@@ -389,7 +398,8 @@ class PrivateFactorization(PrivateFile):
         if plain["unit"] == "user" and plain["covers"] == "file":
             raise ValueError(
                 "PrivateFactorization: covers must be 'joint' for unit 'user': a user's vector in "
-                "a published file is that user's own data, and noise that hid it would leave none."
+                "a published file is that user's own data, and noise that protects it would leave "
+                "no signal."
             )
         if plain["unit"] == "user" and plain["rows"] is not None:
             raise ValueError(
@@ -405,11 +415,11 @@ class PrivateFactorization(PrivateFile):
         self,
         plain: dict[str, Any],
         learned: NoisyFactors,
-        shelf: Catalogue,
+        catalogue: Catalogue,
         accounts: Accounts,
         statement: PrivacyStatement,
     ) -> Self:
-        """A new model of what was learned, which is all noisy, and of public lists."""
+        """Return a new model of noisy factors and public lists."""
         new = type(self)(**self.get_params())
         new._fitted = {**plain, "privacy": None}
         new.low_, new.high_ = plain["bounds"]
@@ -422,15 +432,16 @@ class PrivateFactorization(PrivateFile):
         new.user_kind_ = new._kind if new._accounts.ids.size else ""  # of the public list alone
         new.user_vectors_ = _as_stored(learned.users[: len(new._accounts)], half, half)
         new.item_vectors_ = _as_stored(learned.items, half, 1.0)
-        new.catalogue_, new._statement = shelf, statement
+        new.catalogue_, new._statement = catalogue, statement
         return new
 
     @property
     def _half(self) -> float:
+        """Half the range of the ratings."""
         return (self.high_ - self.low_) / 2
 
     def _noisy(self) -> NoisyFactors:
-        """What was learned of the items, in units of half the range."""
+        """Return the items' factors in units of half the range."""
         items = self.item_vectors_.astype(np.float64)
         q = np.concatenate([items[:, -1:] / self._half, items[:, :-1]], axis=1)
         mean = (self.mean_ - self.low_) / self._half - 1
@@ -444,12 +455,12 @@ class PrivateFactorization(PrivateFile):
 
 
 def _as_stored(vectors: np.ndarray, bias: float, component: float) -> np.ndarray:
-    """Components, at least one, and last the bias, in the units of ratings."""
+    """Return components, at least one, and last the bias, in the unit of the ratings."""
     parts = vectors[:, 1:] * component if vectors.shape[1] > 1 else np.zeros((len(vectors), 1))
     return np.concatenate([parts, vectors[:, :1] * bias], axis=1).astype(np.float32)
 
 
 def _rows(vectors: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The rows at these places, zeros for place -1."""
+    """Return the rows at these positions, zeros for -1."""
     padded = np.concatenate([vectors, np.zeros((1, vectors.shape[1]), np.float32)])
     return np.asarray(padded[at])

@@ -1,7 +1,7 @@
-"""Events of a private model: rows of public lists, with ratings as integers on a grid.
+"""Inputs of a private factorization: events on public lists, the privacy budget, and the release.
 
-What a private factorization may spend, on what, and by which public rule; no data comes here. A
-private model on its way out: terms are checked, the budget charged, and then noise drawn.
+Ratings become integers on a grid. The budget and the number of components follow from public
+numbers. Parameters are checked and the budget is charged before noise is drawn.
 """
 
 import math
@@ -35,20 +35,20 @@ __all__ = [
     "Rule",
     "accounts_of",
     "bounded",
+    "catalogue_of",
     "check_privacy",
     "events_of",
     "payer",
     "published",
     "release_request",
-    "shelf_of",
 ]
 
-GRID = 12  # binary digits of a rating, where half the range of ratings is 1
+GRID = 12  # binary digits of a rating in units of half the rating range
 
 
 @dataclass(frozen=True)
 class Events:
-    """Events by place of user and item in public lists, with ratings from -1 to 1 on the grid."""
+    """Events by position of user and item in public lists; ratings from -1 to 1 on the grid."""
 
     users: np.ndarray
     items: np.ndarray
@@ -56,15 +56,15 @@ class Events:
     sizes: dict[str, int]  # of "users" and "items"
 
     def of(self, side: str) -> np.ndarray:
-        """The places of the events in the list of users, or of items."""
+        """Return the positions of the events in the list of users, or of items."""
         return self.users if side == "users" else self.items
 
 
 @dataclass(frozen=True)
 class Accounts:
-    """The rows of users: one for each id of a public list, or so many that ids share by a hash.
+    """Rows of users: one per id of a public list, or `shared` rows that users share by a hash.
 
-    Without a list nobody need be named, and two users of one hash share a row.
+    Shared rows need no list of users; two users with the same hash have the same row.
     """
 
     ids: np.ndarray
@@ -75,33 +75,32 @@ class Accounts:
         return self.shared or int(self.ids.size)
 
     def positions(self, users: np.ndarray) -> np.ndarray:
-        """The row of each user, -1 for one that is in no list; as integer or as text the same."""
+        """Return the row of each user, -1 if not listed; an integer id equals its text."""
         if self.shared:
             hashes = hash_column(texts(users), self.seed, name="users")
             return np.asarray(hashes % np.uint64(self.shared), np.int64)
         return positions_by_text(users, self.ids)
 
 
-def shelf_of(catalogue: Any) -> Catalogue:
-    """The public items, each once."""
+def catalogue_of(catalogue: Any) -> Catalogue:
+    """Return the public catalogue; raise ValueError if it is None."""
     if catalogue is None:
         raise ValueError(
             "PrivateFactorization: catalogue must be given: the public ids of items; those of "
-            "train would tell what was rated."
+            "train would reveal what was rated."
         )
     return catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
 
 
 def accounts_of(plain: dict[str, Any], train: Interactions, users: Any) -> Accounts:
-    """The rows of users; ValueError where neither a public list nor a number is given."""
+    """Return the rows of users; raise ValueError unless either a public list or `rows` is given."""
     if plain["unit"] == "user":
-        return Accounts(
-            train.by_row().coded().user_ids
-        )  # numbers users' own vectors, and is not kept
+        # The ids number the users' own vectors and are not stored.
+        return Accounts(train.by_row().coded().user_ids)
     if (users is None) == (plain["rows"] is None):
         raise ValueError(
             "PrivateFactorization: users must be given for unit 'event', or else rows: the public "
-            "ids of accounts, or how many rows users share; those of train would tell who rated."
+            "ids of accounts, or how many rows users share; those of train would reveal who rated."
         )
     if users is None:
         return Accounts(np.empty(0, np.int64), plain["rows"], plain["seed"])
@@ -112,29 +111,29 @@ def accounts_of(plain: dict[str, Any], train: Interactions, users: Any) -> Accou
 
 
 def events_of(
-    train: Interactions, shelf: Catalogue, accounts: Accounts, bounds: tuple[float, float]
+    train: Interactions, catalogue: Catalogue, accounts: Accounts, bounds: tuple[float, float]
 ) -> Events:
-    """The rows whose user and item are in the lists; each by itself, whatever the others are.
+    """Return the rows whose user and item are in the lists, each independently of all others.
 
-    Ratings are clipped to the bounds first, so that none is too large for what follows.
+    Ratings are clipped to the bounds before they are scaled, so that none overflows.
     """
     train = train.by_row()
     coded = train.coded()
     who = accounts.positions(coded.user_ids)[coded.user_codes]
-    what = positions_by_text(coded.item_ids, shelf.ids)[coded.item_codes]
+    what = positions_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
     rows = np.flatnonzero((who >= 0) & (what >= 0))
     low, high = bounds
     scaled = (np.clip(train.ratings[rows], low, high) - low) / ((high - low) / 2) - 1
     ratings = np.clip(np.rint(scaled * 2**GRID), -(2**GRID), 2**GRID).astype(np.int64)
-    sizes = {"users": len(accounts), "items": len(shelf)}
+    sizes = {"users": len(accounts), "items": len(catalogue)}
     return Events(who[rows].astype(np.int32), what[rows].astype(np.int32), ratings, sizes)
 
 
 def bounded(events: Events, accounts: Accounts, most: int, seed: int) -> Events:
-    """At most so many events of a user, all of different items: a sample keyed by the user's id.
+    """Sample at most `most` events of different items per user, keyed by the user's id.
 
-    A key of the place in the list would change all samples when somebody leaves it, and one of
-    integers when somebody comes whose id is a text.
+    A key by position would change all samples when a user leaves the list, and one by integer id
+    when a user with a text id joins.
     """
     ids = texts(accounts.ids, events.users)
     keep = bound_contributions(ids, events.items, per_user=most, per_item=1, seed=seed)
@@ -142,21 +141,22 @@ def bounded(events: Events, accounts: Accounts, most: int, seed: int) -> Events:
 
 
 SMOOTH = 32
-SCALE = 2**14  # how finely the one number stands for all steps
-STEPS = 8  # item and user in turn
-FIRST = Fraction(1, 200)  # of the budget: how many ratings there are, and their mean
+SCALE = 2**14  # resolution of the loss that stands for all steps
+STEPS = 8  # items and users in turn
+FIRST = Fraction(1, 200)  # of the budget: the number of ratings and their mean
 
-ENOUGH = 60.0  # ratings of a typical entity, weighed by the budget, from which factors are tried
-PER_ROOT = 0.4  # components for the root of that
+ENOUGH = 60.0  # ratings of a typical entity times the budget from which components are fitted
+PER_ROOT = 0.4  # components per square root of that
 COMPONENTS = (3, 16)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A whole budget, and the deviation of the noise that a share of it buys.
+    """Privacy budget, and the noise that a fraction of it buys.
 
-    Guarantee: steps whose shares sum to at most 1, each with noise of `sigma(norm_squared, share)`
-    on integers that one unit moves by at most the root of norm_squared, cost at most `loss`.
+    Guarantee: steps whose fractions sum to at most 1, each with Gaussian noise of standard
+    deviation `sigma(norm_squared, fraction)` on integers of squared L2 sensitivity `norm_squared`,
+    cost at most `loss`.
 
     >>> half = Budget.of(8, 1e-6).sigma(100**2, Fraction(1, 2))
     >>> 90 < half < 95  # 100 * 0.653 * sqrt(2)
@@ -167,27 +167,27 @@ class Budget:
 
     @classmethod
     def of(cls, epsilon: float, delta: float) -> "Budget":
-        """The largest budget that keeps epsilon and delta, for neighbours by adding or removing."""
+        """Return the largest budget within (epsilon, delta) under add/remove adjacency."""
         sigma = gaussian_sigma(epsilon, delta, change=SCALE)
         return cls(GaussianNoise(max(sigma**2, Fraction(SMOOTH)), SCALE))
 
     @property
     def precision(self) -> float:
-        """The sum of squared ratios of sensitivity to deviation."""
+        """Sum over all steps of the squared ratio of sensitivity to standard deviation."""
         return float(SCALE**2 / (self.loss.variance + SMOOTH))
 
-    def sigma(self, norm_squared: int, share: Fraction) -> int:
-        """The deviation, an integer, never too low."""
-        all_of_it = norm_squared * (self.loss.variance + SMOOTH) / SCALE**2
-        return math.isqrt(math.ceil(all_of_it / share) + SMOOTH) + 1
+    def sigma(self, norm_squared: int, fraction: Fraction) -> int:
+        """Return the standard deviation as an integer, rounded up."""
+        full_budget = norm_squared * (self.loss.variance + SMOOTH) / SCALE**2
+        return math.isqrt(math.ceil(full_budget / fraction) + SMOOTH) + 1
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How many components to look for; 0 where means alone should have the whole budget.
+    """Number of components to fit; 0 if item and user means should get the whole budget.
 
-    Chosen on MovieLens-100K and on generated worlds, by nothing of the data that is to be hidden:
-    from the budget, the public numbers of users and items, and a noisy number of ratings.
+    Chosen on MovieLens-100K and generated data. It depends on the budget, the public numbers of
+    users and items and a noisy number of ratings, never on the protected data itself.
 
     >>> Rule.of(2.3, 6040, 3706, 800_000).components
     8
@@ -201,7 +201,7 @@ class Rule:
     def of(
         cls, precision: float, users: int, items: int, ratings: float, factors: int | None = None
     ) -> "Rule":
-        """The rule, or the number of components that was asked for."""
+        """Return the rule's number of components, or `factors - 1` if given."""
         if factors is not None:
             return cls(factors - 1)
         worth = precision * 2 * max(ratings, 0.0) / (users + items)
@@ -213,7 +213,7 @@ class Rule:
 
 COVERS = {
     "file": "the whole file: mean, biases and components of users and items",
-    "joint": "joint: the file, which holds items only; what a user is told may depend on that "
+    "joint": "joint: the file, which holds items only; what a user receives may depend on that "
     "user's own ratings",
 }
 M = TypeVar("M", bound=Estimator)
@@ -222,14 +222,14 @@ M = TypeVar("M", bound=Estimator)
 def payer(
     owner: str, privacy: Privacy | None, ledger: Any, dataset: str | None, release_id: str | None
 ) -> dict[str, Any]:
-    """Who pays: as `fit` was told, or as the model's `privacy` says."""
+    """Return ledger, dataset and release id, as given to `fit` or bundled in `privacy`."""
     given = dict(privacy=privacy, ledger=ledger, dataset=dataset, release_id=release_id)
-    told = spread(owner, given)
-    return {name: told[name] for name in ("ledger", "dataset", "release_id")}
+    resolved = spread(owner, given)
+    return {name: resolved[name] for name in ("ledger", "dataset", "release_id")}
 
 
 def check_privacy(owner: str, privacy: Privacy | None, plain: dict[str, Any]) -> None:
-    """Raise where a `Privacy` asks for what the model cannot keep: other neighbours or bounds."""
+    """Raise ValueError if a `Privacy` requires another adjacency or contribution bound."""
     if privacy is None:
         return
     if "relation" not in plain and privacy.relation not in (None, "add/remove"):
@@ -243,11 +243,11 @@ def check_privacy(owner: str, privacy: Privacy | None, plain: dict[str, Any]) ->
 
 
 def release_request(plain: dict[str, Any], options: ReleaseOptions, owner: str) -> ReleaseRequest:
-    """What was asked for, checked before anything is charged."""
-    asked: ReleaseOptions = {**options, "unit": plain["unit"], "relation": "add/remove"}
+    """Return the validated release request, before anything is charged."""
+    requested: ReleaseOptions = {**options, "unit": plain["unit"], "relation": "add/remove"}
     if plain["per_user"] is not None:
-        asked["contributions"] = plain["per_user"]
-    return ReleaseRequest.of(owner, plain["epsilon"], plain["delta"], asked)
+        requested["contributions"] = plain["per_user"]
+    return ReleaseRequest.of(owner, plain["epsilon"], plain["delta"], requested)
 
 
 def published(
@@ -258,12 +258,12 @@ def published(
     kind: type[M],
     made: Callable[[PrivacyStatement], M],
 ) -> M:
-    """The model: charged and stored first if there is a ledger, unaccounted if not.
+    """Make the model and, if there is a ledger, charge it and store the model there first.
 
-    The ledger notes all parameters, so that a release id cannot be used again with others.
+    The ledger records all parameters, so that a release id cannot be reused with others.
     """
-    cost = epsilon_of(loss, request.delta) or request.epsilon  # a large delta alone may cover it
-    told = PrivacyStatement(
+    cost = epsilon_of(loss, request.delta) or request.epsilon  # a large delta alone may suffice
+    statement = PrivacyStatement(
         unit=request.unit,
         relation=request.relation,
         mechanism=mechanism,
@@ -275,11 +275,11 @@ def published(
         contributions=request.contributions,
     )
     if request.ledger is None:
-        return made(told)
+        return made(statement)
     name, ledger = request.dataset, request.ledger
 
     def stored(release_id: str) -> bytes:
-        paid = replace(told, dataset=name, ledger=ledger.name, release=release_id)
+        paid = replace(statement, dataset=name, ledger=ledger.name, release=release_id)
         return made(paid).to_bytes()
 
     settings = ", ".join(f"{each}={value!r}" for each, value in plain.items())

@@ -1,7 +1,4 @@
-"""Private neighbours: "who had this also had that", from counts with proved noise.
-
-How often items occur, alone and in pairs, when each user counts for so many items and no more.
-"""
+"""PrivateNeighbours: item-to-item recommendations from noisy counts of items and pairs."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,12 +32,12 @@ from sfumato.sketch.base import SEED
 __all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "counted"]
 
 UNITS = ("event", "user")
-BLOCK = 1 << 22  # pairs that are listed at a time
+BLOCK = 1 << 22  # pairs in memory at a time
 
 
 @dataclass(frozen=True)
 class CountSensitivity:
-    """The most counts of items and of pairs that one unit changes, each by 1."""
+    """Largest number of item counts and of pair counts that one unit changes, each by 1."""
 
     items: int
     pairs: int
@@ -48,17 +45,18 @@ class CountSensitivity:
 
     @classmethod
     def by(cls, unit: str, relation: str, per_user: int) -> "CountSensitivity":
+        """Return the sensitivity for a unit, an adjacency relation and a contribution bound."""
         replaced = relation == "replace"
         if unit == "event":
             return cls(2, 2 * (per_user - 1), replaced)
         return cls(per_user, per_user * (per_user - 1) // 2, replaced)
 
     def l1(self, shape: "Shape") -> int:
-        """The L1 norm of the change of all cells."""
+        """Return the L1 sensitivity of all cells."""
         return (self.items * shape.weight + self.pairs * shape.depth) * (2 if self.replaced else 1)
 
     def l2_squared(self, shape: "Shape") -> int:
-        """The squared L2 norm of the change of all cells."""
+        """Return the squared L2 sensitivity of all cells."""
         # In a table each pair has its own cell; in a row of a sketch all may meet in one.
         pairs = shape.depth * self.pairs**2 if shape.sketched else self.pairs
         return (self.items * shape.weight**2 + pairs) * (4 if self.replaced else 1)
@@ -66,7 +64,7 @@ class CountSensitivity:
 
 @dataclass(frozen=True)
 class Shape:
-    """The cells: `weight` times the count of each item, then depth x width cells of pairs."""
+    """Cells: `weight` times the count of each item, then depth x width cells of pairs."""
 
     items: int
     weight: int
@@ -77,12 +75,13 @@ class Shape:
 
     @property
     def cells(self) -> int:
+        """Number of all cells."""
         return self.items + self.width * self.depth
 
 
 def counted(train: Any, catalogue: Catalogue, per_user: int, shape: Shape) -> np.ndarray:
-    """The cells without noise, int64: for the curator alone."""
-    items, starts = _kept(train, catalogue, per_user, shape.seed)
+    """Return the exact cells, int64; for the curator only."""
+    items, starts = _bounded_items(train, catalogue, per_user, shape.seed)
     cells = np.zeros(shape.cells, np.int64)
     cells[: shape.items] = shape.weight * np.bincount(items, minlength=shape.items)
     if shape.sketched:
@@ -92,10 +91,10 @@ def counted(train: Any, catalogue: Catalogue, per_user: int, shape: Shape) -> np
     return cells
 
 
-def _kept(
+def _bounded_items(
     train: Any, catalogue: Catalogue, per_user: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The catalogue places of each user's kept items, user after user, and where each begins."""
+    """Return the sampled items of each user as catalogue positions, user by user, and offsets."""
     coded = train.by_row().coded()
     positions = positions_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
     inside = positions >= 0
@@ -111,7 +110,7 @@ def _kept(
 
 
 def _sketched(items: np.ndarray, starts: np.ndarray, shape: Shape) -> np.ndarray:
-    """The cells of a count sketch of the pairs, row after row."""
+    """Return the cells of a count sketch of the pairs, row by row."""
     sketch = CountSketch(shape.width, shape.depth, seed=shape.seed)
     sizes = np.diff(starts)
     before = np.concatenate([[0], np.cumsum(sizes * (sizes - 1) // 2)])
@@ -129,61 +128,70 @@ Noise = tuple[str, Fraction, Loss, Shape]
 
 
 class PrivateNeighbours(Parameters):
-    """A recommender by items that the same users had, of which one user or event may be missing.
+    """Item-based recommender from differentially private counts of items and of pairs.
+
+    "Users who have this also have that". The result of `fit` is `release_`, which may be published.
 
     Parameters
     ----------
     epsilon : float or None, default=None
-        Above 0.
+        Privacy parameter epsilon, above 0. Required unless `privacy` gives it.
     per_user : int
-        From 2 up, public: Laplace noise grows with its square for a user, Gaussian noise and that
-        for an event in proportion.
+        Largest number of items counted per user, from 2 to 32768; must be public. Laplace noise for
+        unit "user" grows with its square; Gaussian noise, and any noise for unit "event", in
+        proportion to it.
     delta : float, default=0.0
-        From 0 up.
-    unit : str, default="user"
-        "user" or "event", and relation (of the ledger's data set where there is one).
-    relation : str, default="add/remove"
-        TODO.
+        Privacy parameter delta, at least 0. Above 0, Gaussian noise is used where its variance is
+        smaller.
+    unit : {"event", "user"}, default="user"
+        What is protected: one event, or all events of a user.
+    relation : {"add/remove", "replace"}, default="add/remove"
+        Adjacency of data sets. With a ledger, that of the ledger's data set applies.
     width : int or None, default=None
-        None for a table of all pairs, or the cells of each of `depth` rows of a count sketch of
-        them, in which noise grows with the root of depth, so that 1 is best.
+        Cells per row of a count sketch of the pairs; None stores a table of all pairs.
     depth : int, default=1
-        TODO.
+        Rows of the count sketch, from 1 to 32. Noise grows with its square root, so 1 is best.
     weight : int or None, default=None
-        How many times each item's count is in its cell, None for a quarter of the budget.
+        Factor by which item counts are multiplied before noise is added; None gives them a quarter
+        of the budget.
     neighbours : int, default=100
-        Of an item at most.
+        Largest number of neighbours per item.
     seed : int, default=0
-        Of the sample and the sketch.
+        Seed of the sample of a user's items and of the sketch. The noise has no seed.
     privacy : Privacy or None, default=None
-        A `sfumato.privacy.Privacy` in place of epsilon, delta, unit, relation and what `fit` takes
-        of a ledger. Filter rows beforehand by what stands in each alone, such as its rating.
+        A `sfumato.privacy.Privacy` in place of epsilon, delta, unit, relation and the ledger
+        arguments of `fit`.
 
     Attributes
     ----------
     release_ : ReleasedNeighbours
-        TODO.
+        The private release.
 
     Notes
     -----
-    **Guarantee.** (epsilon, delta)-differential privacy, proved, of everything in `release_`, for
-    one unit more or less. At most per_user different items of each user are counted, a keyed
-    sample. Then a user changes per_user counts of items and per_user (per_user - 1) / 2 counts of
-    pairs by 1 each, an event 2 and 2 (per_user - 1): it may put another item out. All counts, of
-    single items too, are integers with discrete Laplace noise, or Gaussian where delta allows it
-    and its variance is smaller. What is asked of the catalogue must be public; nothing else of the
-    data is kept. Items whose counts drown in noise get no neighbours; if all do, popularity
-    decides.
+    **Guarantee.** `release_` is (epsilon, delta)-differentially private for one unit under
+    `relation`. At most `per_user` different items of each user are counted, a sample keyed by the
+    user's id. Then adding or removing a user changes `per_user` item counts and `per_user *
+    (per_user - 1) / 2` pair counts by 1 each; an event changes 2 and `2 * (per_user - 1)`, since it
+    may displace another item from the sample. All counts are integers with discrete Laplace or
+    Gaussian noise. The catalogue must be public; nothing else of the data is stored. Rows may be
+    filtered beforehand by their own content only, such as the rating.
+
+    Items whose counts are lost in the noise get no neighbours; if all are, popularity decides.
 
     References
     ----------
-    .. [1] McSherry and Mironov 2009; in a count sketch Melis, Danezis and De Cristofaro 2016.
+    .. [1] McSherry, Mironov. "Differentially Private Recommender Systems". KDD 2009.
+       https://doi.org/10.1145/1557019.1557090
+    .. [2] Melis, Danezis, De Cristofaro. "Efficient Private Statistics with Succinct Sketches".
+       NDSS 2016 (counts of pairs in a count sketch). https://arxiv.org/abs/1508.06110
 
     Examples
     --------
     >>> from sfumato.data import Interactions
-    >>> had = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
-    >>> model = PrivateNeighbours(epsilon=1, per_user=2).fit(had, catalogue=["tea", "milk", "rum"])
+    >>> baskets = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
+    >>> model = PrivateNeighbours(epsilon=1, per_user=2)
+    >>> model = model.fit(baskets, catalogue=["tea", "milk", "rum"])
     >>> model.statement.proof, model.recommend_fold_in(["tea"], n=2)[0].size
     ('proved', 2)
     """
@@ -233,87 +241,91 @@ class PrivateNeighbours(Parameters):
         release_id: str | None = None,
         source: Source | None = None,
     ) -> Self:
-        """Count, charge, add noise; the release is in `release_`.
+        """Count items and pairs, charge the budget, add noise, and set `release_`.
 
         Parameters
         ----------
-        train : object
-            Interactions, best made with invalid="drop": whatever they hold, nothing is raised;
-            items outside of the catalogue are left out (`Interactions.outside` counts them for the
-            curator); may be empty.
+        train : Interactions
+            Events; may be empty. Items outside of the catalogue are ignored, and no error depends
+            on the content (`Interactions.outside` counts them for the curator). Make it with
+            `invalid="drop"`.
         catalogue : array_like or scalar
-            The public ids that may be recommended, at least 2, never taken from train.
-        ledger : object, default=None
-            Who pays.
+            Public ids of the items that may be recommended, at least 2. They must not be taken from
+            `train`.
+        ledger : Ledger, path_like or None, default=None
+            Ledger that is charged; None charges none.
         dataset : str or None, default=None
-            Who pays.
+            Data set of the ledger.
         release_id : str or None, default=None
-            Whose retry returns the stored release.
+            Name of the release; repeating it returns the stored release at no cost.
         source : Source or None, default=None
-            Of the noise, for tests only.
+            Source of the noise, for tests only.
 
         Returns
         -------
         Self
             The object itself.
         """
-        told = self._limited()
+        settings = self._limited()
         if not isinstance(train, Interactions):
             kind = type(train).__name__
             raise TypeError(f"PrivateNeighbours: train must be Interactions, not {kind}.")
-        shelf = _public(catalogue)
-        check_privacy("PrivateNeighbours", self.privacy, told)
+        items = _public(catalogue)
+        check_privacy("PrivateNeighbours", self.privacy, settings)
         who = payer("PrivateNeighbours", self.privacy, ledger, dataset, release_id)
-        paid = ReleaseOptions(**who, source=source, unit=told["unit"])  # type: ignore[typeddict-item]
-        request = _terms(told, paid)
-        law, scale, loss, shape = _noise(request, told, len(shelf))
+        paid = ReleaseOptions(**who, source=source, unit=settings["unit"])  # type: ignore[typeddict-item]
+        request = _request(settings, paid)
+        kind, scale, loss, shape = _noise(request, settings, len(items))
         request.check_room(8 * shape.cells)
-        self.release_ = _plan(
-            told, shelf, shape, (law, scale, loss), counted(train, shelf, told["per_user"], shape)
-        ).publish(request)
+        cells = counted(train, items, settings["per_user"], shape)
+        release = _calibrated(settings, items, shape, (kind, scale, loss), cells)
+        self.release_ = release.publish(request)
         return self
 
     @property
     def statement(self) -> PrivacyStatement:
-        """What the release promises."""
+        """Privacy statement of the release."""
         return self._released().statement
 
     @property
     def privacy_label(self) -> Label:
-        """Whether privacy is proved; "none" before `fit` and where the noise was seeded."""
+        """Privacy in one word: "proved"; "none" before `fit` or if the noise was seeded."""
         return label_of(self.statement if "release_" in self.__dict__ else None)
 
     @property
     def catalogue_(self) -> Catalogue:
-        """TODO."""
+        """Items that may be recommended."""
         return self._released().catalogue_
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the release, the catalogue included."""
+        """Size of the release in bytes, including the catalogue."""
         return self._released().nbytes
 
     @renamed_arguments(exclude="user_items")
     def recommend(
         self, users: Ids, n: int = 10, *, user_items: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.recommend`: from the users' own items, `user_items`.
+        """Recommend n items to each user, from the user's own items.
+
+        See `ReleasedNeighbours.recommend`.
 
         Parameters
         ----------
         users : array_like or scalar
-            TODO.
+            Distinct user ids, or a single id.
         n : int, default=10
-            TODO.
-        user_items : object
-            TODO.
-        filter : object, default=None
-            TODO.
+            Number of items per user, at least 1.
+        user_items : Interactions
+            The users' own items; they are not recommended again.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
 
         Returns
         -------
-        tuple
-            TODO.
+        tuple of ndarray
+            Item ids and scores, best first, both of shape (n_users, n), or (m,) with m <= n for a
+            single user id.
         """
         return self._released().recommend(users, n, user_items=user_items, filter=filter)
 
@@ -321,40 +333,45 @@ class PrivateNeighbours(Parameters):
     def recommend_fold_in(
         self, items: Ids, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.recommend_fold_in`.
+        """Recommend n items to a new user, given the user's items.
+
+        See `ReleasedNeighbours.recommend_fold_in`.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Ids of the user's items; they are not recommended again.
         n : int, default=10
-            TODO.
-        filter : object, default=None
-            TODO.
+            Number of items to recommend, at least 1.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
 
         Returns
         -------
-        tuple
-            TODO.
+        tuple of ndarray
+            Item ids and scores of shape (m,), m <= n, best first.
         """
         return self._released().recommend_fold_in(items, n=n, filter=filter)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """As `ReleasedNeighbours.similar_items`.
+        """Find the n items most similar to each item.
+
+        See `ReleasedNeighbours.similar_items`.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Item ids of the catalogue, or a single id.
         n : int, default=10
-            TODO.
+            Number of items to return per item, at least 1.
 
         Returns
         -------
-        tuple
-            TODO.
+        tuple of ndarray
+            Item ids and weights, best first, both of shape (n_items, n), or (m,) with m <= n for a
+            single item id.
         """
         return self._released().similar_items(items, n)
 
@@ -363,47 +380,50 @@ class PrivateNeighbours(Parameters):
 
         Parameters
         ----------
-        path : object
-            TODO.
+        path : path_like
+            Path of the file.
         """
         self._released().save(path)
 
     def _released(self) -> ReleasedNeighbours:
+        """Return the release; raise NotFittedError before `fit`."""
         if "release_" not in self.__dict__:
             raise NotFittedError("PrivateNeighbours: not fitted yet; call fit first.")
         return self.release_
 
 
 def _public(catalogue: Any) -> Catalogue:
+    """Return the public catalogue; raise ValueError if it is None or has fewer than 2 items."""
     if catalogue is None:
         raise ValueError(
             "PrivateNeighbours: catalogue must be given, a public column of ids: which items occur "
-            "in the data would tell about it."
+            "in the data would reveal some of it."
         )
-    shelf = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
-    if len(shelf) < 2:
+    items = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
+    if len(items) < 2:
         raise ValueError("PrivateNeighbours: catalogue must have at least 2 items.")
-    return shelf
+    return items
 
 
-def _terms(told: dict[str, Any], paid: ReleaseOptions) -> ReleaseRequest:
-    relation = None if paid["ledger"] is not None else told["relation"]
-    asked = ReleaseOptions(**paid, relation=relation)  # type: ignore[typeddict-item]
-    asked["contributions"] = told["per_user"] if told["unit"] == "user" else 1
-    return ReleaseRequest.of("PrivateNeighbours", told["epsilon"], told["delta"], asked)
+def _request(settings: dict[str, Any], paid: ReleaseOptions) -> ReleaseRequest:
+    """Return the validated release request."""
+    relation = None if paid["ledger"] is not None else settings["relation"]
+    requested = ReleaseOptions(**paid, relation=relation)  # type: ignore[typeddict-item]
+    requested["contributions"] = settings["per_user"] if settings["unit"] == "user" else 1
+    return ReleaseRequest.of("PrivateNeighbours", settings["epsilon"], settings["delta"], requested)
 
 
-def _noise(request: ReleaseRequest, told: dict[str, Any], items: int) -> Noise:
-    """The law, scale and cost of the noise that leaves pairs the least variance, and the cells."""
-    touched = CountSensitivity.by(request.unit, request.relation, told["per_user"])
+def _noise(request: ReleaseRequest, settings: dict[str, Any], items: int) -> Noise:
+    """Return kind, scale and loss of the noise with the least variance on pairs, and the cells."""
+    sensitivity = CountSensitivity.by(request.unit, request.relation, settings["per_user"])
     exact = Fraction(request.epsilon)
-    shape = _shape(told, items, touched, squared=False)
-    scale = touched.l1(shape) / exact
-    loss: Loss = LaplaceNoise(scale, touched.l1(shape), 1, relation=request.relation)
+    shape = _shape(settings, items, sensitivity, squared=False)
+    scale = sensitivity.l1(shape) / exact
+    loss: Loss = LaplaceNoise(scale, sensitivity.l1(shape), 1, relation=request.relation)
     choices: list[Noise] = [("Laplace", scale, loss, shape)]
     if request.delta:
-        shape = _shape(told, items, touched, squared=True)
-        norm = touched.l2_squared(shape)
+        shape = _shape(settings, items, sensitivity, squared=True)
+        norm = sensitivity.l2_squared(shape)
         sigma = gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=norm)
         rho = round_up(Fraction(norm) / (2 * sigma**2))
         choices.append(("Gaussian", sigma, Concentrated(rho, relation=request.relation), shape))
@@ -416,45 +436,50 @@ def _noise(request: ReleaseRequest, told: dict[str, Any], items: int) -> Noise:
     return min(choices, key=lambda made: NoiseDistribution(made[0], float(made[1])).variance)
 
 
-def _shape(told: dict[str, Any], items: int, touched: CountSensitivity, squared: bool) -> Shape:
-    """The cells; unless told, items weigh a third of what pairs do in the norm of the noise."""
-    sketched = told["width"] is not None
-    width, depth = (told["width"], told["depth"]) if sketched else (items * (items - 1) // 2, 1)
-    alone = Shape(items, 1, width, depth, told["seed"], sketched)
-    if told["weight"] is not None:
-        weight = told["weight"]
+def _shape(
+    settings: dict[str, Any], items: int, sensitivity: CountSensitivity, squared: bool
+) -> Shape:
+    """Return the cells; by default items get a third of the weight of pairs in the noise's norm."""
+    sketched = settings["width"] is not None
+    width, depth = (
+        (settings["width"], settings["depth"]) if sketched else (items * (items - 1) // 2, 1)
+    )
+    alone = Shape(items, 1, width, depth, settings["seed"], sketched)
+    if settings["weight"] is not None:
+        weight = settings["weight"]
     elif squared:
-        pairs = touched.pairs**2 * depth if sketched else touched.pairs
-        weight = round((pairs / (3 * touched.items)) ** 0.5)
+        pairs = sensitivity.pairs**2 * depth if sketched else sensitivity.pairs
+        weight = round((pairs / (3 * sensitivity.items)) ** 0.5)
     else:
-        weight = round(touched.pairs * depth / (3 * touched.items))
+        weight = round(sensitivity.pairs * depth / (3 * sensitivity.items))
     return Shape(items, max(1, weight), alone.width, alone.depth, alone.seed, sketched)
 
 
-def _plan(
-    told: dict[str, Any],
-    shelf: Catalogue,
+def _calibrated(
+    settings: dict[str, Any],
+    items: Catalogue,
     shape: Shape,
-    law: tuple[str, Fraction, Loss],
+    noise_model: tuple[str, Fraction, Loss],
     counts: np.ndarray,
 ) -> CalibratedRelease[ReleasedNeighbours]:
-    kind, scale, loss = law
+    """Return the release with its parameters, loss, mechanism and function that adds the noise."""
+    kind, scale, loss = noise_model
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         cells = counts.copy()
         add = noise.add_laplace if kind == "Laplace" else noise.add_gaussian
         add(cells, scale, source=source)
-        return {"_cells": cells, **{name: each.copy() for name, each in shelf.arrays().items()}}
+        return {"_cells": cells, **{name: each.copy() for name, each in items.arrays().items()}}
 
     parameters = dict(
         items=shape.items,
-        kind=shelf.kind,
+        kind=items.kind,
         weight=shape.weight,
         width=shape.width,
         depth=shape.depth,
         seed=shape.seed,
         sketched=shape.sketched,
-        neighbours=told["neighbours"],
+        neighbours=settings["neighbours"],
         noise=kind,
         scale=float(scale),
     )
@@ -463,6 +488,6 @@ def _plan(
     mechanism = (
         f"discrete {kind} noise, {letter} {float(scale):.6g}, on {shape.weight} times the counts "
         f"of {shape.items} items and on {table}, {shape.depth} x {shape.width} cells; at most "
-        f"{told['per_user']} items of a user count"
+        f"{settings['per_user']} items of a user count"
     )
     return CalibratedRelease(ReleasedNeighbours, parameters, loss, mechanism, noisy)

@@ -1,9 +1,9 @@
-"""The only place where a private factorization meets its data: noisy sums of clipped integers.
+"""Noisy sums of clipped integers: the only access of a private factorization to its data.
 
-Each event adds to the row of its user, or of its item, a vector of integers whose squared norm
-is bounded by construction: residuals are cut, and the more so the longer the public vector is that
-they multiply. Residuals are integers too, computed from the event and from noisy numbers
-alone, so that no event changes what another one adds.
+Each event adds to the row of its user, or of its item, a vector of integers whose squared norm is
+bounded by construction: residuals are clipped, the more the longer the public vector is that they
+multiply. A residual is an integer computed from its own event and noisy numbers alone, so no event
+changes what another one adds.
 """
 
 from dataclasses import dataclass
@@ -18,23 +18,23 @@ from sfumato.recommend.private.inputs import GRID, Budget, Events
 
 __all__ = ["Measured", "NoisySums", "on_grid"]
 
-ONE = 2**10  # steps of a vector's number 1
-CUT = 3 * 2**GRID // 4  # residuals are cut here: three quarters of half the range
+ONE = 2**10  # grid steps per unit of a vector's component
+CUT = 3 * 2**GRID // 4  # residuals are clipped here: three quarters of half the range
 COUNTED = 2**GRID * ONE // 2  # what an event adds to the count of its row
-ENERGY = ONE // 5  # what the square of a residual is multiplied by, for units of one event
+ENERGY = ONE // 5  # weight of a squared residual, for units of one event
 UNIT = float(2**GRID * ONE)
-LARGEST = 2**46  # squared norm of what one event adds
-WIDEST = 2**40  # deviation of noise
+LARGEST = 2**46  # bound on the squared norm of what one event adds
+WIDEST = 2**40  # largest standard deviation of the noise
 MOST_SQUARE = CUT * CUT >> GRID
 LONGEST = 2**22  # no number on a grid is larger, so that squares of 64 of them are exact floats
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A noisy step: sums (rows, 1 + vectors) of residual times (1, x), their x, and the variance.
+    """One noisy step: sums (rows, 1 + vectors) of residual * (1, x), the x, and the noise variance.
 
-    counts: noisy numbers of events of each row, of variance count_variance, or None.
-    energy: the noisy sum of the squares of all cut residuals.
+    counts: noisy number of events per row, of variance count_variance, or None. energy: noisy sum
+    of squares of all clipped residuals.
     """
 
     sums: np.ndarray
@@ -46,34 +46,33 @@ class Measured:
 
 
 def on_grid(numbers: np.ndarray, steps: int) -> np.ndarray:
-    """Numbers as whole multiples of 1 / steps, far within 64 bits."""
+    """Return the numbers as integer multiples of 1 / steps, far within 64 bits."""
     inside = np.clip(np.nan_to_num(numbers), -LONGEST, LONGEST)
     return np.asarray(np.clip(np.trunc(inside * steps), -LONGEST, LONGEST), np.int64)
 
 
 class NoisySums:
-    """Noisy sums over events, each for a share of the budget that is given once.
+    """Noisy sums over events; each call spends a fraction of the budget.
 
-    Guarantee: all answers together cost at most `budget.loss` for one unit of at most `most` events
-    of different items.
-    Parameters: events; budget; most, events of a unit; source of the noise, for tests only.
+    Guarantee: all results together cost at most `budget.loss` for one unit of at most `most` events
+    of different items. `source` of the noise is for tests only.
     """
 
     def __init__(
         self, events: Events, budget: Budget, most: int = 1, source: Source | None = None
     ) -> None:
         self.events, self.budget, self.most, self.source = events, budget, most, source
-        self.left = Fraction(1)
+        self.remaining = Fraction(1)
         if budget.sigma(most**2 * LARGEST, Fraction(1, 16)) > WIDEST:
             raise ValueError(
-                "NoisySums: epsilon must be larger for this delta and unit: the noise would leave "
-                "64 bits, and nothing of the data."
+                "NoisySums: epsilon must be larger for this delta and unit: the noise would "
+                "overflow 64 bits."
             )
 
-    def total(self, share: Fraction) -> tuple[float, float]:
-        """The noisy number of events and the noisy sum of their ratings."""
+    def total(self, fraction: Fraction) -> tuple[float, float]:
+        """Return the noisy number of events and the noisy sum of their ratings."""
         cells = np.array([self.events.ratings.size << GRID, self.events.ratings.sum()], np.int64)
-        self._add_noise(cells, self.most**2 * 2 * 4**GRID, share)
+        self._add_noise(cells, self.most**2 * 2 * 4**GRID, fraction)
         number, rated = cells / 2.0**GRID
         return float(number), float(rated)
 
@@ -83,15 +82,15 @@ class NoisySums:
         own: np.ndarray,
         others: np.ndarray,
         vectors: np.ndarray,
-        share: Fraction,
+        fraction: Fraction,
         *,
         length: float = 0.0,
         counted: bool = False,
     ) -> Measured:
-        """Sums of (residual of own and others) times (1, vector of the other), for each of side.
+        """Return sums of residual * (1, vector of the other side) for each row of `side`.
 
-        own, others: (rows, 1 + components) biases and components that ratings are compared with.
-        length: a vector of this norm takes residuals up to the cut; a longer one less.
+        own, others: (rows, 1 + components), biases and components that predict the ratings. length:
+        for a vector of this norm residuals are clipped at CUT; for a longer one earlier.
         """
         x = on_grid(vectors, ONE)
         most_product = int(CUT * length * ONE)
@@ -101,7 +100,7 @@ class NoisySums:
         cells = np.concatenate([sums.reshape(-1), counts, [self._energy(residual)]])
         norm = self.most * sensitivity_squared(most_product, counted)
         energy = self.most * (MOST_SQUARE * self._weight)
-        sigma = self._add_noise(cells, norm + energy**2, share)
+        sigma = self._add_noise(cells, norm + energy**2, fraction)
         return Measured(
             cells[: sums.size].reshape(sums.shape) / UNIT,
             x / float(ONE),
@@ -113,18 +112,21 @@ class NoisySums:
 
     @property
     def _weight(self) -> int:
-        """Of squared residuals: a unit of many events changes their sum by all of them."""
+        """Weight of squared residuals: a unit of many events changes their sum by all of them."""
         return max(ENERGY // self.most, 1)
 
     def _energy(self, residual: np.ndarray) -> int:
+        """Return the weighted sum of squares of the clipped residuals."""
         cut = np.clip(residual, -CUT, CUT)
         return int((cut * cut >> GRID).sum()) * self._weight
 
     def _counts(self, side: str) -> np.ndarray:
+        """Return the number of events of each row, times COUNTED."""
         rows = np.bincount(self.events.of(side), minlength=self.events.sizes[side])
         return np.asarray(rows * COUNTED, np.int64)
 
     def _residuals(self, side: str, own: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return the integer residual of each event from biases and components on the grid."""
         p, q = (own, others) if side == "users" else (others, own)
         out = np.empty(self.events.ratings.size, np.int64)
         kernels.residuals(
@@ -141,29 +143,31 @@ class NoisySums:
     def _collected(
         self, side: str, residual: np.ndarray, x: np.ndarray, most_product: int
     ) -> np.ndarray:
+        """Return exact sums of clipped residuals times (1, x) for each row of `side`."""
         other = "items" if side == "users" else "users"
         out = np.zeros((self.events.sizes[side], 1 + x.shape[1]), np.int64)
         own, others = self.events.of(side), self.events.of(other)
-        kernels.collect(own, others, residual, CUT, ONE, x, reaches(x, most_product), out)
+        kernels.collect(own, others, residual, CUT, ONE, x, residual_limits(x, most_product), out)
         return out
 
-    def _add_noise(self, cells: np.ndarray, norm_squared: int, share: Fraction) -> int:
-        if share > self.left:
-            raise ValueError("NoisySums: the shares of the budget exceed the whole.")
-        self.left -= share
-        sigma = self.budget.sigma(norm_squared, share)
+    def _add_noise(self, cells: np.ndarray, norm_squared: int, fraction: Fraction) -> int:
+        """Add noise for a fraction of the budget, in place; return its standard deviation."""
+        if fraction > self.remaining:
+            raise ValueError("NoisySums: the fractions of the budget sum to more than 1.")
+        self.remaining -= fraction
+        sigma = self.budget.sigma(norm_squared, fraction)
         add_gaussian(cells, sigma, source=self.source)
         return sigma
 
 
 def sensitivity_squared(most_product: int, counted: bool) -> int:
-    """The largest squared norm of what one event adds to its row, in integers."""
+    """Return the largest squared norm of what one event adds to its row, in integers."""
     return int((CUT * ONE) ** 2 + most_product**2 + (COUNTED**2 if counted else 0))
 
 
-def reaches(x: np.ndarray, most_product: int) -> np.ndarray:
-    """How large a residual each vector takes, so that their product is never too long."""
+def residual_limits(x: np.ndarray, most_product: int) -> np.ndarray:
+    """Return the clipping bound of residuals for each vector, so that products stay bounded."""
     squares = (x * x).sum(axis=1)
-    # The float root of an integer is never below its whole part, so 1 more is above the root.
+    # The float root is never below the root's integer part, so that plus 1 is above the root.
     longer = np.floor(np.sqrt(squares.astype(np.float64))).astype(np.int64) + 1
     return np.asarray(most_product // longer)

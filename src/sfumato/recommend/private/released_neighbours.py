@@ -1,6 +1,7 @@
-"""Released neighbours: private counts of items and of pairs, and what follows from them.
+"""ReleasedNeighbours: private counts of items and pairs, and recommendations from them.
 
-Neighbours from noisy counts: what stands out of the noise counts, popularity fills the rest.
+Pair counts are shrunk towards what popularity explains; only pairs that exceed the noise become
+neighbours.
 """
 
 import math
@@ -30,9 +31,9 @@ from sfumato.sketch.base import SEED
 
 __all__ = ["Neighbours", "ReleasedNeighbours", "shrunk"]
 
-PAIR_BLOCK = 1 << 21  # pairs looked at a time
-SURE = 2.0  # deviations that the count of an item stands above 0 by, to be believed
-LIKELY = 4.0  # the largest variance of x that is believed
+PAIR_BLOCK = 1 << 21  # pairs read at a time
+SURE = 2.0  # standard deviations above 0 from which the count of an item is used
+LIKELY = 4.0  # largest excess variance
 TINY = 1e-12
 
 Rows = Callable[[np.ndarray], np.ndarray]
@@ -40,9 +41,9 @@ Rows = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Neighbours:
-    """places: neighbours of each item, surest first; weights: how alike, 0 where there is none.
+    """positions: neighbours of each item, strongest first; weights: similarity, 0 for none.
 
-    popular: what an item scores for everybody.
+    popular: score of an item for everybody.
     """
 
     positions: np.ndarray
@@ -53,23 +54,24 @@ class Neighbours:
 def shrunk(
     counts: np.ndarray, deviation: float, pairs: Rows, variance: float, most: int
 ) -> Neighbours:
-    """The neighbours of every item.
+    """Return the neighbours of every item.
 
-    counts, noisy, of items, and the standard deviation of their noise; pairs, the noisy counts of
-    some items with all items, and the variance of their noise; most, neighbours of an item.
+    counts: noisy item counts, with noise of standard deviation `deviation`. pairs: function from
+    items to their noisy counts with all items, with noise of this `variance`. most: neighbours per
+    item.
     """
     sure = np.where(counts > SURE * deviation, counts, 0.0)
     sizes = np.maximum(sure, max(float(sure.mean()) / 10, TINY))
     rate = _rate(sizes, pairs)
-    spread = _spread(sizes, pairs, rate, variance)
+    excess_variance = _excess_variance(sizes, pairs, rate, variance)
     roots = np.sqrt(sizes)
     most = min(most, counts.size - 1)
     positions = np.zeros((counts.size, most), np.int32)
     weights = np.zeros((counts.size, most), np.float32)
-    for rows, seen, expected in _blocks(sizes, pairs, rate):
-        kept, chance = spread * expected**2, expected + variance + TINY
-        guess = (seen - expected) * kept / (kept + chance)
-        guess[(seen - expected < np.sqrt(chance)) | (expected == 0)] = 0.0
+    for rows, observed, expected in _blocks(sizes, pairs, rate):
+        signal, noise_variance = excess_variance * expected**2, expected + variance + TINY
+        guess = (observed - expected) * signal / (signal + noise_variance)
+        guess[(observed - expected < np.sqrt(noise_variance)) | (expected == 0)] = 0.0
         guess /= roots[rows, None] * roots
         positions[rows], weights[rows] = top_n(guess, most)
     return Neighbours(positions, weights, rate * roots * float(roots.mean()))
@@ -78,7 +80,7 @@ def shrunk(
 def _blocks(
     sizes: np.ndarray, pairs: Rows, rate: float
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Some items, their noisy counts with all items, and what these would be by popularity."""
+    """Yield some items, their noisy counts with all items, and those expected by popularity."""
     step = max(1, PAIR_BLOCK // sizes.size)
     for start in range(0, sizes.size, step):
         rows = np.arange(start, min(start + step, sizes.size))
@@ -88,47 +90,79 @@ def _blocks(
 
 
 def _rate(sizes: np.ndarray, pairs: Rows) -> float:
-    """B, by least squares of the counts of pairs on d_i d_j."""
+    """Return the least-squares rate b of pair counts on products of item counts."""
     both = squares = 0.0
-    for _, seen, product in _blocks(sizes, pairs, 1.0):
-        both += float((seen * product).sum())
+    for _, observed, product in _blocks(sizes, pairs, 1.0):
+        both += float((observed * product).sum())
         squares += float((product**2).sum())
     return max(both / squares, TINY) if squares else TINY
 
 
-def _spread(sizes: np.ndarray, pairs: Rows, rate: float, variance: float) -> float:
-    """t, from the squares of excesses less what noise and chance add to them, told on the low side.
+def _excess_variance(sizes: np.ndarray, pairs: Rows, rate: float, variance: float) -> float:
+    """Return a low estimate of the relative variance of pair counts beyond noise and sampling.
 
-    A square of Laplace noise has variance 5 chance**2, and each pair is here twice. Two
-    deviations are taken off: without a signal, t is then mostly 0 and popularity decides.
+    A square of Laplace noise has variance 5 noise_variance**2, and each pair occurs twice. Two
+    standard deviations are subtracted: without a signal, the estimate is mostly 0 and popularity
+    decides.
     """
     over = squares = doubt = 0.0
-    for _, seen, expected in _blocks(sizes, pairs, rate):
-        chance = expected + variance + TINY
-        trust = (expected / chance) ** 2
-        over += float((trust * ((seen - expected) ** 2 - chance)).sum())
+    for _, observed, expected in _blocks(sizes, pairs, rate):
+        noise_variance = expected + variance + TINY
+        trust = (expected / noise_variance) ** 2
+        over += float((trust * ((observed - expected) ** 2 - noise_variance)).sum())
         squares += float((trust * expected**2).sum())
-        doubt += float(((trust * chance) ** 2).sum())
+        doubt += float(((trust * noise_variance) ** 2).sum())
     return min(max((over - 2 * (10 * doubt) ** 0.5) / squares, 0.0), LIKELY) if squares else 0.0
 
 
 KINDS = ("integers", "text")
 N = integer(1, 2**20)
-BLOCK = 1 << 22  # scores held at a time
+BLOCK = 1 << 22  # scores in memory at a time
 
 
 class ReleasedNeighbours(Release):
-    """Item counts and pair counts that may leave the curator; made by `PrivateNeighbours.fit`.
+    """Differentially private counts of items and pairs; made by `PrivateNeighbours.fit`.
 
-    items, of the catalogue, and kind, of their ids; weight, how many times the count of an item is
-    in its cell; width, depth, seed and sketched, of the table of pairs; neighbours, of an item at
-    most; noise and scale, the law of what was added to every cell.
+    It may be published, and recommends without access to the data.
+
+    Attributes
+    ----------
+    items : int
+        Number of items in the catalogue.
+    kind : {"integers", "text"}
+        Type of the item ids.
+    weight : int
+        Factor by which item counts were multiplied before noise was added.
+    width : int
+        Cells per row of the table of pairs.
+    depth : int
+        Rows of the table of pairs.
+    seed : int
+        Seed of the sample of a user's items and of the sketch.
+    sketched : bool
+        Whether the table of pairs is a count sketch.
+    neighbours : int
+        Largest number of neighbours per item.
+    noise : str
+        Distribution of the noise on every cell.
+    scale : float
+        Scale of that distribution.
 
     Notes
     -----
-    **Guarantee.** As its statement says, for all cells together; what it answers is computed from
-    them, from the public catalogue and from what the asker tells, and costs nothing more. Nobody's
-    history is in it.
+    **Guarantee.** That of its `statement`, for all cells together. All results are computed from
+    the cells, the public catalogue and the arguments of the call (post-processing), and cost no
+    further budget. No user's history is stored.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> from sfumato.recommend import PrivateNeighbours
+    >>> baskets = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
+    >>> model = PrivateNeighbours(epsilon=1, per_user=2)
+    >>> release = model.fit(baskets, catalogue=["tea", "milk", "rum"]).release_
+    >>> release.items, release.counts(["tea", "rum"]).shape
+    (3, (2,))
     """
 
     items: Annotated[int, integer(2, 2**24)]
@@ -164,61 +198,66 @@ class ReleasedNeighbours(Release):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The release in a file; SketchFormatError where it is not a whole, intact one.
+        """Load a release from a file.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File written by `save`. Nothing in it is unpickled.
 
         Returns
         -------
         Self
-            The release in a file; SketchFormatError where it is not a whole, intact one.
+            The release.
+
+        Raises
+        ------
+        SketchFormatError
+            If the file is truncated, damaged, or no such release.
         """
         return cls.from_bytes(packed_file(path))
 
     @cached_property
     def catalogue_(self) -> Catalogue:
-        """The public ids of the items, in their order."""
+        """Items that may be recommended, in their public order."""
         return Catalogue.from_arrays(
             {name: getattr(self, name) for name in list(self._layout())[1:]}
         )
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the noise on one cell."""
+        """Standard deviation of the noise on one cell."""
         return math.sqrt(NoiseDistribution(self.noise, self.scale).variance)
 
     def counts(self, items: Ids) -> np.ndarray:
-        """How many users had each item, noisy, of the items that were kept of each user.
+        """Estimate how many users have each item.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Item ids of the catalogue.
 
         Returns
         -------
-        ndarray
-            How many users had each item, noisy, of the items that were kept of each user.
+        ndarray of shape (n,)
+            Noisy counts, which may be negative. Only the sampled items of each user are counted.
         """
         return np.asarray(self._cells[self._positions(items)] / self.weight)
 
     def pair_counts(self, items: Ids, others: Any) -> np.ndarray:
-        """How many users had both items, noisy, for each item and the one beside it.
+        """Estimate how many users have both items of each pair.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
-        others : object
-            TODO.
+            Item ids of the catalogue.
+        others : array_like or scalar
+            The other item of each pair, as many as `items` and different from them.
 
         Returns
         -------
-        ndarray
-            How many users had both items, noisy, for each item and the one beside it.
+        ndarray of shape (n,)
+            Noisy counts, which may be negative. Only the sampled items of each user are counted.
         """
         first, second = self._positions(items), self._positions(others)
         if first.shape != second.shape or (first == second).any():
@@ -226,23 +265,24 @@ class ReleasedNeighbours(Release):
         return self._pairs(first, second)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """The items most often had together with each item, beyond what popularity explains.
+        """Find the items that most often occur together with each item.
 
-        For a column of items arrays of items x n: ids, and weights above 0; a place without a
-        neighbour that stands out of the noise has weight -inf and id -1 or None. For one item
-        columns of what there is.
+        Similarity is the number of common users beyond what popularity explains, shrunk by the
+        noise.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Item ids of the catalogue, or a single id.
         n : int, default=10
-            TODO.
+            Number of items to return per item, at least 1.
 
         Returns
         -------
-        tuple
-            The items most often had together with each item, beyond what popularity explains.
+        tuple of ndarray
+            Item ids and weights above 0, best first, both of shape (n_items, n). Where fewer than n
+            items exceed the noise, the weight is -inf and the item -1 (integer ids) or None (text
+            ids). For a single id, both are of shape (m,) with m <= n.
         """
         near, positions = self._near, self._positions(items)
         n = N.check("ReleasedNeighbours", "n", n)
@@ -258,25 +298,26 @@ class ReleasedNeighbours(Release):
     def recommend(
         self, users: Ids, n: int = 10, *, user_items: Any, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items of each user, from the user's own items, which are not listed again.
+        """Recommend n items to each user, from the user's own items.
 
         Parameters
         ----------
         users : array_like or scalar
-            A column of ids, or one.
+            Distinct user ids, or a single id.
         n : int, default=10
-            From 1 up.
-        user_items : object
-            Interactions that hold the users' own items (asked for each time, never kept; ratings
-            play no part), a user who has none there gets the most popular.
-        filter : object, default=None
-            A mask over the catalogue. For a column arrays of users x n, a place without an item
-            having score -inf and item -1 or None; for one user columns of what is left.
+            Number of items per user, at least 1.
+        user_items : Interactions
+            The users' own items, which are not recommended again. They are not stored, and ratings
+            are ignored. A user without items here gets the most popular ones.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
 
         Returns
         -------
-        tuple
-            The n best items of each user, from the user's own items, which are not listed again.
+        tuple of ndarray
+            Item ids and scores, best first, both of shape (n_users, n). Where fewer than n items
+            remain, the score is -inf and the item -1 (integer ids) or None (text ids). For a single
+            user id, both are of shape (m,) with m <= n.
         """
         if not isinstance(user_items, Interactions):
             kind = type(user_items).__name__
@@ -284,34 +325,35 @@ class ReleasedNeighbours(Release):
                 f"ReleasedNeighbours: user_items must be Interactions of the users' own items, not "
                 f"{kind}."
             )
-        asked = ids_of(users, "users")
-        rows = Catalogue(asked).positions(user_items.users) if asked.size else np.empty(0, np.int64)
-        if asked.size and len(Catalogue(asked)) != asked.size:
+        ids = ids_of(users, "users")
+        rows = Catalogue(ids).positions(user_items.users) if ids.size else np.empty(0, np.int64)
+        if ids.size and len(Catalogue(ids)) != ids.size:
             raise ValueError("ReleasedNeighbours: users must be different ids.")
         items = self.catalogue_.positions(user_items.items)
         known = (rows >= 0) & (items >= 0)
-        found, scores = self._best(rows[known], items[known], asked.size, n, filter)
+        found, scores = self._best(rows[known], items[known], ids.size, n, filter)
         return self._answer(found, scores, is_one(users))
 
     @keyword_only("n")
     def recommend_fold_in(
         self, items: Ids, *, n: int = 10, filter: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best items for somebody who has these, which are not listed again.
+        """Recommend n items to a new user, given the user's items.
 
         Parameters
         ----------
         items : array_like or scalar
-            TODO.
+            Ids of the user's items; they are not recommended again. Items outside of the catalogue
+            are ignored.
         n : int, default=10
-            TODO.
-        filter : object, default=None
-            TODO.
+            Number of items to recommend, at least 1.
+        filter : array_like of bool or None, default=None
+            Mask over `catalogue_`; only items with True are recommended.
 
         Returns
         -------
-        tuple
-            The n best items for somebody who has these, which are not listed again.
+        tuple of ndarray
+            Item ids and scores of shape (m,), m <= n, best first.
         """
         positions = self.catalogue_.positions(items)
         positions = positions[positions >= 0]
@@ -322,6 +364,7 @@ class ReleasedNeighbours(Release):
 
     @cached_property
     def _near(self) -> Neighbours:
+        """The neighbours of every item, computed on first use."""
         everything = np.arange(self.items)
 
         def pairs(rows: np.ndarray) -> np.ndarray:
@@ -334,31 +377,31 @@ class ReleasedNeighbours(Release):
 
     @property
     def _pair_variance(self) -> float:
-        """The variance of the error of a pair's count: noise and, in a sketch, other pairs."""
+        """Variance of the error of a pair count: noise and, in a sketch, collisions."""
         if not self.sketched:
             return self.deviation**2
-        # The squares of a cell already hold both; what a pair itself adds is small among them.
+        # The mean square of a cell includes both; a single pair adds little to it.
         return float(np.mean(np.square(self._cells[self.items :], dtype=np.float64))) / self.depth
 
     def _pairs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The noisy counts of pairs of places; that of an item with itself is 0."""
+        """Return the noisy counts of pairs of positions, 0 for an item with itself."""
         low, high = np.minimum(first, second), np.maximum(first, second)
         keys = high * (high - 1) // 2 + low
         keys[low == high] = 0
         table = self._cells[self.items :].reshape(self.depth, self.width)
         if self.sketched:
-            told = np.empty(keys.size)
+            estimates = np.empty(keys.size)
             slots = np.empty(keys.size, np.uint32)
-            counters.mean(table, hash_column(keys, self.seed), slots, told)
+            counters.mean(table, hash_column(keys, self.seed), slots, estimates)
         else:
-            told = table[0, keys].astype(np.float64)
-        told[low == high] = 0.0
-        return told
+            estimates = table[0, keys].astype(np.float64)
+        estimates[low == high] = 0.0
+        return estimates
 
     def _best(
         self, rows: np.ndarray, items: np.ndarray, users: int, n: int, allowed: Any
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Places and scores of the best for users who have what pairs of (row, place) tell."""
+        """Return positions and scores of the n best items, given each row's own items."""
         from scipy.sparse import csr_array
 
         n, closed = N.check("ReleasedNeighbours", "n", n), self._closed(allowed)
@@ -367,18 +410,19 @@ class ReleasedNeighbours(Release):
         weights = csr_array((near.weights.reshape(-1), near.positions.reshape(-1), ends))
         weights.resize((self.items, self.items))
         own = csr_array((np.ones(rows.size, np.float32), (rows, items)), (users, self.items))
-        own.data[:] = 1.0  # an item had twice is had
+        own.data[:] = 1.0  # duplicates count once
         found, scores = np.full((users, n), -1, np.int64), np.full((users, n), -np.inf)
         step = max(1, BLOCK // self.items)
         for start in range(0, users, step):
             part = own[start : start + step]
-            told = (part @ weights).toarray() + near.popular
-            told[part.nonzero()] = -np.inf
-            told[:, closed] = -np.inf
-            found[start : start + step], scores[start : start + step] = top_n(told, n)
+            totals = (part @ weights).toarray() + near.popular
+            totals[part.nonzero()] = -np.inf
+            totals[:, closed] = -np.inf
+            found[start : start + step], scores[start : start + step] = top_n(totals, n)
         return found, scores
 
     def _closed(self, allowed: Any) -> np.ndarray:
+        """Return the mask of filtered items; raise ValueError if the filter is no mask."""
         if allowed is None:
             return np.zeros(self.items, np.bool_)
         mask = np.asarray(allowed)
@@ -392,13 +436,15 @@ class ReleasedNeighbours(Release):
     def _answer(
         self, found: np.ndarray, scores: np.ndarray, one: bool
     ) -> tuple[np.ndarray, np.ndarray]:
+        """Return ids and scores; for a single query only the items found."""
         found = np.where(scores > -np.inf, found, -1)
         if one:
-            left = found[0] >= 0
-            return self.catalogue_.take(found[0][left]), scores[0][left]
+            there = found[0] >= 0
+            return self.catalogue_.take(found[0][there]), scores[0][there]
         return self.catalogue_.take(found), scores
 
     def _positions(self, items: Any) -> np.ndarray:
+        """Return catalogue positions; raise ValueError for an item outside of it."""
         positions = self.catalogue_.positions(items)
         if (positions < 0).any():
             at = int(np.flatnonzero(positions < 0)[0])

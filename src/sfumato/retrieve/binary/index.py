@@ -1,4 +1,4 @@
-"""An index of binary codes: vectors found by cosine or inner product, a few dozen bytes each."""
+"""BinaryIndex: nearest neighbours by cosine or inner product on binary codes."""
 
 import os
 import threading
@@ -13,8 +13,8 @@ from sfumato.errors import ParameterError
 from sfumato.retrieve.binary.search import SearchPlan, check_answers, padding, search
 from sfumato.retrieve.binary.store import (
     NOTHING,
-    Held,
     RowWriter,
+    StoredRows,
     allowed_bits,
     check_distinct,
     check_known,
@@ -39,48 +39,59 @@ SCAN = optional(one_of(("hamming", "asymmetric")))
 
 
 class _Now(NamedTuple):
-    """What there is once the encoder is fitted; readers take `rows.held` once and keep it."""
+    """State once the encoder is fitted; readers take the snapshot `rows.stored` once."""
 
     fitted: Fitted
     rows: RowWriter
 
 
 class BinaryIndex:
-    """Vectors kept as codes of bits and one factor each, and the k best of them for any query.
+    """Nearest-neighbour index of binary codes, scanned for every query.
 
-    With metric "inner", codes with a factor and learned ones carry a length. Others are made of
-    vectors lifted to a sphere (see `Lift`): y = x - centre becomes (y / m, sqrt(1 - |y|^2 / m^2))
-    with the centre and radius m, that of 99 in 100, of what `fit`, or else the first `add`, met. A
-    Hamming scan takes a longer y for one of length m; all other scores know its length.
-
-    bits of a code, up to 2**16 (qoLSH and learned codes 2**12);
+    A vector takes ``bits / 8`` bytes, 4 for its factor and 8 for its id; `nbytes_per_vector` gives
+    the exact number. A search scans all codes for a short-list and re-ranks it.
 
     Parameters
     ----------
     bits : int, default=256
-        TODO.
+        Bits of a code, 1 to 65,536 (4,096 for qoLSH, the default, and for learned codes).
     encoder : str, CodeEncoder or None, default=None
-        None (qoLSH with 50 flips, centre and factor), a name (that encoder with its own defaults;
-        "learned" finds most once it is fitted to thousands of rows), or a `CodeEncoder`, which then
-        decides the bits and stays as it is if it is fitted.
-    metric : str, default="cosine"
-        "cosine" (vectors and queries are made unit vectors; zeros are refused) or "inner" (numbers
-        up to 1e15).
+        The encoder: None for qoLSH with 50 flips, centre and factor; the name of an encoder
+        ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh" or "learned") with its
+        own defaults; or a `CodeEncoder`, which then determines the bits, and stays as it is if it
+        is fitted. "learned" has the best recall once it is fitted to thousands of rows.
+    metric : {"cosine", "inner"}, default="cosine"
+        The score. For "cosine" vectors and queries are normalised, and zeros are refused; for
+        "inner" numbers are at most 1e15 in size.
     keep_vectors : bool, default=False
-        Whether the vectors are kept in float32 for exact scores (unit vectors for "cosine").
+        Whether vectors are stored in float32 for exact scores (normalised for "cosine").
     seed : int, default=0
-        Of the directions and of the sample to learn from.
+        Seed of the directions and of the sample to learn from.
+
+    Attributes
+    ----------
+    encoder_ : CodeEncoder or None
+        The fitted encoder, None before there is one.
 
     Notes
     -----
-    **Guarantee.** `search` finds the best of the codes by the score it names, rows of equal codes
-    in their order; an answer depends on no other query of its batch. A call that raises changes
-    nothing. Any number of threads may search together and beside one that changes the index: a
-    search sees it before a change or after it. A removed row stays in memory until `compact`.
+    **Guarantee.** `search` returns the best of the codes by the score it names, rows of equal codes
+    in their order. An answer does not depend on other queries of its batch. A call that raises
+    changes nothing. Any number of threads may search together and while one changes the index: a
+    search sees the index before a change or after it. A removed row stays in memory until
+    `compact`.
+
+    With metric "inner", learned codes and codes with a factor represent lengths. Other encoders get
+    vectors lifted to a sphere [2]_: y = x - centre becomes (y / m, sqrt(1 - abs(y)^2 / m^2)) with
+    the centre and the radius m (of 99 % of the vectors) of the rows passed to `fit`, or else to the
+    first `add`. A Hamming scan takes a longer y for one of length m; all other scores use its
+    length.
 
     References
     ----------
-    .. [1] Thesis chapter 5; lifting: Neyshabur and Srebro 2015.
+    .. [1] Thesis, chapter 5.
+    .. [2] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search". ICML
+       2015, section 4. https://arxiv.org/abs/1410.5518
 
     Examples
     --------
@@ -115,14 +126,14 @@ class BinaryIndex:
         self._now: _Now | None = None
 
     def fit(self, X: Matrix) -> Self:
-        """Learn what the encoder learns, from up to 100,000 of these rows; none of them is added.
+        """Fit the encoder to up to 100,000 of these rows; add none of them.
 
-        Without it, the first `add` learns from its own rows.
+        Without it, the first `add` fits the encoder to its own rows.
 
         Parameters
         ----------
-        X : array_like
-            A matrix of vectors, one a row. The index must be empty.
+        X : array_like of shape (n, dimension)
+            Vectors like those to come. The index must be empty.
 
         Returns
         -------
@@ -140,15 +151,15 @@ class BinaryIndex:
         return self
 
     def add(self, ids: Ids, X: Matrix) -> Self:
-        """Take in vectors under ids that are not in the index.
+        """Add vectors under new ids.
 
         Parameters
         ----------
         ids : array_like or scalar
-            A column of integers from 0 up, each once.
-        X : array_like
-            A matrix with a row for each id. The first rows decide the dimension, and the encoder
-            learns from them, unless it was fitted before.
+            Distinct integers from 0 that are not in the index.
+        X : array_like of shape (n_ids, dimension)
+            One vector per id. The first rows determine the dimension, and the encoder learns from
+            them, unless it was fitted before.
 
         Returns
         -------
@@ -172,12 +183,12 @@ class BinaryIndex:
         return self
 
     def remove(self, ids: Ids) -> Self:
-        """Let vectors not be found any more; their ids may be added again.
+        """Remove vectors from the results; their ids may be added again.
 
         Parameters
         ----------
         ids : array_like or scalar
-            A column of ids of the index, each once, or one.
+            Distinct ids of the index.
 
         Returns
         -------
@@ -193,7 +204,7 @@ class BinaryIndex:
         return self
 
     def compact(self) -> Self:
-        """Give back the room of removed rows; the order of the others stays.
+        """Free the memory of removed rows; the others stay in order.
 
         Returns
         -------
@@ -215,137 +226,143 @@ class BinaryIndex:
         scan: str | None = None,
         filter: Any = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k best vectors of each query: scores, float32, and ids, int64, best first.
-
-        The order of the answers and the name `k` are those of faiss, whose indexes this one stands
-        in for; everything else in Sfumato takes `n` and answers (ids, scores). A matrix of queries
-        gets arrays of shape (queries, k), one vector of shape (dimension,) gets two of shape (k,).
-        Where fewer than k are left, the score is -inf and the id -1; so is all of an index that is
-        empty. Every score estimates (or is) the cosine or inner product.
+        """Find the k best vectors of each query.
 
         Parameters
         ----------
-        Q : object
-            Queries.
+        Q : array_like of shape (n_queries, dimension) or (dimension,)
+            Queries, or one query.
         k : int, default=10
-            From 1 up, times queries at most 2**28.
+            Number of results per query, at least 1; k times the number of queries is at most 2**28.
         shortlist : int, default=1000
-            How many the scan finds for `rerank`, at least k are.
-        rerank : str or None, default="asymmetric"
-            "asymmetric" (the query as it is against codes), "exact" (needs keep_vectors) or None,
-            the scores of the scan.
-        scan : str or None, default=None
-            "hamming" (distance d of codes, scored cos(pi d / bits), for lifted vectors m |q| of it
-            + <q, centre>; an encoder's own centre is subtracted first), "asymmetric" (weights of
-            the query rounded to a few bits: slower, better) or None, which is Hamming where most
-            bits are plain signs and a re-rank follows, or all are.
-        filter : object, default=None
-            A boolean mask over `ids`, as `mask` makes.
+            Number of vectors that the scan finds for `rerank`; at least k are found.
+        rerank : {"asymmetric", "exact"} or None, default="asymmetric"
+            Scores of the short-list: "asymmetric" compares the unquantised query with the codes,
+            "exact" with the vectors (needs `keep_vectors`); None returns the scores of the scan.
+        scan : {"hamming", "asymmetric"} or None, default=None
+            How the short-list is found. "hamming" ranks by the Hamming distance d of codes, with
+            score cos(pi d / bits); for lifted vectors that times m norm(q), plus <q, centre>; an
+            encoder's own centre is subtracted first. "asymmetric" weighs the bits by the query
+            rounded to a few bits, which is slower and finds more. None chooses Hamming if most bits
+            are plain signs and a re-rank follows, or if all are.
+        filter : array_like of bool or None, default=None
+            Mask over `ids` of those that may be found, as made by `mask`.
 
         Returns
         -------
-        tuple
-            The k best vectors of each query: scores, float32, and ids, int64, best first.
+        scores : ndarray of shape (n_queries, k) or (k,)
+            Cosines or inner products, estimated or exact, float32, best first; -inf where there are
+            fewer than k vectors.
+        ids : ndarray of shape (n_queries, k) or (k,)
+            Their ids, int64; -1 where there are fewer.
+
+        Notes
+        -----
+        The order of the results and the name `k` are those of faiss, whose indexes this one can
+        replace; everything else in Sfumato takes `n` and returns (ids, scores).
         """
         k = COUNT.check(OWNER, "k", k)
         shortlist = COUNT.check(OWNER, "shortlist", shortlist)
         rerank, scan = RERANK.check(OWNER, "rerank", rerank), SCAN.check(OWNER, "scan", scan)
         self._check_exact(rerank)
         now = self._now
-        held = NOTHING if now is None else now.rows.held
+        stored = NOTHING if now is None else now.rows.stored
         one = is_vector(Q)
         queries = matrix(OWNER, np.asarray(Q)[None] if one else Q, now and now.fitted.dimension)
         check_vectors(OWNER, self.metric, queries)
         check_answers(OWNER, len(queries), "k", k)
-        alive = allowed_bits(OWNER, filter, held)
+        alive = allowed_bits(OWNER, filter, stored)
         if now is None:
             scores, ids = padding(len(queries), k)
         else:
             plan = SearchPlan(k, shortlist, now.fitted.scan_for(scan, rerank), rerank)
-            scores, ids = search(held, now.fitted, queries, plan, alive)
+            scores, ids = search(stored, now.fitted, queries, plan, alive)
         return (scores[0], ids[0]) if one else (scores, ids)
 
     def vectors(self, ids: Ids) -> np.ndarray:
-        """The kept vectors of these ids, float32, of length 1 for metric "cosine".
+        """Return the stored vectors of these ids.
 
         Parameters
         ----------
         ids : array_like or scalar
-            TODO.
+            Ids of the index, which must have been built with ``keep_vectors=True``.
 
         Returns
         -------
-        ndarray
-            The kept vectors of these ids, float32, of length 1 for metric "cosine".
+        ndarray of shape (n_ids, dimension)
+            Vectors, float32; normalised for metric "cosine".
         """
         self._check_exact("exact")
-        held, rows = self._rows_of(integer_ids(OWNER, ids))
-        return np.empty((0, 0), np.float32) if held.vectors is None else held.vectors[rows]
+        stored, rows = self._rows_of(integer_ids(OWNER, ids))
+        return np.empty((0, 0), np.float32) if stored.vectors is None else stored.vectors[rows]
 
     def mask(self, ids: Ids) -> np.ndarray:
-        """A filter for `search`: True for those of `ids` that stand in this column.
-
-        What is not in the index changes nothing. The mask holds for the index as it is now.
+        """Build a filter for `search` from ids.
 
         Parameters
         ----------
         ids : array_like or scalar
-            TODO.
+            Ids that may be found; those not in the index are ignored.
 
         Returns
         -------
-        ndarray
-            A filter for `search`: True for those of `ids` that stand in this column.
+        ndarray of shape (len(index),)
+            Mask, True for each of the index's `ids` that is listed. It is valid until the index
+            changes.
         """
         column = integer_ids(OWNER, ids)
         if self._now is None:
             return np.zeros(0, bool)
-        held, rows = self._now.rows.find(column)
-        wanted = np.zeros(held.count, bool)
+        stored, rows = self._now.rows.find(column)
+        wanted = np.zeros(stored.count, bool)
         wanted[rows[rows >= 0]] = True
-        return np.asarray(wanted[held.rows()])
+        return np.asarray(wanted[stored.rows()])
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index, without removed rows, to a file that is complete or not there.
+        """Write the index, without removed rows, to a file.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            Path of the file, which appears only once it is complete.
         """
         with self._writing:  # rows that are added would change the last block while it is written
             now = self._now
             if now is None:
                 raise ValueError(f"{OWNER}: there is nothing to save yet; call fit or add first.")
-            save(path, self.parameters, now.fitted, now.rows.compacted().held)
+            save(path, self.parameters, now.fitted, now.rows.compacted().stored)
 
     @classmethod
     def load(cls, path: Source, *, check: bool = True) -> Self:
-        """The index in a file, which is mapped, not read, and never written.
+        """Load an index from its file, memory-mapped and never written.
 
-        It answers as the one that was saved, bit for bit. IndexFormatError where the file is not a
-        whole, intact index. The file must not be changed in place while the index is in use.
+        The file must not be changed in place while the index is in use.
 
         Parameters
         ----------
         path : Source
-            TODO.
+            Path of the file, or its bytes, which are copied.
         check : bool, default=True
             Whether the checksums of all arrays are verified, which reads the file once; that of the
-            header always is.
+            header always is. Always check a file from an untrusted source.
 
         Returns
         -------
         Self
-            The index in a file, which is mapped, not read, and never written.
+            The index, which answers exactly as the one that was saved.
+
+        Raises
+        ------
+        IndexFormatError
+            If the file is not a complete, intact index.
         """
-        index, fitted, held = restored(path, cls, check=flag.check(OWNER, "check", check))
-        index._now = _Now(fitted, RowWriter(held))
+        index, fitted, stored = restored(path, cls, check=flag.check(OWNER, "check", check))
+        index._now = _Now(fitted, RowWriter(stored))
         return index
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values; of an encoder that was given, its kind and its own."""
+        """Constructor parameters as plain values; a given encoder is a dict with its kind."""
         given = {name: getattr(self, name) for name in PARAMETERS}
         if isinstance(self.encoder, CodeEncoder):
             given["encoder"] = {"kind": self.encoder.kind, **self.encoder.get_params()}
@@ -353,22 +370,22 @@ class BinaryIndex:
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector, 0 before the first."""
+        """Number of columns of a vector, 0 before the first."""
         return 0 if self._now is None else self._now.fitted.dimension
 
     @property
     def encoder_(self) -> CodeEncoder | None:
-        """The fitted encoder, None before there is one."""
+        """Fitted encoder, None before there is one."""
         return None if self._now is None else self._now.fitted.encoder
 
     @property
     def ids(self) -> np.ndarray:
-        """The ids that can be found, in the order of rows."""
-        held = self._held
-        return np.asarray(held.ids[held.rows()])
+        """Ids that can be found, in the order of rows."""
+        stored = self._stored_rows
+        return np.asarray(stored.ids[stored.rows()])
 
     def __len__(self) -> int:
-        return self._held.living
+        return self._stored_rows.living
 
     def __contains__(self, id: object) -> bool:
         if not isinstance(id, int | np.integer) or isinstance(id, bool) or not 0 <= id < 2**63:
@@ -378,36 +395,36 @@ class BinaryIndex:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all rows, removed ones included: codes, factors, ids and kept vectors."""
-        return sum(int(array.nbytes) for array in self._held.arrays().values())
+        """Bytes of codes, factors, ids and stored vectors, including removed rows."""
+        return sum(int(array.nbytes) for array in self._stored_rows.arrays().values())
 
     @property
     def nbytes_per_vector(self) -> int:
-        """Bytes of a code, its factor and a kept vector; the id takes 8 more."""
+        """Bytes of a code, its factor and a stored vector; the id takes 8 more."""
         made = self._made if self._now is None else self._now.fitted.encoder
-        kept = 0 if self._now is None or not self.keep_vectors else 4 * self._now.fitted.dimension
+        vector = 0 if self._now is None or not self.keep_vectors else 4 * self._now.fitted.dimension
         computed = 4 * (made.scaled and made.factor is None)  # of `scales`
-        return made.nbytes_per_vector + computed + kept
+        return made.nbytes_per_vector + computed + vector
 
     def __repr__(self) -> str:
         return described(self, **{name: getattr(self, name) for name in PARAMETERS}, size=len(self))
 
     @property
-    def _held(self) -> Held:
-        return NOTHING if self._now is None else self._now.rows.held
+    def _stored_rows(self) -> StoredRows:
+        return NOTHING if self._now is None else self._now.rows.stored
 
     def _learned(self, vectors: np.ndarray) -> _Now:
         fitted = Fitted.learn(self._made, self.metric, vectors, self.seed)
         return _Now(fitted, fitted.no_rows(keep=self.keep_vectors))
 
-    def _rows_of(self, ids: np.ndarray) -> tuple[Held, np.ndarray]:
-        """What is held and the rows of ids in it; ValueError where one is not there."""
+    def _rows_of(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
+        """Snapshot and the rows of ids in it; ValueError for an unknown id."""
         now = self._now
-        held, rows = (NOTHING, np.full(ids.size, -1)) if now is None else now.rows.find(ids)
+        stored, rows = (NOTHING, np.full(ids.size, -1)) if now is None else now.rows.find(ids)
         check_known(OWNER, rows)
-        return held, rows
+        return stored, rows
 
     def _check_exact(self, rerank: str | None) -> None:
         if rerank == "exact" and not self.keep_vectors:
-            sentence = f"{OWNER}: no vectors are kept; build it with keep_vectors=True."
+            sentence = f"{OWNER}: no vectors are stored; build it with keep_vectors=True."
             raise ParameterError(sentence, owner=OWNER, parameter="keep_vectors")

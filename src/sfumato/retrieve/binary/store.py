@@ -1,10 +1,8 @@
-"""The rows of an index: codes, factors, ids and vectors that grow while readers hold an older view.
+"""Rows of a BinaryIndex: codes, factors, ids and vectors, appended while readers keep snapshots.
 
-A row is written once, behind those that anybody was shown; a removal makes new bits of what lives.
-So whoever took `RowWriter.held` keeps an index that does not change.
-
-Panels: packed codes that grow, laid out for the scan, and never move under a reader. Ids of an
-index: integers from 0 up, each once; errors name the position, never the id.
+A row is written once, behind all rows that a reader has; a removal makes new bits of the living
+rows. So a snapshot taken from `RowWriter.stored` does not change. Codes are packed in panels for
+the scan. Ids are distinct integers from 0; errors name the position, never the id.
 """
 
 import threading
@@ -21,9 +19,9 @@ from sfumato.kernels.retrieve.hamming_scan import BLOCK, frozen
 
 __all__ = [
     "NOTHING",
-    "Held",
     "Panels",
     "RowWriter",
+    "StoredRows",
     "allowed_bits",
     "bits_of",
     "check_distinct",
@@ -39,12 +37,12 @@ WORDS = integer(1, 1024)
 
 
 class Panels:
-    """A store of codes, word after word in blocks of BLOCK codes.
+    """Packed codes, word by word in blocks of BLOCK codes.
 
-    Guarantee: codes come back as they were added, row by row. A row once added is never written
-    again, so who holds `blocks` and `count` keeps reading the same codes while others are appended.
-    One thread appends at a time; another that reads takes `count` first, then `blocks`.
-    Parameters: words, 64-bit words of a code, from 1 to 1024.
+    **Guarantee.** Codes come back as they were added, row by row. A row is never written again, so
+    a reader with `blocks` and `count` reads the same codes while others are appended. One thread
+    appends at a time; a reader takes `count` first, then `blocks`. `words`, the 64-bit words of a
+    code, is from 1 to 1024.
 
     >>> panels = Panels(2).append(np.array([[1, 2], [3, 4]], np.uint64))
     >>> panels.count, panels.take(np.array([1]))
@@ -60,8 +58,7 @@ class Panels:
     def over(cls, blocks: np.ndarray, count: int) -> Self:
         """Panels that read stored blocks in place; the first append copies them.
 
-        Parameters: blocks, uint64 (ceil(count / BLOCK), words, BLOCK), C-contiguous, read-only or
-        not; count, how many rows they hold.
+        blocks: uint64 (ceil(count / BLOCK), words, BLOCK), C-contiguous; count: number of rows.
         """
         fits = blocks.ndim == 3 and blocks.shape[0] == -(-count // BLOCK) and count >= 0
         if not fits or blocks.shape[2] != BLOCK or blocks.dtype != np.uint64:
@@ -75,12 +72,12 @@ class Panels:
 
     @property
     def blocks(self) -> np.ndarray:
-        """The blocks that hold rows, uint64 (ceil(count / BLOCK), words, BLOCK), not writable."""
+        """Blocks in use, uint64 (ceil(count / BLOCK), words, BLOCK), not writable."""
         return frozen(self._blocks[: -(-self.count // BLOCK)])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory, room for later rows included."""
+        """Bytes of memory, including capacity for later rows."""
         return self._blocks.nbytes
 
     def append(self, codes: np.ndarray) -> Self:
@@ -97,7 +94,7 @@ class Panels:
         return self
 
     def take(self, rows: np.ndarray) -> np.ndarray:
-        """The codes of these rows, uint64 (m, words)."""
+        """Codes of these rows, uint64 (m, words)."""
         rows = np.asarray(rows, np.int64)
         if rows.size and not 0 <= rows.min() <= rows.max() < self.count:
             raise IndexError(f"Panels: rows must be from 0 to {self.count - 1}.")
@@ -109,7 +106,7 @@ class Panels:
         return rows[: self.count].copy()
 
     def _reserve(self, count: int) -> None:
-        """Make room; readers keep the old array, whose rows stay as they are."""
+        """Grow the capacity; readers keep the old array, whose rows stay as they are."""
         needed = -(-count // BLOCK)
         if needed > len(self._blocks) or not self._blocks.flags.writeable:
             room = max(needed, 2 * len(self._blocks))
@@ -118,27 +115,26 @@ class Panels:
             self._blocks = grown
 
     def _write(self, codes: np.ndarray) -> None:
-        """Put codes behind row count - 1: the rest of a block, whole blocks, the start of one."""
+        """Write codes after the last row: to the end of a block, to full blocks, to a new block."""
         at, start = self.count, 0
         head = min(-at % BLOCK, len(codes))
         if head:
             self._blocks[at // BLOCK, :, at % BLOCK : at % BLOCK + head] = codes[:head].T
             at, start = at + head, head
         full = (len(codes) - start) // BLOCK
-        whole_blocks = codes[start : start + full * BLOCK].reshape(full, BLOCK, self.words)
-        self._blocks[at // BLOCK : at // BLOCK + full] = whole_blocks.transpose(0, 2, 1)
-        rest = codes[start + full * BLOCK :]
-        if len(rest):
-            self._blocks[at // BLOCK + full, :, : len(rest)] = rest.T
+        full_blocks = codes[start : start + full * BLOCK].reshape(full, BLOCK, self.words)
+        self._blocks[at // BLOCK : at // BLOCK + full] = full_blocks.transpose(0, 2, 1)
+        tail = codes[start + full * BLOCK :]
+        if len(tail):
+            self._blocks[at // BLOCK + full, :, : len(tail)] = tail.T
 
 
 @dataclass(frozen=True)
-class Held:
-    """What a reader holds: `count` rows, of which those with a bit in `alive` can be found.
+class StoredRows:
+    """Snapshot of an index: `count` rows, of which those with a bit in `alive` can be found.
 
     words and short are blocks of `Panels`; alive is None where no row was removed; factors and
-    vectors are None where none are kept. Columns may be longer than `count`: the rest is not to be
-    read.
+    vectors are None where none are stored. Columns may be longer than `count`.
     """
 
     count: int
@@ -157,58 +153,57 @@ class Held:
         return np.flatnonzero(mask_of(self.alive, self.count))
 
     def has(self, rows: np.ndarray) -> np.ndarray:
-        """Which of these rows live."""
+        """Mask of those of these rows that are living."""
         if self.alive is None:
             return np.ones(rows.size, bool)
         words = self.alive[rows >> 6] >> (rows & 63).astype(np.uint64)
         return np.asarray(words & np.uint64(1), bool)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The columns that are there, cut to `count` rows; blocks are as they are."""
+        """Existing columns, cut to `count` rows; blocks are not cut."""
         named = {"ids": self.ids, "factors": self.factors, "vectors": self.vectors}
         cut = {name: array[: self.count] for name, array in named.items() if array is not None}
         blocks = {"words": self.words, "short": self.short, "alive": self.alive}
         return {**{name: array for name, array in blocks.items() if array is not None}, **cut}
 
 
-NOTHING = Held(
+NOTHING = StoredRows(
     0, 0, np.empty(0, np.int64), Panels(1).blocks, None, np.empty(0, np.float32), None, None
 )
 
 
 class RowWriter:
-    """The writer's side: appends, removals, and where each id stands.
+    """Writer of rows: appends, removals, and the lookup of ids.
 
-    Guarantee: a call that raises leaves `held` as it was. One thread writes at a time; `held` and
-    `find` may be asked by any thread.
-    Parameters: held, what there is already, which may be memory that cannot be written.
+    **Guarantee.** A call that raises leaves `stored` as it was. One thread writes at a time; any
+    thread may read `stored` and call `find`. The rows given may be read-only memory.
     """
 
-    def __init__(self, held: Held) -> None:
-        self.held = held
-        self._words = Panels.over(held.words, held.count)
-        self._short = None if held.short is None else Panels.over(held.short, held.count)
+    def __init__(self, stored: StoredRows) -> None:
+        self.stored = stored
+        self._words = Panels.over(stored.words, stored.count)
+        self._short = None if stored.short is None else Panels.over(stored.short, stored.count)
         self._looking = threading.Lock()
         self._table: _Table | None = None
 
     @classmethod
     def empty(cls, words: int, *, short: bool, factored: bool, dimension: int | None) -> Self:
-        """No rows yet; dimension is that of the vectors to keep, None to keep none."""
+        """Writer without rows; dimension is that of vectors to store, None to store none."""
         blocks = Panels(words).blocks
         vectors = None if dimension is None else aligned((0, dimension), np.float32)
         ids, factors = aligned(0, np.int64), aligned(0, np.float32) if factored else None
-        return cls(Held(0, 0, ids, blocks, blocks if short else None, factors, vectors, None))
+        return cls(StoredRows(0, 0, ids, blocks, blocks if short else None, factors, vectors, None))
 
-    def find(self, ids: np.ndarray) -> tuple[Held, np.ndarray]:
-        """What is held now, and the living row of each id in it, -1 for one that is not there."""
+    def find(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
+        """Current snapshot, and the living row of each id in it, -1 for an unknown id."""
         with self._looking:
-            held = self.held
+            stored = self.stored
             if self._table is None:
-                self._table = _Table.of(held)
+                self._table = _Table.of(stored)
             rows = self._table.find(ids)
         known = rows[rows >= 0]
-        rows[rows >= 0] = np.where(held.has(known), known, -1)
-        return held, rows
+        rows[rows >= 0] = np.where(stored.has(known), known, -1)
+        return stored, rows
 
     def append(
         self,
@@ -218,53 +213,57 @@ class RowWriter:
         factors: np.ndarray | None,
         vectors: np.ndarray | None,
     ) -> None:
-        """Add rows; none of the ids is alive."""
-        held, total = self.held, self.held.count + ids.size
-        alive = held.alive
+        """Append rows; none of the ids may be alive."""
+        stored, total = self.stored, self.stored.count + ids.size
+        alive = stored.alive
         if alive is not None:
-            alive = bits_of(np.append(mask_of(alive, held.count), np.ones(ids.size, bool)))
-        grown = Held(
+            alive = bits_of(np.append(mask_of(alive, stored.count), np.ones(ids.size, bool)))
+        grown = StoredRows(
             total,
-            held.living + ids.size,
-            extended(held.ids, held.count, ids),
-            _appended(self._words, held.count, words),
-            None if self._short is None else _appended(self._short, held.count, short),
-            None if held.factors is None else extended(held.factors, held.count, factors),
-            None if held.vectors is None else extended(held.vectors, held.count, vectors),
+            stored.living + ids.size,
+            extended(stored.ids, stored.count, ids),
+            _appended(self._words, stored.count, words),
+            None if self._short is None else _appended(self._short, stored.count, short),
+            None if stored.factors is None else extended(stored.factors, stored.count, factors),
+            None if stored.vectors is None else extended(stored.vectors, stored.count, vectors),
             alive,
         )
         with self._looking:
             if self._table is not None:
-                self._table = self._table.with_rows(ids, held.count)
-            self.held = grown
+                self._table = self._table.with_rows(ids, stored.count)
+            self.stored = grown
 
     def remove(self, rows: np.ndarray) -> None:
-        """Let these living rows, all different, not be found any more."""
-        held = self.held
-        mask = np.ones(held.count, bool) if held.alive is None else mask_of(held.alive, held.count)
+        """Remove these living, distinct rows from the results."""
+        stored = self.stored
+        mask = (
+            np.ones(stored.count, bool)
+            if stored.alive is None
+            else mask_of(stored.alive, stored.count)
+        )
         mask[rows] = False
-        self.held = replace(held, alive=bits_of(mask), living=held.living - rows.size)
+        self.stored = replace(stored, alive=bits_of(mask), living=stored.living - rows.size)
 
     def compacted(self) -> "RowWriter":
-        """The living rows alone, in memory of their own if any was removed."""
-        held, rows = self.held, self.held.rows()
-        if held.alive is None:
+        """Writer of the living rows alone, copied if any was removed."""
+        stored, rows = self.stored, self.stored.rows()
+        if stored.alive is None:
             return self
-        fresh = Held(
+        fresh = StoredRows(
             rows.size,
             rows.size,
-            held.ids[rows],
+            stored.ids[rows],
             _taken(self._words, rows),
             None if self._short is None else _taken(self._short, rows),
-            None if held.factors is None else held.factors[rows],
-            None if held.vectors is None else held.vectors[rows],
+            None if stored.factors is None else stored.factors[rows],
+            None if stored.vectors is None else stored.vectors[rows],
             None,
         )
         return RowWriter(fresh)
 
 
 class _Table:
-    """Where every id stands that was ever added: a hash table at most half full."""
+    """Rows of all ids ever added: a hash table at most half full."""
 
     def __init__(self, size: int) -> None:
         self._keys = np.full(size, -1, np.int64)
@@ -272,9 +271,9 @@ class _Table:
         self._used = 0
 
     @classmethod
-    def of(cls, held: Held) -> Self:
-        table = cls(_size(held.count))
-        table._put(held.ids[: held.count], np.arange(held.count))
+    def of(cls, stored: StoredRows) -> Self:
+        table = cls(_size(stored.count))
+        table._put(stored.ids[: stored.count], np.arange(stored.count))
         return table
 
     def find(self, ids: np.ndarray) -> np.ndarray:
@@ -283,7 +282,7 @@ class _Table:
         return out
 
     def with_rows(self, ids: np.ndarray, first: int) -> "_Table":
-        """This table, or a larger one where it would be too full, with rows from `first` on."""
+        """This table, or a larger one if it would be too full, with rows from `first` on."""
         table = self
         if 2 * (self._used + ids.size) > self._keys.size:
             table = _Table(_size(self._used + ids.size))
@@ -297,12 +296,12 @@ class _Table:
 
 
 def _size(count: int) -> int:
-    """A power of two of which `count` fill between a quarter and an eighth, or half later."""
+    """Power of two, of which `count` entries fill an eighth to a quarter."""
     return 1 << max(6, (4 * count).bit_length())
 
 
 def extended(array: np.ndarray, count: int, values: np.ndarray | None) -> np.ndarray:
-    """The array with values from row `count` on: itself where there is room, or a larger copy."""
+    """Array with values from row `count` on: in place if there is room, else a larger copy."""
     assert values is not None
     needed = count + len(values)
     if needed > len(array) or not array.flags.writeable:  # as one that is mapped
@@ -324,14 +323,14 @@ def _taken(panels: Panels, rows: np.ndarray) -> np.ndarray:
 
 
 def bits_of(mask: np.ndarray) -> np.ndarray:
-    """A boolean mask as bits, 64 to a word, lowest first."""
+    """Pack a boolean mask into bits, 64 to a word, lowest first."""
     packed = np.zeros(-(-mask.size // 64) * 8, np.uint8)
     packed[: -(-mask.size // 8)] = np.packbits(mask, bitorder="little")
     return packed.view(np.uint64)
 
 
 def mask_of(bits: np.ndarray, count: int) -> np.ndarray:
-    """The first `count` bits as a boolean mask."""
+    """Unpack the first `count` bits to a boolean mask."""
     return np.unpackbits(bits.view(np.uint8), count=count, bitorder="little").view(bool)
 
 
@@ -349,7 +348,7 @@ class Living(Protocol):
 
 
 def integer_ids(owner: str, ids: Any) -> np.ndarray:
-    """A column of ids, or one, as int64 from 0 up."""
+    """Validate ids, or one id, as int64 from 0."""
     column = ids_of(ids, f"{owner}: ids")
     if kind_of(column) == "text" and column.size:
         raise TypeError(f"{owner}: ids must be integers from 0 up, not text at row 0.")
@@ -361,7 +360,7 @@ def integer_ids(owner: str, ids: Any) -> np.ndarray:
 
 
 def check_distinct(owner: str, ids: np.ndarray) -> None:
-    """Raise ValueError where an id stands twice in a column."""
+    """Raise ValueError where an id occurs twice."""
     order = np.argsort(ids, kind="stable")
     again = order[1:][ids[order[1:]] == ids[order[:-1]]]
     if again.size:
@@ -378,7 +377,7 @@ def check_ids(ids: np.ndarray) -> None:
 
 
 def check_new(owner: str, rows: np.ndarray) -> None:
-    """Raise ValueError where an id is in the index already; rows say where, or -1."""
+    """Raise ValueError where an id is in the index already; `rows` is its row, or -1."""
     if (rows >= 0).any():
         at = int((rows >= 0).argmax())
         raise ValueError(
@@ -387,27 +386,27 @@ def check_new(owner: str, rows: np.ndarray) -> None:
 
 
 def check_known(owner: str, rows: np.ndarray) -> None:
-    """Raise ValueError where an id is not in the index; rows say where it is, or -1."""
+    """Raise ValueError where an id is not in the index; `rows` is its row, or -1."""
     if (rows < 0).any():
         at = int((rows < 0).argmax())
         raise ValueError(f"{owner}: an id is not in the index, at row {at}; see `ids`.")
 
 
-def allowed_bits(owner: str, allowed: Any, held: Living) -> np.ndarray | None:
-    """The rows that may be found, as bits: those that live, less what the filter leaves out."""
+def allowed_bits(owner: str, allowed: Any, stored: Living) -> np.ndarray | None:
+    """Bits of the living rows that pass the filter."""
     if allowed is None:
-        return held.alive
+        return stored.alive
     try:
         mask = np.asarray(allowed)
     except ValueError:  # rows of several lengths
         mask = np.empty(0)
-    if mask.dtype != bool or mask.shape != (held.living,):
+    if mask.dtype != bool or mask.shape != (stored.living,):
         raise ValueError(
-            f"{owner}: filter must be a boolean mask with {held.living} entries, one an id of "
+            f"{owner}: filter must be a boolean mask with {stored.living} entries, one per id of "
             f"`ids` (see `mask`), not {mask.dtype} of shape {mask.shape}."
         )
-    if held.alive is None:
+    if stored.alive is None:
         return bits_of(mask)
-    rows = mask_of(held.alive, held.count).copy()
+    rows = mask_of(stored.alive, stored.count).copy()
     rows[rows] = mask
     return bits_of(rows)

@@ -1,4 +1,4 @@
-"""What an index learns before it takes vectors: its encoder, and the space that is encoded."""
+"""What an index learns before it stores vectors: its encoder, and the space that is encoded."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ OWNER = "BinaryIndex"
 NAMES = ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh", "learned")
 ENCODERS: dict[str, Callable[..., CodeEncoder]] = {name: getattr(codes, name) for name in NAMES}
 SAMPLE = 100_000  # rows that an encoder learns from
-PROBES = 64  # rows whose codes tell how many of their bits are plain signs
-NEARLY = 0.85  # with this share of plain signs, a Hamming short-list misses next to nothing
+PROBES = 64  # rows from which the fraction of plain signs is estimated
+NEARLY = 0.85  # with this fraction of plain signs, a Hamming short-list misses next to nothing
 BLOCK = 1 << 15  # rows encoded at a time
 
 
 class Fitted(NamedTuple):
-    """A fitted encoder, the space of the vectors, and the share of bits that are plain signs."""
+    """A fitted encoder, the space of the vectors, and the fraction of bits that are plain signs."""
 
     encoder: CodeEncoder
     space: Space
@@ -34,8 +34,8 @@ class Fitted(NamedTuple):
     def learn(cls, encoder: CodeEncoder, metric: str, vectors: np.ndarray, seed: int) -> Self:
         """Fit a copy of the encoder to (a sample of) the vectors, unless it is fitted already.
 
-        Codes with a factor, or learned ones, tell lengths; for others and products, vectors are
-        lifted.
+        For inner products vectors are lifted, unless the codes represent lengths (learned codes,
+        and codes with a factor).
         """
         lifted = metric == "inner" and not encoder.tells_lengths
         space = Space(metric, Lift.of(vectors) if lifted else None)
@@ -49,11 +49,11 @@ class Fitted(NamedTuple):
             )
         else:  # a copy, since whoever gave it may fit it anew
             encoder = CodeEncoder.from_state(*encoder.state())
-        return cls(encoder, space, _share_of_signs(encoder, points[:PROBES]))
+        return cls(encoder, space, _sign_fraction(encoder, points[:PROBES]))
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Number of columns of a vector."""
         return self.encoder.dimension_ - (self.space.lift is not None)
 
     @property
@@ -62,7 +62,7 @@ class Fitted(NamedTuple):
         return -(-self.encoder.bits // 64)
 
     def scan_for(self, scan: str | None, rerank: str | None) -> str:
-        """The scan that was asked for, or else the one that suits the codes."""
+        """The requested scan, or by default the one that suits the codes."""
         angles = self.space.metric == "cosine" or self.space.lift is not None
         if scan is None:
             enough = self.signs >= (1 if rerank is None else NEARLY)
@@ -70,25 +70,25 @@ class Fitted(NamedTuple):
         if scan == "hamming" and not self.encoder.scaled and not self.encoder.short:
             raise ValueError(
                 f"{OWNER}: scan 'hamming' finds nothing by learned bits; use scan='asymmetric', or "
-                "learned(..., short=True), which keeps signs for it."
+                "learned(..., short=True), which stores signs for it."
             )
         if scan == "hamming" and not angles:
             raise ValueError(
-                f"{OWNER}: scan 'hamming' ranks by angles, which tell no inner products here; use "
+                f"{OWNER}: scan 'hamming' ranks by angles, which are no inner products here; use "
                 "scan='asymmetric', or build it with an encoder as tight_frame without a factor."
             )
         return scan
 
     def no_rows(self, *, keep: bool) -> RowWriter:
-        """Rows for such codes, none yet, with room for vectors to `keep` or not."""
-        kept = self.dimension if keep else None
+        """Empty rows for such codes, with columns for vectors to `keep` or not."""
+        dimension = self.dimension if keep else None
         short, scaled = self.encoder.short, self.encoder.scaled
-        return RowWriter.empty(self.words, short=short, factored=scaled, dimension=kept)
+        return RowWriter.empty(self.words, short=short, factored=scaled, dimension=dimension)
 
     def rows(
         self, vectors: np.ndarray, *, keep: bool
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Words, short words, factors and (to `keep`) targets of vectors, in bounded room."""
+        """Words, short words, factors and (to `keep`) targets of vectors, in bounded memory."""
         parts = zip(*(self._coded(block, keep) for block in _blocks(vectors)), strict=True)
         words, short, factors, targets = (
             None if part[0] is None else np.concatenate(part) for part in parts
@@ -100,8 +100,8 @@ class Fitted(NamedTuple):
         points = self.space.points(vectors)
         made = self.encoder.encode(points)
         same = self.space.metric == "cosine"  # the points are the targets
-        kept = None if not keep else points if same else self.space.targets(vectors)
-        return made.words, made.short, self._factors(made, vectors), kept
+        targets = None if not keep else points if same else self.space.targets(vectors)
+        return made.words, made.short, self._factors(made, vectors), targets
 
     def _factors(self, made: codes.Codes, vectors: np.ndarray) -> np.ndarray | None:
         if not self.encoder.scaled:
@@ -113,7 +113,7 @@ class Fitted(NamedTuple):
 
 
 def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
-    """The encoder that was named or given; by default qoLSH with a centre and a factor."""
+    """The encoder given or named; by default qoLSH with a centre and a factor."""
     if isinstance(encoder, CodeEncoder):
         return encoder
     if encoder is None:
@@ -127,7 +127,7 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
 
 
 def _sample(vectors: np.ndarray, seed: int) -> np.ndarray:
-    """Rows to learn from, in their order."""
+    """Sample rows to learn from, in their order."""
     if len(vectors) <= SAMPLE:
         return vectors
     picks = np.random.default_rng(seed).choice(len(vectors), SAMPLE, replace=False)
@@ -138,8 +138,8 @@ def _blocks(vectors: np.ndarray) -> Iterator[np.ndarray]:
     return (vectors[at : at + BLOCK] for at in range(0, len(vectors), BLOCK))
 
 
-def _share_of_signs(encoder: CodeEncoder, points: np.ndarray) -> float:
-    """How many bits of the codes that a Hamming scan reads are those of a query at that point."""
+def _sign_fraction(encoder: CodeEncoder, points: np.ndarray) -> float:
+    """Fraction of bits, of codes that a Hamming scan reads, that equal those of a query there."""
     made = encoder.encode(points)
     scanned = made.words if made.short is None else made.short
     apart = np.bitwise_count(encoder.query_words(points) ^ scanned).sum()

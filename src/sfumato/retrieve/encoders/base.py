@@ -1,7 +1,4 @@
-"""What every encoder promises: vectors to codes of bits, and back to estimates of products.
-
-The factor of a code: the one number by which its sum of atoms stands for a vector's rest.
-"""
+"""Base of the encoders: vectors to binary codes, and back to estimates of inner products."""
 
 import math
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,11 +15,11 @@ from sfumato.sketch.projection.directions import MOST_ENTRIES
 
 __all__ = ["CodeEncoder", "Codes", "nearest", "ratio", "unbiased"]
 
-ALONG = 100.0  # an error along the vector itself weighs so much more: it confuses near neighbours
+ALONG = 100.0  # weight of an error along the vector itself, which confuses near neighbours
 
 
 def unbiased(chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
-    """|r|^2 / <r, W b>: 0 for no vector, and where the code points away from its vector."""
+    """Factor |r|^2 / <r, W b>; 0 for a zero vector, and where the code points away from it."""
     along = _products(chosen, projections, batch.size)
     along[batch.lengths[: batch.size] == 0] = 0
     return ratio(batch.lengths[: batch.size], along)
@@ -31,24 +28,25 @@ def unbiased(chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.nd
 def nearest(
     chosen: np.ndarray, projections: np.ndarray, batch: Batch, basis: Basis, centre: np.ndarray
 ) -> np.ndarray:
-    """The f of least |e|^2 + ALONG <e, x / |x|>^2, for the error e = centre + f W b - x.
+    """Factor f that minimises |e|^2 + ALONG <e, x / |x|>^2, for the error e = centre + f W b - x.
 
-    0 for a vector that is the centre.
+    0 for a vector equal to the centre.
     """
     far = batch.lengths[: batch.size]
     middle = basis.weigh(np.tile(centre, (4, 1)))[:1]
-    rest = far * _products(chosen, projections, batch.size)  # <r, W b> of the rest r = x - centre
-    integer = rest + _products(chosen, np.repeat(middle, len(chosen), axis=0), batch.size)
+    # <r, W b> of the residual r = x - centre, and <x, W b>.
+    residual = far * _products(chosen, projections, batch.size)
+    total = residual + _products(chosen, np.repeat(middle, len(chosen), axis=0), batch.size)
     beside = far * np.multiply(batch.unit[: batch.size], centre, dtype=np.float64).sum(axis=1)
     square = float(np.square(centre, dtype=np.float64).sum()) + 2 * beside + far * far
     weight = ratio(ALONG, np.where(square > 1e-12 * far * far, square, 0))
-    above = rest + weight * (beside + far * far) * integer
-    below = basis.squares(chosen)[: batch.size] + weight * integer * integer
+    above = residual + weight * (beside + far * far) * total
+    below = basis.squares(chosen)[: batch.size] + weight * total * total
     return np.where(far > 0, ratio(above, below), 0)
 
 
 def ratio(above: np.ndarray | float, below: np.ndarray) -> np.ndarray:
-    """The quotients, and 0 where the divisor is not above 0."""
+    """Quotients, 0 where the divisor is not above 0."""
     return np.asarray(np.divide(above, below, out=np.zeros(len(below)), where=below > 0))
 
 
@@ -62,20 +60,23 @@ DIMENSION = integer(1, 2**24)  # of a file
 
 
 class Codes(NamedTuple):
-    """Codes of n vectors: W = ceil(bits / 64) words each, and what goes with them.
-
-    Fields: words, uint64 (n, W), bit j of a code in word j >> 6, lowest first, spare bits 0;
-    factors, float32 (n, 1), or (n, 0) where the encoder keeps none; short, uint64 (n, W), the plain
-    signs for a Hamming short-list, or None.
+    """Binary codes of n vectors, as made by `CodeEncoder.encode`.
 
     Parameters
     ----------
-    words : ndarray
-        TODO.
-    factors : ndarray
-        TODO.
-    short : ndarray or None
-        TODO.
+    words : ndarray of shape (n, ceil(bits / 64))
+        Bits of the codes, uint64: bit j is in word ``j >> 6``, lowest first; spare bits are 0.
+    factors : ndarray of shape (n, 1)
+        Factor of each code, float32; of shape (n, 0) if the encoder stores none.
+    short : ndarray of shape (n, ceil(bits / 64)) or None
+        Plain signs for a Hamming short-list, uint64, or None.
+
+    Examples
+    --------
+    >>> from sfumato.retrieve import tight_frame
+    >>> codes = tight_frame(64).fit([[1.0, 0.0]]).encode([[1.0, 0.0], [0.0, 1.0]])
+    >>> codes.words.shape, codes.factors.shape, codes.short
+    ((2, 1), (2, 0), None)
     """
 
     words: np.ndarray
@@ -87,52 +88,64 @@ class Codes(NamedTuple):
 
 
 class CodeEncoder:
-    """Vectors as codes b in {-1, 1}^bits that stand for centre + factor * (sum of b_j atom_j).
+    """Base of encoders of vectors as binary codes.
 
-    bits of a code; seed, of the directions; center, whether the mean of the rows given to `fit` is
-    subtracted first; factor, None: a code stands for a direction, and its length is that of a unit
-    vector (with a centre: the mean distance from it); or one float32 a vector: "unbiased", |r|^2 /
-    <r, W b> for r = vector - centre, which makes the estimate of <r, r> exact and that of <q, r>
-    unbiased over random rotations, or "nearest", the one of least error where an error along the
-    vector x itself weighs 100 times more, so that near neighbours are told apart: the same as
-    "unbiased" within a hundredth where there is no centre, and much better where there is one;
-    short, whether `Codes.short` keeps the signs. Learned: dimension_, centre_, reach_ (the length
-    without a factor), directions_ (whose signs a code starts from) and atoms_ (which it is rebuilt
-    from), both float32 (bits, dimension).
+    A code b in {-1, 1}^bits represents centre + factor * (sum of b_j atom_j). Build encoders with
+    `project_and_sign`, `tight_frame`, `anti_sparse`, `optimal`, `qolsh` or `learned`.
 
     Parameters
     ----------
     **parameters : object
-        TODO.
+        Of every encoder: `bits`, the bits of a code; `seed`, that of the directions; `center`,
+        whether the mean of the rows passed to `fit` is subtracted first; `factor`, None, "unbiased"
+        or "nearest" (see Notes); `short`, whether `Codes.short` stores the signs. And the encoder's
+        own.
 
     Attributes
     ----------
-    atoms_ : ndarray
-        TODO.
-    centre_ : ndarray
-        TODO.
+    atoms_ : ndarray of shape (bits, dimension)
+        Vectors whose signed sum reconstructs a vector, float32.
+    centre_ : ndarray of shape (dimension,)
+        Centre that is subtracted, 0 without `center`.
     dimension_ : int
-        TODO.
-    directions_ : ndarray
-        TODO.
+        Number of columns of a vector.
+    directions_ : ndarray of shape (bits, dimension)
+        Directions whose signs a code starts from, float32.
     reach_ : float
-        TODO.
+        Length of a reconstruction (relative to the centre) without a factor.
 
     Notes
     -----
-    **Guarantee.** A code depends on its vector, the parameters and what `fit` learned, not on the
-    rows encoded with it. Of a zero vector (or one equal to the centre) all bits are 0 and the
-    factor is 0; without a factor that code stands for the same direction as any other code of only
-    0.
+    **Guarantee.** A code depends on its vector, the parameters and the fit, not on other rows. The
+    code of a zero vector (or one equal to the centre) has all bits 0 and the factor 0; without a
+    factor it represents the same direction as any other code of all 0.
+
+    Without a factor a code represents a direction, with the length of a unit vector (with a centre:
+    the mean distance from it). A factor takes 4 bytes per vector. "unbiased" is <r, r> / <r, W b>
+    for r = vector - centre, which makes the estimate of <r, r> exact and that of <q, r> unbiased
+    over random rotations [2]_. "nearest" minimises the error of the reconstruction, with the error
+    along the vector itself weighted 100 times, which separates near neighbours; without a centre it
+    equals "unbiased" within 1 %, and with a centre it is much better.
 
     References
     ----------
-    .. [1] Thesis (5.4) and (5.14); the factor: Gao and Long 2024 (RaBitQ), theorem 3.2.
+    .. [1] Thesis, equations (5.4) (reconstruction from a code) and (5.14) (estimate of the inner
+       product).
+    .. [2] Gao, Long. "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound
+       for Approximate Nearest Neighbor Search". SIGMOD 2024, Theorem 3.2.
+       https://arxiv.org/abs/2405.12497
+
+    Examples
+    --------
+    >>> from sfumato.retrieve import CodeEncoder, tight_frame
+    >>> encoder = tight_frame(64, factor="unbiased").fit([[3.0, 4.0]])
+    >>> isinstance(encoder, CodeEncoder), encoder.dimension_, encoder.nbytes_per_vector
+    (True, 2, 12)
     """
 
     kind: ClassVar[str] = ""
     precision: ClassVar[int] = 4  # bits of a query's weights in the asymmetric scan
-    scaled: ClassVar[bool] = True  # whether codes have factors, kept or else those of `scales`
+    scaled: ClassVar[bool] = True  # whether codes have factors, stored or else those of `scales`
     LIMITS: ClassVar[dict[str, Limit]] = {
         "bits": integer(1, 2**16),
         "seed": SEED,
@@ -171,22 +184,22 @@ class CodeEncoder:
         return f"{self.kind}({inside})"
 
     def get_params(self) -> dict[str, Any]:
-        """The parameters by name.
+        """Return the parameters by name.
 
         Returns
         -------
         dict
-            The parameters by name.
+            Names and values.
         """
         return {name: getattr(self, name) for name in self.LIMITS}
 
     def fit(self, X: Matrix) -> Self:
-        """Take the dimension, and learn what there is to learn, from rows like those to come.
+        """Fit the encoder: the dimension, the centre, and what else is learned.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n, dimension)
+            Vectors like those to come.
 
         Returns
         -------
@@ -203,17 +216,17 @@ class CodeEncoder:
         return self
 
     def encode(self, X: Matrix) -> Codes:
-        """The codes of rows.
+        """Encode vectors.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n, dimension)
+            Vectors, all finite.
 
         Returns
         -------
         Codes
-            The codes of rows.
+            One code per row.
         """
         rows = matrix(self.kind, X, self._fitted())
         words = np.empty((len(rows), self._words), np.uint64)
@@ -230,19 +243,17 @@ class CodeEncoder:
         return Codes(words, factors, short)
 
     def reconstruct(self, codes: Codes) -> np.ndarray:
-        """What the codes stand for, float32 (n, dimension).
-
-        Unit vectors, if there is neither a centre nor a factor.
+        """Reconstruct approximate vectors from their codes.
 
         Parameters
         ----------
         codes : Codes
-            TODO.
+            Codes made by `encode`.
 
         Returns
         -------
-        ndarray
-            What the codes stand for, float32 (n, dimension).
+        ndarray of shape (n, dimension)
+            Approximations, float32; unit vectors if there is neither a centre nor a factor.
         """
         out = np.empty((len(codes.words), self._fitted()), np.float32)
         own = self.factor is not None
@@ -257,17 +268,18 @@ class CodeEncoder:
         return out
 
     def scales(self, words: np.ndarray) -> np.ndarray:
-        """The factors of codes that keep none, from their bits: reach_ / |W b| of (5.14).
+        """Compute the factors of codes that store none, from their bits.
 
         Parameters
         ----------
-        words : ndarray
-            TODO.
+        words : ndarray of shape (n, ceil(bits / 64))
+            Bits of the codes, as `Codes.words`.
 
         Returns
         -------
-        ndarray
-            The factors of codes that keep none, from their bits: reach_ / |W b| of (5.14).
+        ndarray of shape (n,)
+            ``reach_ / norm(W b)``, float32 (thesis, equation (5.14), the estimate of inner
+            products); 1 for learned codes, whose atoms carry the lengths.
         """
         self._fitted()
         out = np.empty(len(words), np.float32)
@@ -276,17 +288,17 @@ class CodeEncoder:
         return out
 
     def query_words(self, Q: Any) -> np.ndarray:
-        """The signs of queries, uint64 (q, W), to be compared with codes by Hamming distance.
+        """Compute the signs of queries, to be compared with codes by Hamming distance.
 
         Parameters
         ----------
-        Q : object
-            TODO.
+        Q : array_like of shape (n_queries, dimension)
+            Queries.
 
         Returns
         -------
-        ndarray
-            The signs of queries, uint64 (q, W), to be compared with codes by Hamming distance.
+        ndarray of shape (n_queries, ceil(bits / 64))
+            Signs as bits, uint64.
         """
         rows = matrix(self.kind, Q, self._fitted())
         out = np.empty((len(rows), self._words), np.uint64)
@@ -295,20 +307,24 @@ class CodeEncoder:
         return out
 
     def query_weights(self, Q: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (q, bits) and offsets (q,), float32, that estimate products from codes.
-
-        The estimate of <q, x> is offset + factor * sum of weight_j b_j, with the code's factor or
-        else `scales`: the product of q with the reconstruction.
+        """Compute the weights that estimate inner products of queries with codes.
 
         Parameters
         ----------
-        Q : object
-            TODO.
+        Q : array_like of shape (n_queries, dimension)
+            Queries.
 
         Returns
         -------
-        tuple
-            TODO.
+        weights : ndarray of shape (n_queries, bits)
+            Weight of each bit, float32.
+        offsets : ndarray of shape (n_queries,)
+            Products with the centre, float32.
+
+        Notes
+        -----
+        The estimate of <q, x> is offset + factor * sum of weight_j b_j, with the code's factor or
+        else `scales`: the inner product of q with the reconstruction.
         """
         rows = matrix(self.kind, Q, self._fitted())
         weights = np.empty((len(rows), self.bits), np.float32)
@@ -323,21 +339,23 @@ class CodeEncoder:
 
     @property
     def tells_lengths(self) -> bool:
-        """Whether codes stand for vectors as they are, not for directions only."""
+        """Whether codes represent vectors with their lengths, not directions only."""
         return self.factor is not None or not self.scaled
 
     @property
     def nbytes_per_vector(self) -> int:
-        """Bytes that a code takes: words, factor and short."""
+        """Bytes of a code: words, factor and short."""
         return 8 * self._words * (1 + self.short) + 4 * (self.factor is not None)
 
     def state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Parameters as plain values and learned arrays, for `from_state`; no random directions.
+        """Return the fitted state as plain values and arrays, for `from_state`.
 
         Returns
         -------
-        tuple
-            TODO.
+        parameters : dict
+            Kind, parameters, dimension and reach.
+        arrays : dict
+            Learned arrays by name; random directions are not stored but made from the seed.
         """
         learned = {"dimension": self._fitted(), "reach": self.reach_}
         arrays = {"centre": self.centre_} if self.center else {}
@@ -345,19 +363,24 @@ class CodeEncoder:
 
     @staticmethod
     def from_state(parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> "CodeEncoder":
-        """The fitted encoder whose `state` this is.
+        """Rebuild a fitted encoder from its `state`.
 
         Parameters
         ----------
         parameters : dict
-            TODO.
+            Plain values, as of `state`.
         arrays : dict
-            TODO.
+            Learned arrays by name, as of `state`.
 
         Returns
         -------
         CodeEncoder
-            The fitted encoder whose `state` this is.
+            An encoder with equal codes.
+
+        Raises
+        ------
+        ValueError
+            If the state is invalid.
         """
         given = dict(parameters)
         kind, dimension = given.pop("kind", None), given.pop("dimension", None)
@@ -380,7 +403,7 @@ class CodeEncoder:
 
     def __getattr__(self, name: str) -> Any:
         # Directions and tables of a state are made when they are first used, not when it is read:
-        # a few bytes can ask for large ones. Threads may make them twice, and alike.
+        # a few bytes can imply large ones. Threads may make them twice, with equal contents.
         stored = self.__dict__.get("_stored")
         if stored is not None and not name.startswith("__"):
             made = self._restore(self.dimension_, stored)
@@ -393,30 +416,30 @@ class CodeEncoder:
         return nearest(chosen, projections, batch, self._basis, self.centre_)
 
     def _learn(self, rows: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Directions and atoms for rows like these."""
+        """Learn directions and atoms from rows."""
         return self._restore(rows.shape[1], {})
 
     def _restore(
         self, dimension: int, arrays: dict[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Directions and atoms again, from the seed or from what `_learned` stored."""
+        """Rebuild directions and atoms from the seed, or from what `_learned` stored."""
         directions = frame(self._frame, self.bits, dimension, self.seed)
         return directions, directions
 
     def _check_learned(self, dimension: int, arrays: dict[str, np.ndarray]) -> None:
-        """Raise ValueError where stored arrays are not what `_restore` needs."""
+        """Raise ValueError where stored arrays do not fit `_restore`."""
 
     def _learned(self) -> dict[str, np.ndarray]:
-        """The learned arrays that no seed gives back."""
+        """Learned arrays that a seed does not reproduce."""
         return {}
 
     def _prepare(self) -> None:
-        """Tables that choosing bits needs, from the atoms."""
+        """Build the tables that choosing bits needs, from the atoms."""
 
     def _choose(self, unit: np.ndarray, projections: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """The sides of unit vectors' codes, given their products with the atoms and first signs.
+        """Choose the codes (+1, -1) of unit vectors from products with atoms and first signs.
 
-        All float32 with rows for a batch and its filling, and columns up to a multiple of 32.
+        All float32, with rows for a batch and its padding, and columns up to a multiple of 32.
         """
         return starts
 
@@ -462,7 +485,7 @@ class CodeEncoder:
 
 
 def _pack(chosen: np.ndarray, batch: Batch, out: np.ndarray) -> None:
-    """Write the words of a batch to their place; of no vector, 0."""
+    """Write the words of a batch to their rows; 0 for a zero vector."""
     words = out[batch.part]
     sides.pack(chosen, words)
     words[batch.lengths[: batch.size] == 0] = 0

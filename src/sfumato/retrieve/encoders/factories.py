@@ -1,6 +1,6 @@
-"""Encoders of vectors as codes of bits: plain signs, tight frames, and better choices of bits.
+"""Functions that build encoders: signs, tight frames, and codes chosen by search.
 
-Each function makes a `CodeEncoder`, and takes its options too: center, factor and short.
+Each returns a `CodeEncoder` and also takes its options: center, factor and short.
 """
 
 from typing import TypedDict, Unpack
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class EncoderOptions(TypedDict, total=False):
-    """What every encoder takes besides its own parameters; see `CodeEncoder`."""
+    """Options of every encoder besides its own parameters; see `CodeEncoder`."""
 
     center: bool
     factor: str | None
@@ -39,25 +39,25 @@ class EncoderOptions(TypedDict, total=False):
 def project_and_sign(
     bits: int = 256, *, directions: str = "random", seed: int = 0, **options: Unpack[EncoderOptions]
 ) -> CodeEncoder:
-    """The side of each of `bits` planes on which a vector lies.
+    """Build an encoder of signs: the side of each of `bits` hyperplanes (SimHash).
 
     Parameters
     ----------
     bits : int, default=256
-        From 1 to 65,536.
-    directions : str, default="random"
-        Normals of the planes: "random" (independent Gaussian), "orthogonal" (at most as many as the
-        dimension: less variance) or "super-bit" (orthogonal in batches of the dimension); seed;
-        options of `CodeEncoder`.
+        Bits of a code, 1 to 65,536.
+    directions : {"random", "orthogonal", "super-bit"}, default="random"
+        Normals of the hyperplanes: "random" are independent Gaussian; "orthogonal" have less
+        variance, and are at most as many as the dimension; "super-bit" are orthogonal in batches of
+        the dimension.
     seed : int, default=0
-        TODO.
+        Seed of the directions.
     **options : dict
-        TODO.
+        `center`, `factor` and `short` of `CodeEncoder`.
 
     Returns
     -------
     CodeEncoder
-        The side of each of `bits` planes on which a vector lies.
+        The encoder, not fitted.
 
     Notes
     -----
@@ -65,7 +65,10 @@ def project_and_sign(
 
     References
     ----------
-    .. [1] Charikar 2002; thesis (5.1); super-bits: Ji, Li, Yan, Zhang and Tian 2012.
+    .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
+       https://doi.org/10.1145/509907.509965
+    .. [2] Thesis, equation (5.1) (project and sign).
+    .. [3] Ji, Li, Yan, Zhang, Tian. "Super-Bit Locality-Sensitive Hashing". NIPS 2012.
 
     Examples
     --------
@@ -79,34 +82,38 @@ def project_and_sign(
 def tight_frame(
     bits: int = 256, *, seed: int = 0, **options: Unpack[EncoderOptions]
 ) -> CodeEncoder:
-    """The signs along a tight frame, W W^T = I, from which vectors are rebuilt more truly.
+    """Build an encoder of signs along a tight frame, W W^T = I.
 
-    Thesis (5.9).
+    Vectors are reconstructed more accurately than with independent directions, at the same cost.
 
     Parameters
     ----------
     bits : int, default=256
-        From 1 to 65,536; seed; options of `CodeEncoder`.
+        Bits of a code, 1 to 65,536.
     seed : int, default=0
-        TODO.
+        Seed of the frame.
     **options : dict
-        TODO.
+        `center`, `factor` and `short` of `CodeEncoder`.
 
     Returns
     -------
     CodeEncoder
-        The signs along a tight frame, W W^T = I, from which vectors are rebuilt more truly.
+        The encoder, not fitted.
 
     Notes
     -----
-    **Guarantee.** Where bits <= dimension (the directions are then orthonormal) no code of the same
-    directions comes closer to a vector.
+    **Guarantee.** Where bits <= dimension (the directions are then orthonormal), no code of the
+    same directions is closer to a vector.
+
+    References
+    ----------
+    .. [1] Thesis, equation (5.9) (tight frame).
 
     Examples
     --------
     >>> encoder = tight_frame(64).fit([[1, 0, 0]])
-    >>> rebuilt = encoder.reconstruct(encoder.encode([[1, 0, 0]]))
-    >>> bool(rebuilt[0, 0] > 0.9)
+    >>> reconstructed = encoder.reconstruct(encoder.encode([[1, 0, 0]]))
+    >>> bool(reconstructed[0, 0] > 0.9)
     True
     """
     return TightFrameEncoder(bits=bits, seed=seed, **_all(options))
@@ -115,33 +122,37 @@ def tight_frame(
 def anti_sparse(
     bits: int = 256, *, seed: int = 0, **options: Unpack[EncoderOptions]
 ) -> CodeEncoder:
-    """The signs of the v with W v = x whose largest entry is smallest, on a tight frame W.
+    """Build an encoder of anti-sparse codes on a tight frame W.
+
+    A code is the signs of the v with W v = x whose largest entry is smallest. Encoding is slow:
+    about 5 microseconds per vector for 8 dimensions and 16 bits, and about 5 milliseconds for 128
+    and 256; `qolsh` is closer to the vector in a thousandth of that.
 
     Parameters
     ----------
     bits : int, default=256
-        From the dimension to 1,024 (a vector takes some 5 microseconds for 8 dimensions and 16
-        bits, and some 5 milliseconds for 128 and 256: qolsh comes closer to it in a thousandth of
-        that); seed; options of `CodeEncoder`.
+        Bits of a code, from the dimension to 1,024.
     seed : int, default=0
-        TODO.
+        Seed of the frame.
     **options : dict
-        TODO.
+        `center`, `factor` and `short` of `CodeEncoder`.
 
     Returns
     -------
     CodeEncoder
-        The signs of the v with W v = x whose largest entry is smallest, on a tight frame W.
+        The encoder, not fitted.
 
     Notes
     -----
     **Guarantee.** The linear programme is solved exactly, in float64; v has bits - dimension + 1
-    entries at its bound. Should a vector take more than 50 * bits steps, which only many ties can
-    cause, its code is that of the step reached.
+    entries at its bound. If a vector takes more than 50 * bits steps, which only many ties can
+    cause, its code is that of the last step.
 
     References
     ----------
-    .. [1] Jegou, Furon and Fuchs 2012; thesis (5.8).
+    .. [1] Jegou, Furon, Fuchs. "Anti-Sparse Coding for Approximate Nearest Neighbor Search". ICASSP
+       2012. https://arxiv.org/abs/1110.3767
+    .. [2] Thesis, equation (5.8) (anti-sparse coding).
 
     Examples
     --------
@@ -153,27 +164,31 @@ def anti_sparse(
 
 
 def optimal(bits: int = 16, *, seed: int = 0, **options: Unpack[EncoderOptions]) -> CodeEncoder:
-    """Of all codes the one whose W b, on a tight frame W, is closest to the vector in angle.
+    """Build an encoder that tries all codes and takes the closest in angle.
 
-    Thesis (5.5) and (5.6).
+    The code b is the one whose W b, on a tight frame W, has the largest cosine with the vector.
 
     Parameters
     ----------
     bits : int, default=16
-        From 1 to 20 (time doubles with each); seed; options of `CodeEncoder`.
+        Bits of a code, 1 to 20; the time doubles with each bit.
     seed : int, default=0
-        TODO.
+        Seed of the frame.
     **options : dict
-        TODO.
+        `center`, `factor` and `short` of `CodeEncoder`.
 
     Returns
     -------
     CodeEncoder
-        Of all codes the one whose W b, on a tight frame W, is closest to the vector in angle.
+        The encoder, not fitted.
 
     Notes
     -----
     **Guarantee.** Exact up to float32 rounding: every pair of b and -b is tried.
+
+    References
+    ----------
+    .. [1] Thesis, equations (5.5)-(5.6) (optimal code).
 
     Examples
     --------
@@ -192,44 +207,48 @@ def qolsh(
     seed: int = 0,
     **options: Unpack[EncoderOptions],
 ) -> CodeEncoder:
-    """Signs along a tight frame W, of which those are flipped that turn W b to the vector most.
+    """Build an encoder that improves the signs along a tight frame by flipping bits (qoLSH).
 
-    Thesis (5.10) to (5.12), and 6.1 for flips of several bits together.
+    Each step flips the bit that increases the cosine between W b and the vector most. Flipped bits
+    reconstruct the vector better and are worse to compare by Hamming distance, for which
+    ``short=True`` stores the signs.
 
     Parameters
     ----------
     bits : int, default=256
-        From 1 to 4,096.
+        Bits of a code, 1 to 4,096.
     flips : int, default=10
-        Steps of one flip from 0 to 65,536.
-    together : int, default=1
-        2 for as many steps after these that flip the best pair, or the best bit where that is
-        better (bits**2 / 2 pairs are tried in each); seed; options of `CodeEncoder`. Flipped bits
-        rebuild the vector better and are worse to compare by Hamming distance: short=True keeps the
-        signs for that.
+        Maximum number of steps that flip one bit, 0 to 65,536.
+    together : {1, 2}, default=1
+        With 2, as many steps follow that flip the best pair of bits, or the best bit where that is
+        better; each tries bits**2 / 2 pairs.
     seed : int, default=0
-        TODO.
+        Seed of the frame.
     **options : dict
-        TODO.
+        `center`, `factor` and `short` of `CodeEncoder`.
 
     Returns
     -------
     CodeEncoder
-        TODO.
+        The encoder, not fitted.
 
     Notes
     -----
-    **Guarantee.** The cosine between W b and the vector is never below that of `tight_frame`; each
-    step raises it, and it ends where no flip would, or after `flips` steps. With together=2 it is
-    never below that of together=1, and where it ends before its steps are used up no two flips
-    would raise it either.
+    **Guarantee.** The cosine between W b and the vector is at least that of `tight_frame`. Each
+    step increases it, and the search ends where no flip would, or after `flips` steps. With
+    ``together=2`` the cosine is at least that of ``together=1``, and if the search ends before its
+    steps are used up, no two flips would increase it either.
+
+    References
+    ----------
+    .. [1] Thesis, equations (5.10)-(5.12) (qoLSH), and section 6.1 (flips of several bits).
 
     Examples
     --------
     >>> x = [[0.6, 0.8, 0.0]]
     >>> for encoder in tight_frame(16).fit(x), qolsh(16).fit(x):
-    ...     rebuilt = encoder.reconstruct(encoder.encode(x))
-    ...     print(round(float(rebuilt[0] @ x[0]), 3))
+    ...     reconstructed = encoder.reconstruct(encoder.encode(x))
+    ...     print(round(float(reconstructed[0] @ x[0]), 3))
     0.984
     0.999
     """

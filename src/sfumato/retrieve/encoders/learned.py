@@ -1,7 +1,4 @@
-"""Codes whose atoms are learned: more bits where vectors vary more, and no error along a vector.
-
-Atoms learned from vectors: levels along their principal axes, then refitted to their codes.
-"""
+"""Learned encoder: atoms along principal axes, refitted to the codes of a sample."""
 
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -26,7 +23,7 @@ STEPS = (0.0, 1.596, 0.9957, 0.5860, 0.3352, 0.1881, 0.1041, 0.05687, 0.03076)
 
 
 class Search(NamedTuple):
-    """What choosing codes of given atoms needs: their inner products, laid out for the kernel."""
+    """Inner products of given atoms, laid out for the kernel that chooses codes."""
 
     atoms: np.ndarray
     gram: np.ndarray
@@ -34,7 +31,7 @@ class Search(NamedTuple):
 
     @classmethod
     def of(cls, atoms: np.ndarray) -> Self:
-        """The search among atoms, float32 (bits, dimension), the longest first."""
+        """Search among atoms, float32 (bits, dimension), the longest first."""
         wide = np.pad(atoms.astype(np.float64), ((0, -len(atoms) % top.WIDE), (0, 0)))
         gram = aligned((len(wide), len(wide)), np.float32)
         gram[...] = wide @ wide.T
@@ -43,57 +40,57 @@ class Search(NamedTuple):
     def codes(
         self, products: np.ndarray, along: np.ndarray, missing: np.ndarray, flips: int
     ) -> np.ndarray:
-        """Sides of the codes of vectors, from their products with the atoms; see the kernel."""
+        """Choose the codes (+1, -1) of vectors from their products with the atoms."""
         sides = aligned(products.shape, np.float32)
         successive.settle(self.gram, products, along, missing, len(self.atoms), flips, sides)
         return sides
 
 
 def levels(rows: np.ndarray, bits: int) -> np.ndarray:
-    """Atoms, float32 (bits, dimension), that quantize vectors axis by axis, the longest first.
+    """Atoms, float32 (bits, dimension), that quantise vectors axis by axis, the longest first.
 
-    Each bit goes to the principal axis whose squared error it lowers most, as for a Gaussian; an
-    axis of n bits has 2**n equally distant levels. Of few rows the variances are drawn together,
-    as if as many rows as there are dimensions had been alike in all directions.
+    Each bit goes to the principal axis whose squared error it reduces most, as for a Gaussian; an
+    axis of n bits has 2**n equidistant levels. The variances are regularised by as many isotropic
+    pseudo-rows as there are dimensions, which matters for few rows.
     """
     squares, dimension = rows.T.astype(np.float64) @ rows, rows.shape[1]
     ridge = np.trace(squares) / len(rows) * np.eye(dimension)
     variances, axes = np.linalg.eigh((squares + ridge) / (len(rows) + dimension))
     counts = _allocated(variances, bits)
     axis = np.repeat(np.arange(dimension), counts)
-    place = np.arange(bits) - np.repeat(np.cumsum(counts) - counts, counts)
-    lengths = np.sqrt(variances[axis]) * _step(counts)[axis] * 2.0 ** (place - 1)
+    position = np.arange(bits) - np.repeat(np.cumsum(counts) - counts, counts)
+    lengths = np.sqrt(variances[axis]) * _step(counts)[axis] * 2.0 ** (position - 1)
     return _longest_first(axes.T[axis] * lengths[:, None])
 
 
 def refined(
     rows: np.ndarray, atoms: np.ndarray, flips: int, rounds: int
 ) -> tuple[np.ndarray, list[float]]:
-    """Atoms refitted by least squares to the codes that they give, and the errors on the way.
+    """Refit atoms by least squares to the codes that they give; return them and the errors.
 
-    Guarantee: the errors, mean squares over every fifth row, fall, though atoms are fitted to the
-    other rows only; the first is that of the atoms given, the last that of the atoms returned. It
-    ends after `rounds` refits, or before one that would help no more.
+    **Guarantee.** The errors, mean squares over every fifth row, decrease, although atoms are
+    fitted to the other rows only; the first is that of the atoms given, the last that of the atoms
+    returned. It ends after `rounds` refits, or before one that would not help.
     """
-    judges = np.arange(len(rows)) % 5 == 0
-    held, others = rows[judges], rows[~judges]
-    errors, kept = [np.inf], atoms
+    chosen = np.arange(len(rows)) % 5 == 0
+    validation, training = rows[chosen], rows[~chosen]
+    errors, best = [np.inf], atoms
     for _ in range(rounds + 1):
         search = Search.of(atoms)
-        error, _, _ = _coded(held, search, flips)
+        error, _, _ = _coded(validation, search, flips)
         if error >= errors[-1]:
             break
-        kept = atoms
+        best = atoms
         errors.append(error)
-        _, gram, sums = _coded(others, search, flips)
-        # The old atoms weigh as much as one row a bit: atoms that few codes tell apart stay.
+        _, gram, sums = _coded(training, search, flips)
+        # The old atoms weigh as much as one row per bit: atoms that few codes separate stay.
         pull = len(atoms) * np.eye(len(atoms))
         atoms = _longest_first(np.linalg.solve(gram + pull, sums + len(atoms) * atoms))
-    return kept, errors[1:]
+    return best, errors[1:]
 
 
 def _coded(rows: np.ndarray, search: Search, flips: int) -> tuple[float, np.ndarray, np.ndarray]:
-    """The mean squared error of rows, and the sums of b b^T and b r^T over their codes b."""
+    """Mean squared error of rows, and the sums of b b^T and b r^T over their codes b."""
     bits, dimension = search.atoms.shape
     error, gram, sums = 0.0, np.zeros((bits, bits)), np.zeros((bits, dimension))
     for start in range(0, len(rows), BATCH):
@@ -110,7 +107,7 @@ def _coded(rows: np.ndarray, search: Search, flips: int) -> tuple[float, np.ndar
 
 
 def _allocated(variances: np.ndarray, bits: int) -> np.ndarray:
-    """How many bits each axis gets."""
+    """Number of bits of each axis."""
     counts = np.zeros(len(variances), np.int64)
     gains = variances * (_error(counts) - _error(counts + 1))
     for _ in range(bits):
@@ -141,8 +138,8 @@ def _longest_first(atoms: np.ndarray) -> np.ndarray:
 
 
 SAMPLE = 50_000  # rows that atoms are learned from
-FEWEST = 8  # rows a bit; with fewer, atoms would be fitted to chance
-FARTHEST = 1e6  # a vector so many mean distances out has the code of one that is nearer
+FEWEST = 8  # rows per bit; with fewer, atoms would be overfitted
+FARTHEST = 1e6  # a vector is clipped to this many mean distances from the centre
 
 
 def learned(
@@ -154,52 +151,57 @@ def learned(
     short: bool = False,
     seed: int = 0,
 ) -> CodeEncoder:
-    """Codes that stand for centre + (sum of b_j atom_j), with atoms learned from a sample.
+    """Build an encoder whose atoms are learned from a sample of the vectors.
 
-    bits of a code, from 1 to 4,096;
+    A code represents centre + (sum of b_j atom_j), with no factor: ``bits / 8`` bytes per vector.
+    It pays where some directions vary more than others. Where all vary equally and there are at
+    most two bits per dimension, `qolsh` with at least 30 flips is as good.
 
     Parameters
     ----------
     bits : int, default=320
-        TODO.
+        Bits of a code, 1 to 4,096.
     flips : int, default=60
-        Turns of a bit at most, from 0 to 65,536; rounds of learning at most, from 0 to 1,000.
+        Maximum number of bits flipped per code, 0 to 65,536.
     rounds : int, default=10
-        TODO.
+        Maximum number of rounds of learning, 0 to 1,000.
     along : float, default=10.0
-        From 0 to below 10,000, how much more an error along the vector itself weighs: it is what
-        most confuses the order of near neighbours.
+        Additional weight of an error along the vector itself, from 0 to below 10,000; such errors
+        confuse the order of near neighbours most.
     short : bool, default=False
-        Whether `Codes.short` keeps signs along a tight frame, for a Hamming short-list (learned
-        bits tell little by their Hamming distance: search them by the asymmetric scan).
+        Whether `Codes.short` stores signs along a tight frame, for a Hamming short-list. The
+        Hamming distance of learned bits says little: search them by the asymmetric scan.
     seed : int, default=0
-        Of the sample of 50,000 rows and of that frame. There is no factor, so bits / 8 bytes are
-        all that a vector takes. It pays where some directions vary more than others; where all vary
-        alike and there are two bits a dimension or fewer, `qolsh` with 30 flips or more is as good.
-        With fewer than 8 rows a bit, atoms follow from the variances alone.
+        Seed of the sample of 50,000 rows and of that frame.
 
     Returns
     -------
     CodeEncoder
-        TODO.
+        The encoder, not fitted. With fewer than 8 rows per bit, `fit` derives the atoms from the
+        variances alone.
 
     Notes
     -----
-    **Guarantee.** With each round of learning the atoms' mean squared error falls on rows of the
-    sample that they are not fitted to; a code is found by signs of what is left, atom after atom,
-    and then turned bit by bit, each turn lowering |e|^2 + along * <e, x / |x|>^2 of the error e.
+    **Guarantee.** With each round of learning the mean squared error decreases on rows of the
+    sample that the atoms are not fitted to. A code is found by the signs of the residual, atom
+    after atom, and then improved bit by bit; each flip decreases
+    ``norm(e)**2 + along * <e, x / norm(x)>**2`` of the error e.
 
     References
     ----------
-    .. [1] Additive quantization (Babenko and Lempitsky 2014) with codebooks of two; bits by
-       variance: Huang and Schultheiss 1963; along: Guo and others 2020 (anisotropic loss).
+    .. [1] Babenko, Lempitsky. "Additive Quantization for Extreme Vector Compression". CVPR 2014,
+       here with codebooks of two.
+    .. [2] Huang, Schultheiss. "Block Quantization of Correlated Gaussian Random Variables" (bits by
+       variance). IEEE Transactions on Communications Systems 1963.
+    .. [3] Guo et al. "Accelerating Large-Scale Inference with Anisotropic Vector Quantization".
+       ICML 2020. https://arxiv.org/abs/1908.10396
 
     Examples
     --------
     >>> x = np.random.default_rng(0).normal(size=(2000, 8)) * 0.5 ** np.arange(8)
     >>> encoder = learned(32).fit(x)
-    >>> rebuilt = encoder.reconstruct(encoder.encode(x))
-    >>> bool(np.square(rebuilt - x).sum() < 0.01 * np.square(x).sum())
+    >>> reconstructed = encoder.reconstruct(encoder.encode(x))
+    >>> bool(np.square(reconstructed - x).sum() < 0.01 * np.square(x).sum())
     True
     """
     return LearnedEncoder(
@@ -208,9 +210,9 @@ def learned(
 
 
 class LearnedEncoder(CodeEncoder):
-    """Sums of learned atoms; a `CodeEncoder` with a centre, no factor, for vectors as they are.
+    """Encoder of learned atoms, with a centre and no factor, for vectors with their lengths.
 
-    A zero vector, or the centre, is a vector like any other: its code stands for what is near it.
+    A zero vector, or the centre, is encoded like any other vector.
     """
 
     kind = "learned"
@@ -231,7 +233,6 @@ class LearnedEncoder(CodeEncoder):
     along: float
 
     def encode(self, X: Any) -> Codes:
-        """The codes of rows."""
         rows = matrix(self.kind, X, self._fitted())
         words = np.empty((len(rows), self._words), np.uint64)
         short = np.empty_like(words) if self.short else None
@@ -242,14 +243,12 @@ class LearnedEncoder(CodeEncoder):
         return Codes(words, np.empty((len(rows), 0), np.float32), short)
 
     def reconstruct(self, codes: Codes) -> np.ndarray:
-        """What the codes stand for, float32 (n, dimension): approximations of the vectors."""
         out = np.empty((len(codes.words), self._fitted()), np.float32)
         for part, sums, _ in self._basis.sums(codes.words):
             out[part] = self.centre_ + sums
         return out
 
     def scales(self, words: np.ndarray) -> np.ndarray:
-        """The factors of codes: all 1, since the atoms carry the lengths."""
         self._fitted()
         return np.ones(len(words), np.float32)
 
@@ -262,13 +261,13 @@ class LearnedEncoder(CodeEncoder):
         reach = float(lengths.mean())
         if reach == 0:
             raise ValueError(
-                f"{self.kind}: fit needs rows that differ; all it was given are alike."
+                f"{self.kind}: fit needs rows that differ; all that were given are equal."
             )
         units = np.concatenate([part.unit[: part.size] for part in parts])
-        rests = units * _near(lengths / reach)[:, None]
-        atoms = levels(rests, self.bits)
-        if len(rests) >= FEWEST * self.bits:
-            atoms, _ = refined(rests, atoms, self.flips, self.rounds)
+        residuals = units * _near(lengths / reach)[:, None]
+        atoms = levels(residuals, self.bits)
+        if len(residuals) >= FEWEST * self.bits:
+            atoms, _ = refined(residuals, atoms, self.flips, self.rounds)
         return self._signs(rows.shape[1]), (atoms * reach).astype(np.float32)
 
     def _restore(
@@ -285,16 +284,16 @@ class LearnedEncoder(CodeEncoder):
         return {"atoms": self.atoms_}
 
     def _prepare(self) -> None:
-        # In units of reach_, so that vectors of any size have products that float32 can hold.
+        # In units of reach_, so that vectors of any size have products that float32 can represent.
         self._middle = self.centre_ / np.float32(self.reach_)
         self._search = Search.of(self.atoms_ / np.float32(self.reach_))
         self._slant = self._search.products(np.tile(self._middle, (4, 1)))[:1]
 
     def _codes(self, batch: Batch) -> np.ndarray:
-        """The sides of a batch's codes."""
+        """Codes (+1, -1) of a batch."""
         far = _near(batch.lengths / self.reach_)
         products = self._search.products(batch.unit) * far[:, None]
-        # The vector is the centre + its rest, and so are its products with atoms and with the rest.
+        # The vector is centre + residual, and so are its products with atoms and the residual.
         beside = np.multiply(batch.unit, self._middle, dtype=np.float64).sum(axis=1) * far
         square = float(np.square(self._middle, dtype=np.float64).sum()) + 2 * beside + far * far
         weight = np.sqrt(self.along / np.maximum(square, 1e-12))

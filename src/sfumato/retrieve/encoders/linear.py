@@ -1,8 +1,4 @@
-"""The two matrices behind a code: signs along directions, and sums of atoms by those signs.
-
-Frames of directions made from a seed, and products with them that no batch changes. Rows of
-float32 in batches: checked, taken from a centre, made unit vectors.
-"""
+"""Linear algebra of codes: frames of directions, signs along them, sums of atoms, and batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,20 +17,18 @@ __all__ = ["MOST_ENTRIES", "Basis", "Batch", "Product", "batches", "frame", "mat
 
 
 def frame(kind: str, bits: int, dimension: int, seed: int) -> np.ndarray:
-    """The directions of a code, one a row, float32.
+    """Directions of a code, one per row, float32.
 
-    Guarantee: the same numbers on every machine. Those of "tight" satisfy (5.9): W W^T = I for W
-    with the directions as columns; where bits < dimension, no frame can, and orthonormal directions
-    take its place, as 5.1.1 advises.
-    Parameters: kind, "gaussian", "orthogonal", "super-bit" or "tight"; bits, how many; dimension;
-    seed.
+    kind is "gaussian", "orthogonal", "super-bit" or "tight".
+
+    **Guarantee.** The numbers are equal on every machine. Those of "tight" satisfy W W^T = I for W
+    with the directions as columns (thesis, equation (5.9), tight frame); where bits < dimension
+    no frame can, and orthonormal directions are used, as section 5.1.1 advises.
 
     >>> w = frame("tight", 6, 2, seed=0)
     >>> np.round(w.T @ w, 6) + 0.0
     array([[1., 0.],
            [0., 1.]], dtype=float32)
-
-    Thesis (5.9).
     """
     if kind == "tight" and bits < dimension:
         kind = "orthogonal"
@@ -48,10 +42,10 @@ def padded(count: int, multiple: int) -> int:
 
 @dataclass(frozen=True)
 class Product:
-    """Inner products of vectors with the rows of a matrix, laid out for that once.
+    """Inner products of vectors with the rows of a matrix, laid out once for the kernel.
 
-    Guarantee: each is summed in one written order, so it depends on no other vector. Columns past
-    the matrix' rows, up to a multiple of 32, are 0.
+    **Guarantee.** Each is summed in a fixed order, so it does not depend on other vectors. Columns
+    past the matrix' rows, up to a multiple of 32, are 0.
 
     >>> Product.of(np.eye(2, dtype=np.float32))(np.ones((4, 2), np.float32))[0, :3]
     array([1., 1., 0.], dtype=float32)
@@ -75,7 +69,7 @@ class Product:
         return type(self).of, (np.ascontiguousarray(rows),)
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
-        """All products of each vector; how many vectors there are is a multiple of top.ABREAST."""
+        """All products of each vector; the number of vectors is a multiple of top.ABREAST."""
         out = aligned((len(vectors), len(self.panels) * top.WIDE), np.float32)
         top.every(self.panels, vectors, out)
         return out
@@ -85,11 +79,11 @@ ROOM = 2**18  # numbers of a batch and its products: they stay in the second cac
 
 
 class Basis:
-    """Directions, whose signs a code starts from, and atoms, which vectors are rebuilt from.
+    """Directions, whose signs a code starts from, and atoms, which reconstruct vectors.
 
-    Sides are codes as float32 +1 and -1, with columns of 0 up to a multiple of 32; batches have
-    rows up to a multiple of 4. Nothing computed here depends on what else is in a batch.
-    Parameters: directions and atoms, float32 (bits, dimension) each, or one array as both.
+    Codes are float32 +1 and -1, with columns of 0 up to a multiple of 32; batches have rows up to a
+    multiple of 4. No result depends on other rows of a batch. directions and atoms are float32
+    (bits, dimension), or one array as both.
 
     >>> basis = Basis(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32))
     >>> starts, along = basis.start(np.full((4, 2), 0.5, np.float32))
@@ -105,22 +99,21 @@ class Basis:
 
     @property
     def height(self) -> int:
-        """How many rows make a batch."""
+        """Number of rows of a batch."""
         row = 3 * padded(self.bits, top.WIDE) + self.dimension
         return padded(max(1, ROOM // row), top.ABREAST)
 
     def start(self, unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of unit vectors the sides along the directions, and the products with the atoms."""
+        """Signs of unit vectors along the directions, and their products with the atoms."""
         along = self._along(unit)
         starts = aligned(along.shape, np.float32)
         sides.sides(along, self.bits, starts)
         return starts, along if self.weigh is self._along else self.weigh(unit)
 
     def sums(self, words: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """For each batch of packed codes: which they are, the sums W b, and their lengths.
+        """Yield for each batch of packed codes its slice, the sums W b, and their lengths.
 
-        A length is 0 where W b is nothing but what rounding left of 0. ValueError for words that
-        are none of such codes.
+        A length is 0 where W b is 0 up to rounding. ValueError for words of other codes.
         """
         wide = -(-self.bits // 64)
         if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != wide:
@@ -139,7 +132,7 @@ class Basis:
             yield slice(start, start + len(part)), sums[:, : self.dimension], np.sqrt(squares)
 
     def squares(self, codes: np.ndarray) -> np.ndarray:
-        """|W b|^2 of sides."""
+        """Squared norms |W b|^2 of codes."""
         sums = self._sum(codes)
         out = np.empty(len(codes))
         sides.products(sums, sums, out)
@@ -155,7 +148,7 @@ class Basis:
 
 
 class Batch(NamedTuple):
-    """Rows `part` of a matrix as unit vectors (or zeros) and lengths; filled up with zero rows."""
+    """Rows `part` of a matrix as unit vectors (or zeros) and lengths, padded with zero rows."""
 
     part: slice
     unit: np.ndarray
@@ -163,12 +156,12 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many rows, without the filling."""
+        """Number of rows without padding."""
         return int(self.part.stop - self.part.start)
 
 
 def matrix(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
-    """A matrix of numbers, one vector a row, of the dimension asked for; arrays are not copied.
+    """Validate a matrix of numbers of this dimension, one vector per row; arrays are not copied.
 
     >>> matrix("example", [[1, 2], [3, 4]], 2).shape
     (2, 2)
@@ -187,9 +180,9 @@ def matrix(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
 def batches(
     owner: str, values: np.ndarray, centre: np.ndarray, height: int = 1024
 ) -> Iterator[Batch]:
-    """The rows of a matrix from its first to its last, `height` at a time."""
+    """Yield the rows of a matrix in order, `height` at a time."""
     for start in range(0, len(values), height):
-        with np.errstate(over="ignore"):  # what float32 cannot hold is found below
+        with np.errstate(over="ignore"):  # what float32 cannot represent is found below
             rows = np.ascontiguousarray(values[start : start + height], np.float32)
         unit = np.zeros((padded(len(rows), top.ABREAST), len(centre)), np.float32)
         lengths = np.zeros(len(unit))

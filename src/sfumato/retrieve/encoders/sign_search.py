@@ -1,4 +1,4 @@
-"""How the bits of a code are chosen: one small encoder for each way."""
+"""Encoders that differ in how the bits of a code are chosen."""
 
 from typing import ClassVar
 
@@ -21,7 +21,7 @@ __all__ = [
     "TightFrameEncoder",
 ]
 
-MOST_STEPS = 50  # for each bit of a spread representation; one for each dimension is usual
+MOST_STEPS = 50  # per bit of an anti-sparse representation; one per dimension is usual
 
 
 class SignEncoder(CodeEncoder):
@@ -54,7 +54,7 @@ class TightFrameEncoder(CodeEncoder):
 
 
 class AntiSparseEncoder(CodeEncoder):
-    """Signs of the spread representation of (5.8)."""
+    """Signs of the anti-sparse representation: thesis, equation (5.8)."""
 
     kind = "anti_sparse"
     LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": integer(1, 2**10)}
@@ -77,7 +77,7 @@ class AntiSparseEncoder(CodeEncoder):
 
 
 class OptimalEncoder(CodeEncoder):
-    """The best of all codes, (5.6)."""
+    """The best of all codes: thesis, equation (5.6)."""
 
     kind = "optimal"
     LIMITS: ClassVar[dict[str, Limit]] = {**CodeEncoder.LIMITS, "bits": integer(1, 20)}
@@ -101,7 +101,7 @@ class OptimalEncoder(CodeEncoder):
 
 
 class SignFlipEncoder(CodeEncoder):
-    """Signs along a tight frame, then altered by (5.12)."""
+    """Signs along a tight frame, improved by the flips of thesis, equation (5.12)."""
 
     kind = "qolsh"
     LIMITS: ClassVar[dict[str, Limit]] = {

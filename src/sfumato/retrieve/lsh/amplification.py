@@ -1,4 +1,4 @@
-"""Amplification: how AND and OR of hashes drive the chances of near and far pairs apart."""
+"""Amplification of hash families: AND and OR separate the probabilities of near and far pairs."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,32 +15,35 @@ MOST_ROWS = 64
 
 @dataclass(frozen=True)
 class Sensitive:
-    """A family of hashes for which near pairs agree more often than far ones.
-
-    Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, 3.6.3.
+    """A locality-sensitive hash family: near pairs agree more often than far ones.
 
     Parameters
     ----------
     near : float
-        Distances, near the smaller.
+        Distance up to which pairs are near; at most `far`.
     far : float
-        Distances, near the smaller.
+        Distance from which pairs are far.
     near_agree : float
-        From 0 to 1.
+        Minimum probability that a near pair agrees, from 0 to 1.
     far_agree : float
-        From 0 to 1.
+        Maximum probability that a far pair agrees, from 0 to 1.
 
     Notes
     -----
-    **Guarantee.** Pairs no farther apart than `near` agree with probability at least `near_agree`,
-    pairs as far apart as `far` or farther with probability at most `far_agree`; `every` and `some`
-    give the families made of independent members, with exactly these probabilities, and may follow
-    each other.
+    **Guarantee.** Pairs at a distance of at most `near` agree with probability at least
+    `near_agree`, pairs at a distance of at least `far` with probability at most `far_agree`.
+    `every` and `some` return the families made of independent members, with exactly these
+    probabilities, and can be chained.
+
+    References
+    ----------
+    .. [1] Leskovec, Rajaraman, Ullman. "Mining of Massive Datasets", section 3.6.3 (amplification).
+       http://www.mmds.org
 
     Examples
     --------
     >>> family = Sensitive(near=0.2, far=0.8, near_agree=0.8, far_agree=0.2)
-    >>> family.some(4).every(4).every(4).some(4).far_agree.__round__(6)
+    >>> round(family.some(4).every(4).every(4).some(4).far_agree, 6)
     0.000871
     """
 
@@ -51,40 +54,40 @@ class Sensitive:
 
     def __post_init__(self) -> None:
         for name in ("near_agree", "far_agree"):
-            object.__setattr__(self, name, _chance("Sensitive", name, getattr(self, name)))
+            object.__setattr__(self, name, _probability("Sensitive", name, getattr(self, name)))
         if not self.near <= self.far:
             raise ValueError(
                 f"Sensitive: near must be at most far, not {self.near!r} beside {self.far!r}."
             )
 
     def every(self, rows: int) -> "Sensitive":
-        """AND: agree where all of so many hashes do, from 1 up; both probabilities fall.
+        """Combine independent hashes by AND: agree where all of them agree.
 
         Parameters
         ----------
         rows : int
-            TODO.
+            Number of hashes, 1 to 2**20.
 
         Returns
         -------
         Sensitive
-            TODO.
+            The combined family; both probabilities decrease.
         """
         rows = LENGTH.check("Sensitive", "rows", rows)
         return replace(self, near_agree=self.near_agree**rows, far_agree=self.far_agree**rows)
 
     def some(self, bands: int) -> "Sensitive":
-        """OR: agree where at least one of so many does, from 1 up; both probabilities rise.
+        """Combine independent hashes by OR: agree where at least one agrees.
 
         Parameters
         ----------
         bands : int
-            TODO.
+            Number of hashes, 1 to 2**20.
 
         Returns
         -------
         Sensitive
-            TODO.
+            The combined family; both probabilities increase.
         """
         bands = LENGTH.check("Sensitive", "bands", bands)
         near, far = _any(self.near_agree, bands), _any(self.far_agree, bands)
@@ -92,25 +95,21 @@ class Sensitive:
 
 
 def candidate_probability(agree: float, bands: int, rows: int) -> float:
-    """The probability that a pair shares at least one of `bands` keys of `rows` hashes each.
+    """Compute the probability that a pair shares at least one key.
 
     Parameters
     ----------
     agree : float
-        From 0 to 1, the probability that one hash agrees.
+        Probability that one hash agrees, from 0 to 1.
     bands : int
-        From 1 up.
+        Number of keys, 1 to 2**20.
     rows : int
-        From 1 up.
+        Number of hashes per key, 1 to 2**20.
 
     Returns
     -------
     float
-        The probability that a pair shares at least one of `bands` keys of `rows` hashes each.
-
-    Notes
-    -----
-    **Guarantee.** 1 - (1 - agree**rows)**bands, to full precision also where it is small.
+        ``1 - (1 - agree**rows)**bands``, to full precision also where it is small.
 
     Examples
     --------
@@ -119,16 +118,15 @@ def candidate_probability(agree: float, bands: int, rows: int) -> float:
     """
     owner = "candidate_probability"
     bands, rows = LENGTH.check(owner, "bands", bands), LENGTH.check(owner, "rows", rows)
-    return _any(_chance(owner, "agree", agree) ** rows, bands)
+    return _any(_probability(owner, "agree", agree) ** rows, bands)
 
 
 def bands_and_rows(agree: float, recall: float, most_bands: int = 64) -> tuple[int, int]:
-    """The strictest keys whose tables still find a pair with probability `recall`.
+    """Longest keys whose tables still find a pair with probability `recall`.
 
     Longer keys let fewer far pairs through but need more bands, so this is the largest number of
-    rows, up to 64, for which `most_bands` are enough, and the bands it needs.
-    Parameters: agree, between 0 and 1, the probability that one hash of a pair worth finding
-    agrees; recall, between 0 and 1; most_bands, from 1 up.
+    rows, up to 64, for which `most_bands` suffice, and the number of bands it needs. `agree` is the
+    probability that one hash of a pair worth finding agrees.
 
     >>> bands_and_rows(0.8, recall=0.95, most_bands=20)
     (17, 8)
@@ -146,8 +144,8 @@ def bands_and_rows(agree: float, recall: float, most_bands: int = 64) -> tuple[i
     )
 
 
-def _chance(owner: str, name: str, value: Any) -> float:
-    """A probability, its ends included."""
+def _probability(owner: str, name: str, value: Any) -> float:
+    """Validate a probability, 0 and 1 included."""
     known = isinstance(value, Real) and not isinstance(value, bool)
     if not known or not 0 <= value <= 1:
         raise ValueError(f"{owner}: {name} must be a probability from 0 to 1, not {value!r}.")
@@ -160,7 +158,7 @@ def _any(agree: float, bands: int) -> float:
 
 
 def _bands(agree: float, recall: float, rows: int, most: int) -> int:
-    """The fewest bands of these rows that reach the recall, or 0 where more than `most`."""
+    """Fewest bands of these rows that reach the recall, or 0 if more than `most`."""
     low, high = 1, most
     if candidate_probability(agree, most, rows) < recall:
         return 0

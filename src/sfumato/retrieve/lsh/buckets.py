@@ -1,4 +1,4 @@
-"""Buckets: which rows share a key in at least one of several tables, in sorted arrays."""
+"""Hash tables in sorted arrays: the rows that share a key in at least one of several tables."""
 
 from typing import Any, NamedTuple, Self
 
@@ -13,12 +13,12 @@ from sfumato.sketch.base import SEED
 
 __all__ = ["Buckets", "Run", "band_keys", "coefficients", "listed", "words"]
 
-MOST_ROWS = 2**31 - 1  # rows are kept in 32 bits
+MOST_ROWS = 2**31 - 1  # row numbers have 32 bits
 TABLES = integer(1, 2**20)
 
 
 class Run(NamedTuple):
-    """Some rows in all tables; laid out as kernels/tables.py says."""
+    """Some rows in all tables, in the layout of `kernels.retrieve.bucket_tables`."""
 
     first: np.ndarray
     keys: np.ndarray
@@ -26,7 +26,7 @@ class Run(NamedTuple):
     rows: np.ndarray
 
     def check(self, tables: int, count: int, *, deep: bool) -> None:
-        """Raise ValueError for arrays that could lead a kernel out of bounds; deep reads them."""
+        """Raise ValueError for arrays that would lead a kernel out of bounds; `deep` reads them."""
         types = [array.dtype for array in self] == [np.int64, np.uint64, np.int64, np.int32]
         sizes = [array.size for array in self]
         fits = types and sizes == [tables + 1, sizes[1], sizes[1] + 1, tables * count]
@@ -36,35 +36,47 @@ class Run(NamedTuple):
             raise ValueError("the tables of the index lead out of it.")
 
     def still(self) -> "Run":
-        """The same arrays, not to be written, so that kernels are compiled once for all runs."""
+        """Make the arrays read-only, so that kernels are compiled once for all runs."""
         for array in self:
             array.flags.writeable = False
         return self
 
 
 class Buckets:
-    """Rows by their keys, one key in each of several tables; a row is found by any of its keys.
+    """Rows indexed by one key in each of several tables; any shared key finds a row.
 
-    Rows that came together are a sorted run; a run joins the one before it unless that is more than
-    twice as large, so that n rows are in at most log2(n) + 1 runs and each is moved at most
-    log1.5(n) times. Bands: Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, 3.4.
+    Memory is 4 bytes per row and table, plus 16 per distinct key.
 
     Parameters
     ----------
     tables : int
-        How many keys each row has, from 1 up. Keys are integers of 64 bits, as `band_keys` makes of
+        Number of keys per row, 1 to 2**20. Keys are 64-bit integers, as made by `band_keys` from
         signatures.
+
+    Attributes
+    ----------
+    count : int
+        Number of rows.
 
     Notes
     -----
-    **Guarantee.** `rows_of` gives exactly the rows that share a key with a query in at least one
-    table, each once, ascending. Rows are numbered in the order they came. A call that raises
+    **Guarantee.** `rows_of` returns exactly the rows that share a key with a query in at least one
+    table, each once, ascending. Rows are numbered in the order of insertion. A call that raises
     changes nothing, and a `copy` does not change with the original.
+
+    Rows inserted together form a sorted run. A run is merged with its predecessor unless that is
+    more than twice as large, so n rows are in at most log2(n) + 1 runs and each row is moved at
+    most log1.5(n) times.
+
+    References
+    ----------
+    .. [1] Leskovec, Rajaraman, Ullman. "Mining of Massive Datasets", section 3.4 (banding).
+       http://www.mmds.org
 
     Examples
     --------
-    >>> shelf = Buckets(2).add([[7, 1], [8, 1], [9, 2]])
-    >>> shelf.rows_of([[7, 2], [0, 1]])
+    >>> buckets = Buckets(2).add([[7, 1], [8, 1], [9, 2]])
+    >>> buckets.rows_of([[7, 2], [0, 1]])
     (array([0, 2, 4]), array([0, 2, 0, 1]))
     """
 
@@ -75,21 +87,21 @@ class Buckets:
 
     @classmethod
     def over(cls, tables: int, count: int, runs: tuple[Run, ...]) -> Self:
-        """The buckets of runs that are there already, together `count` rows.
+        """Build buckets from existing runs.
 
         Parameters
         ----------
         tables : int
-            TODO.
+            Number of keys per row.
         count : int
-            TODO.
-        runs : tuple
-            TODO.
+            Number of rows of all runs together.
+        runs : tuple of Run
+            The runs, as of another object's `runs`.
 
         Returns
         -------
         Self
-            The buckets of runs that are there already, together `count` rows.
+            The buckets; the arrays of the runs are not copied.
         """
         buckets = cls(tables)
         buckets.count, buckets.runs = count, runs
@@ -104,22 +116,22 @@ class Buckets:
         return sum(int(array.nbytes) for run in self.runs for array in run)
 
     def copy(self) -> "Buckets":
-        """The same buckets, which later change on their own.
+        """Copy the buckets; the arrays are shared until either changes.
 
         Returns
         -------
         Buckets
-            The same buckets, which later change on their own.
+            The copy.
         """
         return Buckets.over(self.tables, self.count, self.runs)
 
     def add(self, keys: Column) -> Self:
-        """Add rows with these keys, a matrix with a row of `tables` integers for each.
+        """Add rows with these keys.
 
         Parameters
         ----------
-        keys : array_like
-            TODO.
+        keys : array_like of shape (n, tables)
+            One row of integers per row to add.
 
         Returns
         -------
@@ -139,12 +151,12 @@ class Buckets:
         return self
 
     def whole(self) -> Run:
-        """All rows as one run.
+        """Merge all rows into one run.
 
         Returns
         -------
         Run
-            All rows as one run.
+            The merged run; this object is not changed.
         """
         runs = list(self.runs) or [_sorted(np.empty((0, self.tables), np.uint64), 0)]
         while len(runs) > 1:
@@ -153,12 +165,12 @@ class Buckets:
         return runs[0]
 
     def compact(self, alive: np.ndarray) -> Self:
-        """Forget rows and number those left anew; alive, a boolean for each row.
+        """Delete rows and renumber the others.
 
         Parameters
         ----------
-        alive : ndarray
-            TODO.
+        alive : ndarray of bool with shape (count,)
+            True for each row to retain.
 
         Returns
         -------
@@ -169,75 +181,80 @@ class Buckets:
         if alive.dtype != bool or alive.shape != (self.count,):
             raise ValueError(f"Buckets: alive must be a boolean mask with {self.count} entries.")
         first, keys, starts, rows = self.whole()
-        kept = np.concatenate(([0], np.cumsum(alive[rows])))[starts]
-        filled = np.diff(kept) > 0
+        retained = np.concatenate(([0], np.cumsum(alive[rows])))[starts]
+        filled = np.diff(retained) > 0
         rows = (np.cumsum(alive) - 1).astype(np.int32)[rows[alive[rows]]]
         first = np.concatenate(([0], np.cumsum(filled)))[first]
-        starts = np.append(kept[:-1][filled], kept[-1])
+        starts = np.append(retained[:-1][filled], retained[-1])
         self.runs, self.count = (Run(first, keys[filled], starts, rows).still(),), int(alive.sum())
         return self
 
-    def marks(self, asked: np.ndarray) -> np.ndarray:
-        """uint64 (queries, words): bit i where row i is in a bucket that a query asks for.
+    def marks(self, keys: np.ndarray) -> np.ndarray:
+        """Mark the rows in the buckets that each query looks up.
 
         Parameters
         ----------
-        asked : ndarray
-            Uint64 (queries, tables, probes), the keys to look up in each table.
+        keys : ndarray of shape (n_queries, tables, probes)
+            Keys to look up in each table, uint64.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n_queries, words)
+            Bit sets, uint64: bit i of a query, lowest first, is set if row i is in one of its
+            buckets.
         """
-        if asked.dtype != np.uint64 or asked.ndim != 3 or asked.shape[1] != self.tables:
+        if keys.dtype != np.uint64 or keys.ndim != 3 or keys.shape[1] != self.tables:
             raise ValueError(f"Buckets: keys must be uint64 (queries, {self.tables}, probes).")
-        out = np.zeros((len(asked), words(self.count)), np.uint64)
+        out = np.zeros((len(keys), words(self.count)), np.uint64)
         for run in self.runs:
-            kernels.mark(*run, asked, out)
+            kernels.mark(*run, keys, out)
         return out
 
     def pairs(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of each query and each row in a bucket that it asks for, the places of both.
+        """Find all pairs of a query and a row that share a key.
 
-        A row that shares several keys with a query comes as often.
+        A row that shares several keys with a query occurs as often.
 
         Parameters
         ----------
-        keys : ndarray
-            TODO.
+        keys : ndarray of shape (n_queries, tables)
+            Keys of the queries.
 
         Returns
         -------
-        tuple
-            Of each query and each row in a bucket that it asks for, the places of both.
+        queries : ndarray of shape (n_pairs,)
+            Index of the query of each pair.
+        rows : ndarray of shape (n_pairs,)
+            Row number of each pair.
         """
         keys = self._keys(keys)
         at, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for first, known, starts, rows in self.runs:
             positions = np.empty((*keys.shape, 1), np.int64)
             kernels.find(first, known, keys[:, :, None], positions)
-            asked = np.nonzero(positions >= 0)[0]
+            which = np.nonzero(positions >= 0)[0]
             met = positions[positions >= 0]
             sizes = starts[met + 1] - starts[met]
-            at.append(np.repeat(asked, sizes))
+            at.append(np.repeat(which, sizes))
             within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             found.append(rows[np.repeat(starts[met], sizes) + within].astype(np.int64))
         return np.concatenate(at), np.concatenate(found)
 
     def rows_of(self, keys: Column) -> tuple[np.ndarray, np.ndarray]:
-        """The rows that share a key with query q, at rows[starts[q] : starts[q + 1]].
+        """Find the rows that share a key with each query.
 
         Parameters
         ----------
-        keys : array_like
-            One row of `tables` integers for each query; a bit for each pair of a query and a row is
-            needed while this runs, so ask in parts where both are many.
+        keys : array_like of shape (n_queries, tables)
+            Keys of the queries. This takes one bit of memory for each pair of a query and a row, so
+            split the queries where both are many.
 
         Returns
         -------
-        tuple
-            The rows that share a key with query q, at rows[starts[q] : starts[q + 1]].
+        starts : ndarray of shape (n_queries + 1,)
+            Offsets: the rows of query q are ``rows[starts[q] : starts[q + 1]]``.
+        rows : ndarray of shape (starts[-1],)
+            Row numbers, ascending for each query, each once.
         """
         return listed(self.marks(self._keys(keys)[:, :, None]))
 
@@ -245,20 +262,20 @@ class Buckets:
         found = integer_values("Buckets", "keys", keys)
         if len(found) and found.shape[1] != self.tables:
             raise ValueError(
-                f"Buckets: keys must have {self.tables} columns, one a table, not {found.shape[1]}."
+                f"Buckets: keys must have {self.tables} columns (tables), not {found.shape[1]}."
             )
         return found.astype(np.uint64, copy=False).reshape(-1, self.tables)
 
 
 def words(count: int) -> int:
-    """How many 64-bit words hold a bit for each row."""
+    """Number of 64-bit words for one bit per row."""
     return -(-count // 64)
 
 
 def coefficients(tables: int, rows: int, seed: int) -> np.ndarray:
-    """Multipliers that turn the hashes of a band into one key, from a seed alone.
+    """Multipliers that combine the hashes of a band into one key, from a seed alone.
 
-    Two bands that differ get one key with probability about 2**-63 for most differences, and at
+    Two different bands get equal keys with probability about 2**-63 for most differences, and at
     most 2**-32 for any of 32-bit hashes: a sum of products with random 64-bit numbers.
     """
     numbers = hash_column(range(tables * rows), seed) | np.uint64(1)
@@ -266,26 +283,26 @@ def coefficients(tables: int, rows: int, seed: int) -> np.ndarray:
 
 
 def band_keys(codes: Any, bands: int, *, seed: int = 0) -> np.ndarray:
-    """Keys for `Buckets`, uint64 (rows, bands): one a band of columns, equal where all of them are.
+    """Compute one key per band of columns, equal where all columns of the band are equal.
 
     Parameters
     ----------
-    codes : object
-        A matrix of integers of up to 32 bits, such as signatures of MinHash; a band is columns //
-        bands of them, and what is left over is not used.
+    codes : array_like of shape (n, columns)
+        Integers of up to 32 bits, such as MinHash signatures. A band is ``columns // bands``
+        consecutive columns; remaining columns are ignored.
     bands : int
-        From 1 to the number of columns.
+        Number of bands, 1 to the number of columns.
     seed : int, default=0
-        Of how columns become keys: keys of one seed can be compared.
+        Seed of the keys; only keys of one seed can be compared.
 
     Returns
     -------
-    ndarray
-        TODO.
+    ndarray of shape (n, bands)
+        Keys for `Buckets`, uint64.
 
     Notes
     -----
-    **Guarantee.** Bands that are equal have one key; bands that differ have one with probability at
+    **Guarantee.** Equal bands have equal keys; different bands have equal keys with probability at
     most 2**-32.
 
     Examples
@@ -305,7 +322,7 @@ def band_keys(codes: Any, bands: int, *, seed: int = 0) -> np.ndarray:
 
 
 def integer_values(owner: str, name: str, values: Any) -> np.ndarray:
-    """A contiguous matrix of integers; ValueError for anything else."""
+    """Validate a contiguous matrix of integers; ValueError for anything else."""
     found = np.asarray(values)
     if not found.size and found.ndim < 3:
         return np.empty((0, found.shape[1] if found.ndim == 2 else 0), np.uint64)
@@ -318,7 +335,7 @@ def integer_values(owner: str, name: str, values: Any) -> np.ndarray:
 
 
 def _sorted(keys: np.ndarray, row: int) -> Run:
-    """A run of new rows, numbered from `row` on."""
+    """Sort new rows, numbered from `row`, into a run."""
     size, tables = keys.shape
     first, found, starts = np.zeros(tables + 1, np.int64), [], []
     rows = np.empty(size * tables, np.int32)
@@ -347,7 +364,7 @@ def _merged(left: Run, right: Run) -> Run:
 
 
 def listed(marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The set bits of each row of marks, one after the other, and where each row begins."""
+    """Offsets and positions of the set bits of each row of marks."""
     counts = np.bitwise_count(marks).sum(1, dtype=np.int64)
     starts = np.concatenate(([0], np.cumsum(counts)))
     rows = np.empty(starts[-1], np.int64)

@@ -1,4 +1,4 @@
-"""Families of hashes: near vectors agree more often, and each tells what it missed by the least."""
+"""Locality-sensitive hash families: near vectors agree more often; steps to missed buckets."""
 
 import math
 from functools import cached_property
@@ -19,26 +19,26 @@ __all__ = ["Bands", "HashFamily", "Hyperplanes", "RandomLines"]
 
 
 class HashFamily(Protocol):
-    """Independent hashes of vectors, each an integer."""
+    """Independent integer hashes of vectors."""
 
     def values(self, X: np.ndarray) -> np.ndarray:
-        """float64 (rows, hashes): what is rounded to a hash."""
+        """Real values before rounding to hashes, float64 (rows, hashes)."""
 
     def codes(self, values: np.ndarray) -> np.ndarray:
-        """int32 (rows, hashes)."""
+        """Hashes, int32 (rows, hashes)."""
 
     def steps(self, values: np.ndarray, codes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Moves to a neighbouring hash: cost of each (rows, hashes), and -1 or 1."""
+        """Steps to a neighbouring hash: cost of each (rows, hashes), and -1 or 1."""
 
     def weights(self, bands: int, rows: int, seed: int) -> np.ndarray:
-        """uint64 (bands, rows): the key of a band is the sum of its hashes times these."""
+        """Weights, uint64 (bands, rows): the key of a band is the weighted sum of its hashes."""
 
 
 class Hyperplanes:
-    """Sides of random planes through the origin; agree at cosine c: 1 - arccos(c) / pi.
+    """Sides of random hyperplanes through the origin; P(agree) = 1 - arccos(cosine) / pi.
 
-    Parameters: shape, how many bands of how many hashes; dimension; seed; directions, "random" or
-    "super-bit", which makes the planes of a band orthogonal as far as the dimension goes.
+    shape: number of bands and hashes per band. directions: "random", or "super-bit", which makes
+    the hyperplanes of a band orthogonal as far as the dimension permits.
 
     Charikar 2002; Ji, Li, Yan, Zhang and Tian 2012.
     """
@@ -80,7 +80,7 @@ class Hyperplanes:
 
 
 class RandomLines:
-    """Cells of a width on random lines, shifted at random: agree at a distance as p_stable tells.
+    """Cells of a given width on randomly shifted random lines; P(agree) as of `PStableSketch`.
 
     Datar, Immorlica, Indyk and Mirrokni 2004.
     """
@@ -126,9 +126,9 @@ class RandomLines:
 
 
 class Bands:
-    """One key for each band of hashes: equal where all hashes of the band are.
+    """One key per band of hashes, equal where all hashes of the band are equal.
 
-    Parameters: family, of bands * rows hashes; bands; rows; seed, of how hashes become keys.
+    family has bands * rows hashes; seed is that of the combination into keys.
     """
 
     def __init__(self, family: HashFamily, bands: int, rows: int, seed: int) -> None:
@@ -136,11 +136,11 @@ class Bands:
         self._weights = family.weights(bands, rows, seed)
 
     def keys(self, X: np.ndarray) -> np.ndarray:
-        """uint64 (len(X), bands)."""
+        """Keys, uint64 (len(X), bands)."""
         return self._keys(self.family.codes(self.family.values(X)))
 
-    def asked(self, X: np.ndarray, count: int) -> np.ndarray:
-        """uint64 (len(X), bands, count): the own key of each band and those nearest to it."""
+    def probe_keys(self, X: np.ndarray, count: int) -> np.ndarray:
+        """Keys, uint64 (len(X), bands, count): the own key of each band and the nearest others."""
         values = self.family.values(X)
         codes = self.family.codes(values)
         keys, shape = self._keys(codes), (len(X), *self.shape)
@@ -161,11 +161,11 @@ class Bands:
 
 
 def _aligned(shape: tuple[int, int], batch: int) -> np.ndarray:
-    """Which directions to use, so that no band stands in two batches of them if it fits in one."""
+    """Indices of the directions to use, so that a band is not split between orthogonal batches."""
     bands, rows = shape
-    whole = batch // rows  # bands in a batch
-    if not whole:
+    per_batch = batch // rows  # bands in a batch
+    if not per_batch:
         return np.arange(bands * rows)
     band = np.arange(bands)
-    first = band // whole * batch + band % whole * rows
+    first = band // per_batch * batch + band % per_batch * rows
     return np.asarray((first[:, None] + np.arange(rows)).reshape(-1))

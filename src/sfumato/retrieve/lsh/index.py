@@ -1,4 +1,4 @@
-"""Tables of bands: near vectors share a bucket in one of them, so a search reads few others."""
+"""LSH index: a search scores only vectors that share a bucket with the query in some table."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ from sfumato.retrieve.binary.search import check_answers, padding
 from sfumato.retrieve.file_format import Source
 from sfumato.retrieve.lsh.amplification import bands_and_rows, candidate_probability
 from sfumato.retrieve.lsh.hash_families import Hyperplanes, RandomLines
-from sfumato.retrieve.lsh.store import Asked, BandHashes, Tabled, Without, best, candidates
+from sfumato.retrieve.lsh.store import BandHashes, BandQueries, Tabled, Without, best, candidates
 from sfumato.retrieve.metric import Lift, check_vectors, is_vector, matrix
 from sfumato.retrieve.serialization import restored_lsh as restored
 from sfumato.retrieve.serialization import save_lsh as save
@@ -38,51 +38,62 @@ COUNT = integer(1)
 
 
 class LshIndex:
-    """Vectors in tables of buckets; a search looks into one a table, and scores what is there.
+    """Nearest-neighbour index of locality-sensitive hash tables with banding.
 
-    Guarantee: a vector is a candidate of a query where all `rows` hashes agree (AND) in at least
-    one of `bands` bands (OR), so with `probability` of their similarity; candidates get their true
-    scores, and a search gives the k best of them, ties in the order of rows. Scores are computed in
-    float32: of numbers below 1e-15 or so, products and distances may vanish. An answer depends on
-    no other query of its batch. A call that raises changes nothing; any number of threads may
-    search beside one that changes the index. A removed row stays, in files too, until `compact`.
-    Parameters: bands, from 1 to 4096; rows, hashes in a key, from 1 to 64; metric:
-    - "cosine", sides of random planes; zeros are refused;
-    - "inner", the same for vectors moved by their mean and lifted to a sphere, where angles rank
-      about as products do: see `Lift`; `fit`, or else the first `add`, gives centre and radius;
-    - "euclidean", cells of a `width` on random lines; scores are minus the distances;
-    probes, buckets to look into in each table, from 1 to 4096: the query's own and those it missed
-    by the least, so that fewer bands find as much; directions, normals of the planes: "random", or
-    "super-bit", orthogonal in each band: fewer far vectors are candidates, and a few near ones less
-    than `probability` says; width, in the unit of the distances that shall be found, for
-    "euclidean" alone; keep_vectors, False where only `candidates` are asked for; seed, of all
-    hashes, which are made when first needed and never stored. Bands times rows times the dimension
-    are at most 2**26.
+    A search looks up one bucket per table (band) and computes true scores of the vectors found.
+    Suited to near neighbours among very many vectors, of which it reads few; `BinaryIndex` scans
+    the codes of all vectors instead.
 
     Parameters
     ----------
     bands : int, default=32
-        TODO.
+        Number of tables, 1 to 4096.
     rows : int, default=12
-        TODO.
-    metric : str, default="cosine"
-        TODO.
+        Hashes per key of a table, 1 to 64. Bands times rows times the dimension is at most 2**26.
+    metric : {"cosine", "inner", "euclidean"}, default="cosine"
+        The score. "cosine" hashes by the sides of random hyperplanes; zero vectors are refused.
+        "inner" does the same for vectors that are centred and lifted to a sphere, where angles
+        rank approximately as inner products do; `fit`, or else the first `add`, determines centre
+        and radius. "euclidean" hashes by cells of size `width` on random lines; scores are negated
+        distances.
     probes : int, default=1
-        TODO.
-    directions : str, default="random"
-        TODO.
+        Buckets to look up per table, 1 to 4096: the query's own and those that it missed by the
+        least, so that fewer bands reach the same recall.
+    directions : {"random", "super-bit"}, default="random"
+        Normals of the hyperplanes. "super-bit" makes them orthogonal within each band: fewer far
+        vectors are candidates, and a few near ones are so less often than `probability` says.
     width : float or None, default=None
-        TODO.
+        Cell size in the unit of the distances to be found; required for "euclidean", and None
+        otherwise.
     keep_vectors : bool, default=True
-        TODO.
+        Whether vectors are stored for scoring; False if only `candidates` is used.
     seed : int, default=0
-        TODO.
+        Seed of all hashes, which are computed when first needed and never stored.
+
+    Notes
+    -----
+    **Guarantee.** A vector is a candidate of a query if all `rows` hashes agree (AND) in at least
+    one of `bands` bands (OR), which has the `probability` of their similarity. Candidates get
+    their true scores; a search returns the n best of them, ties in the order of rows. An answer
+    does not depend on other queries of its batch. A call that raises changes nothing. Any number
+    of threads may search while one changes the index.
+
+    Scores are computed in float32: products and distances of numbers below about 1e-15 may
+    underflow. A removed row stays in memory until `compact`.
+
+    For sets, pass `band_keys` of MinHash signatures to `Buckets`.
 
     References
     ----------
-    .. [1] Indyk and Motwani 1998; Charikar 2002; Datar et al. 2004; probes: Lv et al. 2007;
-       lifting: Neyshabur and Srebro 2015. For sets, give `band_keys` of MinHash signatures to
-       `Buckets`.
+    .. [1] Indyk, Motwani. "Approximate Nearest Neighbors: Towards Removing the Curse of
+       Dimensionality". STOC 1998.
+    .. [2] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
+       https://doi.org/10.1145/509907.509965
+    .. [3] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
+       Distributions". SCG 2004.
+    .. [4] Lv, Josephson, Wang, Charikar, Li. "Multi-Probe LSH". VLDB 2007.
+    .. [5] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search" (lifting).
+       ICML 2015, section 4. https://arxiv.org/abs/1410.5518
 
     Examples
     --------
@@ -125,23 +136,24 @@ class LshIndex:
     def from_threshold(
         cls, similar: float, recall: float = 0.95, *, most_bands: int = 64, **options: Any
     ) -> Self:
-        """The strictest keys that find vectors as similar as this with probability `recall`.
+        """Build the index with the longest keys that reach a recall at a similarity.
 
         Parameters
         ----------
         similar : float
-            As in `probability`, and not so that all hashes agree.
+            Similarity of the least similar vectors to be found, as in `probability`; not one at
+            which all hashes agree.
         recall : float, default=0.95
-            Between 0 and 1.
+            Probability that such a vector is a candidate, between 0 and 1.
         most_bands : int, default=64
-            Up to 4096.
+            Maximum number of bands, up to 4096.
         **options : object
-            Of the index. Probes come on top of the recall.
+            Other parameters of the index. Probes increase the recall further.
 
         Returns
         -------
         Self
-            The strictest keys that find vectors as similar as this with probability `recall`.
+            An empty index with as many rows as `most_bands` bands permit.
 
         Examples
         --------
@@ -160,18 +172,17 @@ class LshIndex:
         return cls(*bands_and_rows(agree, recall, most_bands), **options)
 
     def probability(self, similarity: float) -> float:
-        """1 - (1 - p**rows)**bands, the probability that a vector is a candidate, without probes.
+        """Compute the probability that a vector is a candidate, without probes.
 
         Parameters
         ----------
         similarity : float
-            Whose hashes agree with probability p: a cosine; for "inner" the cosine after lifting;
-            for "euclidean" a distance.
+            A cosine; for "inner" the cosine after lifting; for "euclidean" a distance.
 
         Returns
         -------
         float
-            TODO.
+            ``1 - (1 - p**rows)**bands``, where p is the probability that one hash agrees.
         """
         similarity = float(number.check(OWNER, "similarity", similarity))
         if self.metric == "euclidean":
@@ -188,32 +199,32 @@ class LshIndex:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values."""
+        """Constructor parameters by name."""
         return {name: getattr(self, name) for name in LIMITS}
 
     @property
     def ids(self) -> np.ndarray:
-        """The ids that can be found, in the order of rows."""
+        """Ids that can be found, in the order of rows."""
         now = self._now
         return np.empty(0, np.int64) if now is None else now.ids[now.rows()]
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector, 0 before the first."""
+        """Number of columns of a vector, 0 before the first."""
         return 0 if self._now is None else self._now.learned.dimension
 
     @property
     def nbytes(self) -> int:
-        """Bytes of tables, ids and vectors, removed rows included."""
+        """Bytes of tables, ids and vectors, including removed rows."""
         return 0 if self._now is None else self._now.nbytes
 
     def fit(self, X: Matrix) -> Self:
-        """Take the dimension and, for "inner", centre and radius from these rows; none is added.
+        """Determine the dimension and, for "inner", centre and radius; add no rows.
 
         Parameters
         ----------
-        X : array_like
-            TODO.
+        X : array_like of shape (n, dimension)
+            Vectors like those to come. The index must be empty.
 
         Returns
         -------
@@ -230,14 +241,14 @@ class LshIndex:
         return self
 
     def add(self, ids: Ids, X: Matrix) -> Self:
-        """Take in vectors under ids that are not in the index.
+        """Add vectors under new ids.
 
         Parameters
         ----------
         ids : array_like or scalar
-            A column of integers from 0 up, each once.
-        X : array_like
-            A matrix with a row for each id. The first rows decide the dimension, unless `fit` did.
+            Distinct integers from 0 that are not in the index.
+        X : array_like of shape (n_ids, dimension)
+            One vector per id. The first rows determine the dimension, unless `fit` did.
 
         Returns
         -------
@@ -257,12 +268,12 @@ class LshIndex:
         return self
 
     def remove(self, ids: Ids) -> Self:
-        """Let vectors not be found any more; their ids may be added again.
+        """Remove vectors from the results; their ids may be added again.
 
         Parameters
         ----------
         ids : array_like or scalar
-            A column of ids of the index, each once, or one.
+            Distinct ids of the index.
 
         Returns
         -------
@@ -279,7 +290,7 @@ class LshIndex:
         return self
 
     def compact(self) -> Self:
-        """Give back the room of removed rows; the order of the others stays.
+        """Free the memory of removed rows; the others stay in order.
 
         Returns
         -------
@@ -292,41 +303,42 @@ class LshIndex:
         return self
 
     def candidates(self, Q: Any, *, filter: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """The ids that share a bucket with query q, at ids[starts[q] : starts[q + 1]], unscored.
+        """Find the ids that share a bucket with each query, without scores.
 
         Parameters
         ----------
-        Q : object
-            A matrix of queries.
-        filter : object, default=None
-            A boolean mask over `ids`, as `mask` makes.
+        Q : array_like of shape (n_queries, dimension)
+            Queries.
+        filter : array_like of bool or None, default=None
+            Mask over `ids` of those that may be found, as made by `mask`.
 
         Returns
         -------
-        tuple
-            The ids that share a bucket with query q, at ids[starts[q] : starts[q + 1]], unscored.
+        starts : ndarray of shape (n_queries + 1,)
+            Offsets: the candidates of query q are ``ids[starts[q] : starts[q + 1]]``.
+        ids : ndarray of shape (starts[-1],)
+            Candidate ids, each once per query.
         """
         now = self._now
         queries = self._matrix(Q, now)
         if now is None:
             return np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64)
-        starts, rows = candidates(now.buckets, self._asked(now, queries, filter))
+        starts, rows = candidates(now.buckets, self._band_queries(now, queries, filter))
         return starts, now.ids[rows]
 
     def mask(self, ids: Ids) -> np.ndarray:
-        """A filter for `search`: True for those of `ids` that stand in this column.
-
-        What is not in the index changes nothing. The mask holds for the index as it is now.
+        """Build a filter for `search` from ids.
 
         Parameters
         ----------
         ids : array_like or scalar
-            TODO.
+            Ids that may be found; those not in the index are ignored.
 
         Returns
         -------
-        ndarray
-            A filter for `search`: True for those of `ids` that stand in this column.
+        ndarray of shape (len(index),)
+            Mask, True for each of the index's `ids` that is listed. It is valid until the index
+            changes.
         """
         column, now = known.integer_ids(OWNER, ids), self._now
         if now is None:
@@ -344,34 +356,37 @@ class LshIndex:
         filter: Any = None,
         without: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The n best candidates of each query: ids, int64, and scores, float32, best first.
-
-        Scores are true cosines, inner products or minus distances. A matrix of queries gets arrays
-        of shape (queries, n), one vector two of shape (n,); where fewer candidates are left, the id
-        is -1 and the score -inf. `BinaryIndex.search` answers in the order of faiss instead.
+        """Find the n best candidates of each query.
 
         Parameters
         ----------
-        Q : object
-            Queries.
+        Q : array_like of shape (n_queries, dimension) or (dimension,)
+            Queries, or one query.
         n : int, default=10
-            From 1 up, times queries at most 2**28.
-        filter : object, default=None
-            A boolean mask over `ids`, as `mask` makes.
-        without : tuple or None, default=None
-            Ids that query q does not get, as (starts, ids) in the form of `candidates`; unknown
-            ones are passed over.
+            Number of results per query, at least 1; n times the number of queries is at most 2**28.
+        filter : array_like of bool or None, default=None
+            Mask over `ids` of those that may be found, as made by `mask`.
+        without : tuple of (ndarray, ndarray) or None, default=None
+            Ids to exclude for each query, as (starts, ids) in the form of `candidates`; unknown ids
+            are ignored.
 
         Returns
         -------
-        tuple
-            The n best candidates of each query: ids, int64, and scores, float32, best first.
+        ids : ndarray of shape (n_queries, n) or (n,)
+            Ids, int64, best first; -1 where there are fewer candidates.
+        scores : ndarray of shape (n_queries, n) or (n,)
+            Exact cosines, inner products or negated distances, float32; -inf where there are fewer
+            candidates.
+
+        Notes
+        -----
+        `BinaryIndex.search` returns (scores, ids) instead, as faiss does.
         """
         n, now, one = COUNT.check(OWNER, "n", n), self._now, is_vector(Q)
         queries = self._matrix(np.asarray(Q)[None] if one else Q, now)
         check_answers(OWNER, len(queries), "n", n)
         if not self.keep_vectors:
-            raise ValueError(f"{OWNER}: no vectors are kept to be scored; use candidates.")
+            raise ValueError(f"{OWNER}: no vectors are stored to be scored; use candidates.")
         if now is None:
             scores, found = padding(len(queries), n)
         else:
@@ -379,12 +394,12 @@ class LshIndex:
         return (found[0], scores[0]) if one else (found, scores)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index, without removed rows, to a file that is complete or not there.
+        """Write the index, without removed rows, to a file.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            Path of the file, which appears only once it is complete.
         """
         now = self._now
         if now is None:
@@ -393,20 +408,20 @@ class LshIndex:
 
     @classmethod
     def load(cls, path: Source, *, check: bool = True) -> Self:
-        """The index in a file, mapped and not read: only what a search needs comes into memory.
+        """Load an index from its file, memory-mapped.
 
         Parameters
         ----------
         path : Source
-            TODO.
+            Path of the file, or its bytes, which are copied.
         check : bool, default=True
-            Whether all of the file is read once to find damage. A file from somebody else should be
-            checked: what is wrong in it might otherwise crash the process.
+            Whether the entire file is read once to find damage. Always check a file from an
+            untrusted source: invalid contents might otherwise crash the process.
 
         Returns
         -------
         Self
-            The index in a file, mapped and not read: only what a search needs comes into memory.
+            The index; only what a search needs is read into memory.
         """
         index, now = restored(path, cls, check=flag.check(OWNER, "check", check))
         index._now = now
@@ -416,15 +431,15 @@ class LshIndex:
         self, now: Tabled, queries: np.ndarray, n: int, filter: Any, without: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         assert now.vectors is not None
-        asked, lines = self._asked(now, queries, filter), self.metric == "euclidean"
+        lookup, lines = self._band_queries(now, queries, filter), self.metric == "euclidean"
         if without is not None:
-            asked = asked._replace(without=Without.of(OWNER, now, len(queries), without))
-        scores, rows = best(now.buckets, asked, now.vectors, n, euclidean=lines)
+            lookup = lookup._replace(without=Without.of(OWNER, now, len(queries), without))
+        scores, rows = best(now.buckets, lookup, now.vectors, n, euclidean=lines)
         return scores, np.where(rows >= 0, now.ids[rows], -1) if now.count else rows
 
-    def _asked(self, now: Tabled, queries: np.ndarray, filter: Any) -> Asked:
+    def _band_queries(self, now: Tabled, queries: np.ndarray, filter: Any) -> BandQueries:
         alive = known.allowed_bits(OWNER, filter, now)
-        return Asked(now.learned, now.learned.targets(queries), self.probes, alive)
+        return BandQueries(now.learned, now.learned.targets(queries), self.probes, alive)
 
     def _matrix(self, X: Any, now: Tabled | None) -> np.ndarray:
         vectors = matrix(OWNER, X, None if now is None else now.learned.dimension)

@@ -1,7 +1,4 @@
-"""The rows of an index of tables: each change makes a new view, and readers keep theirs.
-
-Looking up in tables: the rows that share a bucket with a query, and the best of them.
-"""
+"""Rows of an LSH index as immutable snapshots, and the lookup and ranking of candidates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,14 +16,14 @@ from sfumato.retrieve.lsh.buckets import Buckets, Run, listed, words
 from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, RandomLines
 from sfumato.retrieve.metric import Lift, Space
 
-__all__ = ["Asked", "BandHashes", "Tabled", "Without", "best", "candidates"]
+__all__ = ["BandHashes", "BandQueries", "Tabled", "Without", "best", "candidates"]
 
 ROOM = 1 << 22  # hashes that are computed at a time
 MOST = 1 << 26  # numbers in all directions together: 512 MiB
 
 
 class BandHashes(NamedTuple):
-    """The hashes of the bands, and what is hashed of a vector: it, its direction, or it lifted."""
+    """Hash functions of the bands, and the transformation of vectors before hashing."""
 
     space: Space
     lift: Lift | None
@@ -35,7 +32,7 @@ class BandHashes(NamedTuple):
 
     @classmethod
     def of(cls, parameters: dict[str, Any], lift: Lift | None, dimension: int) -> Self:
-        """The hashes that the parameters of an index ask for."""
+        """Build the hash functions for the parameters of an index."""
         bands, rows, seed = (parameters[name] for name in ("bands", "rows", "seed"))
         if bands * rows * dimension > MOST:
             raise ValueError(
@@ -51,7 +48,7 @@ class BandHashes(NamedTuple):
         return cls(space, lift, dimension, Bands(family, bands, rows, seed))
 
     def keys(self, vectors: np.ndarray) -> np.ndarray:
-        """The keys of vectors, uint64 (n, bands), in bounded room."""
+        """Keys of vectors, uint64 (n, bands), computed in bounded memory."""
         out = np.empty((len(vectors), self.bands.shape[0]), np.uint64)
         points = self.targets if self.lift is None else self.lift.points
         step = max(ROOM // max(self.hashes, vectors.shape[1]), 1)
@@ -61,23 +58,25 @@ class BandHashes(NamedTuple):
         return out
 
     def targets(self, vectors: np.ndarray) -> np.ndarray:
-        """The vectors that scores are computed from, float32."""
+        """Vectors that scores are computed from, float32."""
         return self.space.targets(vectors)
 
-    def asked(self, targets: np.ndarray, probes: int) -> np.ndarray:
-        """The keys to look up for the targets of queries, uint64 (q, bands, probes)."""
+    def probe_keys(self, targets: np.ndarray, probes: int) -> np.ndarray:
+        """Keys to look up for the targets of queries, uint64 (q, bands, probes)."""
         exact = targets.astype(np.float64)
-        return self.bands.asked(exact if self.lift is None else self.lift.asked(exact), probes)
+        return self.bands.probe_keys(
+            exact if self.lift is None else self.lift.lifted_queries(exact), probes
+        )
 
     @property
     def hashes(self) -> int:
-        """How many hashes a vector has."""
+        """Number of hashes of a vector."""
         return self.bands.shape[0] * self.bands.shape[1]
 
 
 @dataclass(frozen=True)
 class Tabled:
-    """What a reader holds: `count` rows, of which those with a bit in `alive` can be found.
+    """Snapshot of an index: `count` rows, of which those with a bit in `alive` can be found.
 
     ids and vectors may be longer than `count`; alive is None where no row was removed.
     """
@@ -93,16 +92,16 @@ class Tabled:
 
     @classmethod
     def empty(cls, learned: BandHashes, *, keep: bool) -> Self:
-        """No rows yet."""
+        """Snapshot without rows."""
         vectors = aligned((0, learned.dimension), np.float32) if keep else None
         tables = learned.bands.shape[0]
         return cls(learned, 0, 0, aligned(0, np.int64), vectors, None, Buckets(1), Buckets(tables))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of tables, ids and vectors, and of what finds ids."""
-        kept = [self.ids, self.vectors, self.alive]
-        arrays = sum(int(array.nbytes) for array in kept if array is not None)
+        """Bytes of tables, ids and vectors, and of the lookup of ids."""
+        stored = [self.ids, self.vectors, self.alive]
+        arrays = sum(int(array.nbytes) for array in stored if array is not None)
         return arrays + self.buckets.nbytes + self.by_id.nbytes
 
     def rows(self) -> np.ndarray:
@@ -110,7 +109,7 @@ class Tabled:
         return np.flatnonzero(self._mask())
 
     def positions(self, ids: np.ndarray) -> np.ndarray:
-        """The living row of each id, -1 for one that is not there."""
+        """Living row of each id, -1 for an unknown id."""
         out = np.full(ids.size, -1, np.int64)
         at, rows = self.by_id.pairs(ids.astype(np.uint64)[:, None])
         lives = self._mask()[rows]
@@ -118,31 +117,31 @@ class Tabled:
         return out
 
     def appended(self, ids: np.ndarray, vectors: np.ndarray) -> "Tabled":
-        """With these rows behind the others; none of the ids lives."""
-        total, alive, kept = self.count + ids.size, self.alive, self.vectors
+        """Snapshot with these rows appended; none of the ids may be alive."""
+        total, alive, stored = self.count + ids.size, self.alive, self.vectors
         if alive is not None:
             alive = bits_of(np.append(self._mask(), np.ones(ids.size, bool)))
-        if kept is not None:
-            kept = extended(kept, self.count, self.learned.targets(vectors))
+        if stored is not None:
+            stored = extended(stored, self.count, self.learned.targets(vectors))
         return replace(
             self,
             count=total,
             living=self.living + ids.size,
             ids=extended(self.ids, self.count, ids),
-            vectors=kept,
+            vectors=stored,
             alive=alive,
             by_id=self.by_id.copy().add(ids.astype(np.uint64)[:, None]),
             buckets=self.buckets.copy().add(self.learned.keys(vectors)),
         )
 
     def removed(self, rows: np.ndarray) -> "Tabled":
-        """Without these living rows, all different."""
+        """Snapshot without these living, distinct rows."""
         mask = self._mask()
         mask[rows] = False
         return replace(self, alive=bits_of(mask), living=self.living - rows.size)
 
     def compacted(self) -> "Tabled":
-        """The living rows alone, in memory of their own if any was removed."""
+        """Snapshot of the living rows alone, copied if any was removed."""
         if self.alive is None:
             return self
         mask = self._mask()
@@ -157,7 +156,7 @@ class Tabled:
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All rows, none of them removed, as the arrays of a file."""
+        """Arrays of a file; no row may be removed."""
         out = {"ids": self.ids[: self.count]}
         if self.learned.lift is not None:
             out["centre"] = self.learned.lift.centre
@@ -175,7 +174,7 @@ class Tabled:
         keep: bool,
         check: bool,
     ) -> Self:
-        """The rows of a file; ValueError where its arrays do not go together."""
+        """Rows of a file; ValueError where its arrays are inconsistent."""
         run = Run(*(arrays[name] for name in Run._fields))
         run.check(learned.bands.shape[0], count, deep=check)
         layout: dict[str, tuple[Any, tuple[int, ...]]] = {"ids": (np.int64, (count,))}
@@ -202,31 +201,31 @@ BATCH_HASHES = 1 << 21  # keys and hashes of one batch of queries
 
 
 class Without(NamedTuple):
-    """Rows that query q must not get: rows[starts[q] : starts[q + 1]]."""
+    """Rows excluded for query q: rows[starts[q] : starts[q + 1]]."""
 
     starts: np.ndarray
     rows: np.ndarray
 
     @classmethod
     def of(cls, owner: str, now: Tabled, queries: int, given: Any) -> "Without":
-        """From (starts, ids); ids that are not in the index are passed over."""
+        """Build from (starts, ids); ids that are not in the index are ignored."""
         wanted = f"{queries + 1} starts that rise from 0 to the number of ids"
-        wrong = ValueError(f"{owner}: without must be (starts, ids): {wanted}.")
+        invalid = ValueError(f"{owner}: without must be (starts, ids): {wanted}.")
         if not isinstance(given, tuple | list) or len(given) != 2:
-            raise wrong
+            raise invalid
         starts, column = np.asarray(given[0]), integer_ids(owner, given[1])
         if starts.shape != (queries + 1,) or starts.dtype.kind not in "iu":
-            raise wrong
+            raise invalid
         starts = starts.astype(np.int64)
         if starts[0] != 0 or starts[-1] != column.size or (np.diff(starts) < 0).any():
-            raise wrong
+            raise invalid
         rows = now.positions(column)
         known = np.concatenate(([0], np.cumsum(rows >= 0)))
         return cls(known[starts], rows[rows >= 0])
 
 
-class Asked(NamedTuple):
-    """Queries, as scores are computed from them, and the rows that all or each of them may get."""
+class BandQueries(NamedTuple):
+    """Queries of a search, and the rows that all or each of them may return."""
 
     learned: BandHashes
     targets: np.ndarray
@@ -235,7 +234,7 @@ class Asked(NamedTuple):
     without: Without | None = None
 
     def batches(self, buckets: Buckets) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Some queries at a time: which, where each one's rows start, and the rows, ascending."""
+        """Yield the slice, row offsets and ascending candidate rows of some queries at a time."""
         step = max(MARK_BYTES // (8 * words(buckets.count) or 1), 1)
         for first, keys in self._keys():
             for at in range(0, len(keys), step):
@@ -248,36 +247,36 @@ class Asked(NamedTuple):
                 yield part, *listed(marks)
 
     def _keys(self) -> Iterator[tuple[int, np.ndarray]]:
-        """The keys of some queries at a time, and the first of these."""
+        """Yield the first query of each batch and the keys of the batch."""
         size = self.learned.bands.shape[0] * self.probes + self.learned.hashes
         step = max(BATCH_HASHES // size, 1)
         for first in range(0, len(self.targets), step):
-            yield first, self.learned.asked(self.targets[first : first + step], self.probes)
+            yield first, self.learned.probe_keys(self.targets[first : first + step], self.probes)
 
 
-def candidates(buckets: Buckets, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of query q, ascending, at rows[starts[q] : starts[q + 1]]."""
+def candidates(buckets: Buckets, queries: BandQueries) -> tuple[np.ndarray, np.ndarray]:
+    """Candidate rows of query q, ascending, at rows[starts[q] : starts[q + 1]]."""
     starts, found = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)]
-    for _, begins, rows in asked.batches(buckets):
+    for _, begins, rows in queries.batches(buckets):
         starts.append(begins[1:] + starts[-1][-1])
         found.append(rows)
     return np.concatenate(starts), np.concatenate(found)
 
 
 def best(
-    buckets: Buckets, asked: Asked, vectors: np.ndarray, k: int, *, euclidean: bool
+    buckets: Buckets, queries: BandQueries, vectors: np.ndarray, k: int, *, euclidean: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores and rows of the k best candidates, best first, padded by -inf and -1.
 
-    Scores are inner products with `vectors`, or minus the distances from them.
+    Scores are inner products with `vectors`, or negated distances.
     """
     # A list longer than the rows there are would only be sorted in vain.
     most = min(k, buckets.count)
-    scores, positions = padding(len(asked.targets), most)
+    scores, positions = padding(len(queries.targets), most)
     still = frozen(vectors[: buckets.count])
     score = rerank.nearest if euclidean else rerank.products
-    for part, starts, rows in asked.batches(buckets):
-        score(still, asked.targets[part], starts, rows, positions[part], scores[part])
-    all_scores, all_positions = padding(len(asked.targets), k)
+    for part, starts, rows in queries.batches(buckets):
+        score(still, queries.targets[part], starts, rows, positions[part], scores[part])
+    all_scores, all_positions = padding(len(queries.targets), k)
     all_scores[:, :most], all_positions[:, :most] = scores, positions
     return all_scores, all_positions

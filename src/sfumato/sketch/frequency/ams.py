@@ -46,7 +46,7 @@ class ReleasedAMS(NoisyTable):
     References
     ----------
     .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 3.2.2, equation 3.11 (norm from noisy
+       Thesis, Université Rennes 1, 2016, Section 3.2.2, equation 3.11 (profile size from noisy
        projections), https://theses.hal.science/tel-01430156. Its factor L / (L - 1) is omitted
        here, which makes the estimate unbiased.
 

@@ -1,1 +1,1 @@
-"""Sketches whose answers are sums of kernels: densities of points."""
+"""Sketches of points that answer kernel sums (densities) and sums of products."""

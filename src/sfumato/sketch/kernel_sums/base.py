@@ -1,6 +1,6 @@
-"""What sketches share whose cells hold whole shares of points: counts, joins, and exact sums.
+"""Base classes of sketches with integer cells of weighted points, and exact kernel sums.
 
-Sums of a kernel over all points, one by one: what sketches are held against.
+The exact sums, pair by pair, are the reference that estimates are compared with.
 """
 
 from collections.abc import Callable
@@ -25,51 +25,54 @@ def kernel_sums(
     kernel: Callable[[np.ndarray], np.ndarray],
     bandwidth: float,
 ) -> np.ndarray:
-    """For every query, the sum over all points of the kernel of their distance in bandwidths."""
+    """For each query, the sum over all points of the kernel of their distance in bandwidths."""
     out = np.zeros(len(queries))
     rows = max(1, PAIRS // max(1, len(points)))
     columns = max(1, PAIRS // rows)
     for start in range(0, len(queries), rows):
-        asked = queries[start : start + rows]
+        block = queries[start : start + rows]
         for first in range(0, len(points), columns):
-            far = _distances(points[first : first + columns], asked)
+            far = _distances(points[first : first + columns], block)
             out[start : start + rows] += kernel(far / bandwidth).sum(axis=1)
     return out
 
 
 def _distances(points: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """Differences are squared one coordinate after another: exact where points are near."""
+    """Distances of queries (rows) and points (columns).
+
+    Differences are squared one coordinate after another, which is exact for points that are close.
+    """
     squares = np.zeros((len(queries), len(points)))
     for column in range(points.shape[1]):
         squares += (queries[:, None, column] - points[None, :, column]) ** 2
     return np.asarray(np.sqrt(squares))
 
 
-MASS = integer(0, 2**46)  # so many points, of up to 2**15 shares each, stay below 2**62
+MASS = integer(0, 2**46)  # times up to 2**15 per point, cells stay below 2**62
 
 
 class PointSums(Sketch, in_files=False):
-    """A sketch of points in a box, to whose cells each adds integers times its weight."""
+    """A sketch of points in a box, each of which adds integers times its weight to the cells."""
 
     total: int
     clipped: int
     heaviest: int
 
     def update(self, data: Any, weights: Column | None = None, *, clip: int | None = None) -> Self:
-        """Add every point, by its whole weight or once.
+        """Add points to the sketch.
 
-        Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
-        not all numbers is left out, so that no row is refused or changes another.
+        Each row is read on its own: coordinates beyond the bounds are clipped to them, and a row
+        that is not all numbers is left out. So no row is refused or changes how another is counted.
 
         Parameters
         ----------
-        data : object
-            TODO.
-        weights : array_like or None, default=None
-            Integers.
+        data : array_like of shape (n, dimension)
+            One point per row.
+        weights : array_like of shape (n,) or None, default=None
+            One integer per point; None for 1 each. A negative weight removes a point.
         clip : int or None, default=None
-            A public bound of their size that they are clipped to: each weight is then read by
-            itself and none is refused, as a private release needs.
+            Public bound to which the absolute value of each weight is clipped. No weight is then
+            refused, as a private release requires.
 
         Returns
         -------
@@ -88,27 +91,27 @@ class PointSums(Sketch, in_files=False):
         return self
 
     def size(self) -> float:
-        """The weight of all points.
+        """Return the total weight of all points.
 
         Returns
         -------
         float
-            The weight of all points.
+            The sum of all weights: the number of points, if each weighs 1.
         """
         return float(self.total)
 
     @property
     def _box(self) -> Box:
-        """Where points are."""
+        """The bounds of the points."""
         raise NotImplementedError
 
     def _addition(
         self, column: np.ndarray, weights: np.ndarray | None, added: int, mass: int
     ) -> Callable[[], int]:
-        """What adds the points to the cells, and tells how many had to be clipped.
+        """A function that adds the points to the cells and returns how many of them were clipped.
 
-        Raises where a cell could wrap, before anything is changed. added: the sum of all weights;
-        mass: that of their sizes.
+        Raises before anything changes if a cell could overflow. added: the sum of all weights;
+        mass: that of their absolute values.
         """
         raise NotImplementedError
 
@@ -116,8 +119,8 @@ class PointSums(Sketch, in_files=False):
 class WeighedPoints(PointSums, in_files=False):
     """A sketch of points in a box, of which each adds at most `_unit` times its weight to a cell.
 
-    `mass` is the sum of the sizes of all weights, whatever was removed since. A subclass names this
-    base first, and has the parameters kernel and bandwidth; their limits and order are its own.
+    `mass` is the sum of the absolute values of all weights, removals included. A subclass names
+    this base first and has the parameters kernel and bandwidth, whose limits and order it declares.
     """
 
     mass: int
@@ -125,36 +128,41 @@ class WeighedPoints(PointSums, in_files=False):
     _scalars = {"total": 0, "clipped": 0, "heaviest": 0, "mass": 0}
 
     def exact(self, data: Any, queries: Matrix) -> np.ndarray:
-        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+        """Compute the sums that `estimate` approximates, pair by pair.
+
+        Takes time proportional to the number of pairs; for tests and comparisons.
 
         Parameters
         ----------
-        data : object
-            TODO.
-        queries : array_like
-            TODO.
+        data : array_like of shape (n, dimension)
+            Points, which are clipped to the bounds.
+        queries : array_like of shape (m, dimension)
+            Queries, which are clipped to the bounds.
 
         Returns
         -------
         ndarray
-            The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+            One kernel sum per query.
         """
-        owner, box, told = type(self).__name__, self._box, self.parameters
+        owner, box, parameters = type(self).__name__, self._box, self.parameters
         inside, _ = box.clip(points(owner, data, box.dimension))
-        asked, _ = box.clip(points(owner, queries, box.dimension))
+        query_points, _ = box.clip(points(owner, queries, box.dimension))
         return kernel_sums(
-            inside, asked, lambda ratio: profile(told["kernel"], ratio), told["bandwidth"]
+            inside,
+            query_points,
+            lambda ratio: profile(parameters["kernel"], ratio),
+            parameters["bandwidth"],
         )
 
     def _addition(
         self, column: np.ndarray, weights: np.ndarray | None, added: int, mass: int
     ) -> Callable[[], int]:
         # No cell exceeds the unit times the mass, so guarding the mass keeps cells from wrapping.
-        all_of_it = MASS.check(type(self).__name__, "mass", self.mass + mass)
+        new_mass = MASS.check(type(self).__name__, "mass", self.mass + mass)
         each = np.ones(len(column), np.int64) if weights is None else weights
 
         def written() -> int:
-            self.mass = all_of_it
+            self.mass = new_mass
             self._forget()
             return self._add(column, each)
 
@@ -162,15 +170,15 @@ class WeighedPoints(PointSums, in_files=False):
 
     @property
     def _unit(self) -> int:
-        """What the shares of one point sum to."""
+        """The integer mass of one point of weight 1."""
         raise NotImplementedError
 
     def _add(self, column: np.ndarray, weights: np.ndarray) -> int:
-        """Add the shares of all points to the cells; how many points had to be clipped."""
+        """Add all points to the cells; return how many of them were clipped."""
         raise NotImplementedError
 
     def _forget(self) -> None:
-        """Drop what was made from cells that have changed."""
+        """Drop values cached from cells that have changed."""
         raise NotImplementedError
 
     def _join(self, other: Self) -> None:
@@ -188,5 +196,5 @@ class WeighedPoints(PointSums, in_files=False):
             raise ValueError("a count is out of range.")
         most = self.mass * self._unit
         if self._table.max() > most or self._table.min() < -most:
-            raise ValueError("a cell holds more than was added.")
+            raise ValueError("a cell contains more than was added.")
         check_heaviest(self.heaviest, self.mass)

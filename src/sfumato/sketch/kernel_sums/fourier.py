@@ -1,7 +1,6 @@
-"""Random Fourier features: sums of kernels from the mean waves of all points, in any dimension.
+"""KernelFourier: kernel sums in any dimension from random Fourier features, and its release.
 
-Frequencies of a kernel in whole parts of a turn for each step of a box: phases without rounding.
-Released Fourier features: private sums of kernels, whose noise is the same for every query.
+Frequencies are integer fractions of a turn per step of the box, so that phases are exact.
 """
 
 import math
@@ -22,7 +21,7 @@ from sfumato.kernels.sketch.trigonometry import PANEL
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import PointSums, kernel_sums
-from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
+from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Sensitivity, calibrated_cells
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL, frequencies, profile
 from sfumato.sketch.kernel_sums.stratified_sampling import STRATA
 
@@ -36,21 +35,19 @@ __all__ = [
     "turns",
 ]
 
-BITS = 20  # of a coordinate: a frequency is then off by 2**-13 turns over the whole side, at most
+BITS = 20  # of a coordinate: a frequency is then off by 2**-13 turns over a side, at most
 FARTHEST = 2.0**31 - 1  # steps: two thousand sides away from the box
-MAX_FREQUENCIES = (
-    2**26
-)  # numbers of all frequencies: 256 MiB, and a few times that while they are made
+MAX_FREQUENCIES = 2**26  # rows times columns: 256 MiB, and a few times that during computation
 PARTS = 2.0**32  # of a turn
 
 
 def check_turns(owner: str, bandwidth: float, box: Box, rows: int) -> None:
-    """Raise ValueError where phases would be too coarse, or frequencies too many for memory."""
+    """Raise ValueError if phases would be too coarse, or frequencies too many for memory."""
     longest = float(box.widths.max())
     if longest > bandwidth * 2**14:
         raise ValueError(
             f"{owner}: bandwidth must be at least 2**-14 of the longest side, which is "
-            f"{longest:g}, not {bandwidth!r}; points are kept in 2**20 steps a side; "
+            f"{longest:g}, not {bandwidth!r}; points are rounded to 2**20 steps per side; "
             "rescale the columns or widen the bandwidth."
         )
     if rows * box.dimension > MAX_FREQUENCIES:
@@ -62,7 +59,7 @@ def check_turns(owner: str, bandwidth: float, box: Box, rows: int) -> None:
 
 @lru_cache(8)
 def turns(kind: str, bandwidth: float, box: Box, rows: int, strata: str, seed: int) -> np.ndarray:
-    """Panels of 16 frequencies: for each coordinate, parts of a turn in one step, modulo a turn.
+    """Panels of 16 frequencies: for each coordinate the fraction of a turn per step, modulo a turn.
 
     The last panel is filled up with frequencies of 0.
     """
@@ -78,12 +75,12 @@ def turns(kind: str, bandwidth: float, box: Box, rows: int, strata: str, seed: i
 
 
 def steps(box: Box, clipped: np.ndarray) -> np.ndarray:
-    """Points of the box in whole steps."""
+    """Points of the box in integer steps."""
     return np.ascontiguousarray(box.steps(clipped, BITS), np.uint32)
 
 
 def outer_steps(box: Box, queries: np.ndarray) -> np.ndarray:
-    """Any points in whole steps, modulo 2**32; those past two thousand sides are moved in."""
+    """Any points in integer steps modulo 2**32; those beyond two thousand sides are clipped."""
     with np.errstate(over="ignore"):
         scaled = np.rint((queries - np.array(box.low)) * ((2.0**BITS - 1) / box.widths))
     integer = np.clip(scaled, -FARTHEST, FARTHEST).astype(np.int64)
@@ -97,20 +94,36 @@ ROWS = integer(1, 2**20)
 
 
 class ReleasedKernelFourier(NoisyCells):
-    """Sums of a kernel that may leave the curator; made by `KernelFourier.release`.
+    """Differentially private kernel sums at any query; made by `KernelFourier.release`.
 
-    those of the sketch; count_weight, how often the count of points is kept; and the law and scale
-    of the noise.
+    Attributes
+    ----------
+    bandwidth : float
+        As in `KernelFourier`.
+    bounds : Pair
+        As in `KernelFourier`.
+    rows, seed : int
+        As in `KernelFourier`.
+    kernel, strata : str
+        As in `KernelFourier`.
+    count_weight : int
+        Integer that a point adds to the cell that counts points.
+    noise : {"Laplace", "Gaussian"}
+        Distribution of the noise.
+    scale : float
+        Its scale (sigma, if Gaussian), in units of a cell.
+    statement : PrivacyStatement
+        Privacy guarantee of the release.
 
     Notes
     -----
-    **Guarantee.** As its statement says. Over noise, the mean of an estimate is that of the sketch,
-    and its standard deviation is `noise_error()` for every query. Estimates may be negative or
-    above the number of points: clipping would bias them.
+    **Guarantee.** (epsilon, delta)-differential privacy as its `statement` says. Over the noise, an
+    estimate has the sketch's estimate as its mean, and standard deviation `noise_error()` at every
+    query. Estimates may be negative or above the number of points, since clipping would bias them.
 
     References
     ----------
-    .. [1] Rahimi and Recht 2007.
+    .. [1] Rahimi, Recht. "Random features for large-scale kernel machines". NeurIPS 2007.
 
     Examples
     --------
@@ -118,8 +131,9 @@ class ReleasedKernelFourier(NoisyCells):
     >>> from sfumato.sketch import KernelFourier
     >>> points = np.random.default_rng(0).normal(5, 1, (100_000, 1))
     >>> sketch = KernelFourier(1.0, (0, 9), rows=256).update(points)
-    >>> told = sketch.release(epsilon=1, delta=1e-6, source=InsecureSeededSource(1))
-    >>> bool(abs(told.estimate([[5]]) - sketch.estimate([[5]])) < 4 * told.noise_error())
+    >>> released = sketch.release(epsilon=1, delta=1e-6, source=InsecureSeededSource(1))
+    >>> error = released.estimate([[5]]) - sketch.estimate([[5]])
+    >>> bool(abs(error[0]) < 4 * released.noise_error())
     True
     """
 
@@ -136,77 +150,83 @@ class ReleasedKernelFourier(NoisyCells):
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a point has."""
+        """Number of coordinates of a point."""
         return len(self.bounds[0])
 
     def estimate(self, queries: Matrix) -> np.ndarray:
-        """The sum of kernels between every query and all points.
+        """Estimate the kernel sum over all points at every query.
 
         Parameters
         ----------
-        queries : array_like
-            TODO.
+        queries : array_like of shape (m, dimension)
+            One query per row, inside the bounds or not; distances beyond two thousand sides count
+            as two thousand.
 
         Returns
         -------
         ndarray
-            The sum of kernels between every query and all points.
+            One float64 estimate per query. It may be negative.
         """
-        asked = points("ReleasedKernelFourier", queries, self.dimension)
-        return answers(self._turns, Box(*self.bounds), self._waves, asked)
+        query_points = points("ReleasedKernelFourier", queries, self.dimension)
+        return answers(self._turns, Box(*self.bounds), self._waves, query_points)
 
     def mean(self, queries: Matrix) -> np.ndarray:
-        """The mean of the kernel over all points: `estimate` over `size`.
+        """Estimate the mean kernel over all points at every query.
 
         Parameters
         ----------
-        queries : array_like
-            TODO.
+        queries : array_like of shape (m, dimension)
+            As in `estimate`.
 
         Returns
         -------
         ndarray
-            The mean of the kernel over all points: `estimate` over `size`.
+            `estimate` divided by `size`; NaN if that is 0.
         """
         return self.estimate(queries) / (self.size() or math.nan)
 
     def size(self) -> float:
-        """The number of points, or their weight; its noise is that of one cell, much reduced.
+        """Estimate the number of points, by weight.
 
         Returns
         -------
         float
-            The number of points, or their weight; its noise is that of one cell, much reduced.
+            The noisy count divided by `count_weight`, which also divides the noise of its cell;
+            unbiased.
         """
         return float(self._count[0]) / self.count_weight
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise of an estimate, for every query (within 1e-4).
+        """Return the standard deviation of the noise of an estimate.
 
         Returns
         -------
         float
-            The standard deviation of the noise of an estimate, for every query (within 1e-4).
+            Standard deviation in points, the same at every query (within a relative 1e-4).
         """
         return math.sqrt(self._distribution.variance / self.rows) / (UNIT - 1)
 
     def error_bound(self, confidence: float = 0.99) -> float:
-        """What an estimate may be off by, with this probability for each query.
-
-        Half of the chance goes to the noise, a quarter to the number n of points being told too low
-        (Chebyshev) and a quarter to independent frequencies: the mean of `rows` numbers within n
-        passes n sqrt(2 log(2 / p) / rows) with chance at most p (Hoeffding). Stratified ones err
-        less, but of them only 2 n is proved.
+        """Bound the error of an estimate with a given confidence, noise included.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound is satisfied, between 0 and 1, for each query.
 
         Returns
         -------
         float
-            What an estimate may be off by, with this probability for each query.
+            An upper bound of ``|estimate - true|`` for the kernel sum.
+
+        Notes
+        -----
+        **Guarantee.** ``|estimate - true| <= error_bound(c)`` with probability at least c for each
+        query, over seeds and noise. Half of the failure probability covers the noise and a quarter
+        an underestimated number n of points (Chebyshev); the last quarter covers independent
+        frequencies: by Hoeffding the mean of `rows` numbers of size at most n exceeds n sqrt(2
+        log(2 / p) / rows) with probability at most p. Stratified frequencies err less, but for them
+        only the bound 2 n is used.
         """
         miss = 1 - fraction.check("ReleasedKernelFourier", "confidence", confidence)
         most = max(
@@ -240,45 +260,60 @@ def answers(panels: np.ndarray, box: Box, sums: np.ndarray, queries: np.ndarray)
     return np.asarray(out / (rows * (UNIT - 1.0) ** 2))
 
 
-TOTAL = integer(-(2**46), 2**46)  # so many points of UNIT each stay below 2**62
+TOTAL = integer(-(2**46), 2**46)  # times UNIT, cells stay below 2**62
 BLOCK = 2**14  # points at a time: their steps stay in the second cache
 FEATURES = 2**19  # waves of weighted points at a time: 2 MiB
 MOST = 2**38  # of the weights of a block, so that float64 sums their waves without rounding
-PAIR_L1 = math.isqrt(2 * UNIT**2)  # |c| + |s| <= sqrt(2 (c**2 + s**2)), and whole
+PAIR_L1 = math.isqrt(2 * UNIT**2)  # |c| + |s| <= sqrt(2 (c**2 + s**2)), and an integer
 
 
 class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
-    """Sums of a kernel over all points, from cosines and sines of their random projections.
+    """Kernel sums over points of any dimension, from cosines and sines of random projections.
+
+    Memory is 16 bytes per row (frequency), whatever the number of points; time is proportional to
+    rows times columns for each point and each query.
 
     Parameters
     ----------
     bandwidth : float
-        In the unit of the points, at least 2**-14 of the longest side.
-    bounds : object
-        (low, high), each a number or one for each column: public; points outside are clipped and
-        counted in `clipped`.
+        Bandwidth of the kernel, in the unit of the points; at least 2**-14 of the longest side.
+    bounds : tuple of (low, high)
+        Public bounds, each a number or one number per column. Points outside are clipped to them.
     rows : int, default=1024
-        Frequencies, up to 2**20, and 2**26 over the columns.
-    kernel : str, default="p-stable"
-        "p-stable", "gaussian" or "exponential".
+        Number of frequencies, 1 to 2**20; rows times columns is at most 2**26.
+    kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
+        The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
+        2) or exp(-r).
     seed : int, default=0
-        Of the frequencies.
-    strata : str, default="stratified"
-        "stratified" to spread them evenly, or "independent". A negative weight removes a point that
-        was added.
+        Seed of the frequencies; part of the file format.
+    strata : {"stratified", "independent"}, default="stratified"
+        "stratified" spreads the frequencies evenly, "independent" draws them independently.
+
+    Attributes
+    ----------
+    total : int
+        Sum of the weights of all points.
+    clipped : int
+        Number of points that were moved to the bounds.
+    heaviest : int
+        Largest absolute value of a weight.
 
     Notes
     -----
-    **Guarantee.** Over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth),
-    points and queries being rounded to 2**20 steps a side; `rows` independent frequencies leave a
-    standard deviation of at most total / sqrt(2 rows). The waves of a point at one frequency are
-    whole numbers (c, s) with c**2 + s**2 <= 2**30, exact on every machine: sketches merge bit for
-    bit.
+    **Guarantee.** Over seeds, an estimate has expectation ``sum kernel(|x - q| / bandwidth)``,
+    where points and queries are rounded to 2**20 steps per side. With `rows` independent
+    frequencies its standard deviation is at most total / sqrt(2 rows). The p-stable kernel is the
+    mean of ``max(0, 1 - |w . (x - q)| / bandwidth)`` over Gaussian w, so its frequencies are w
+    times a draw from the Fourier transform of the triangle.
+
+    At each frequency a point adds integers (c, s) with c**2 + s**2 <= 2**30, the same on every
+    machine: merging is exact. A negative weight removes a point that was added.
 
     References
     ----------
-    .. [1] Rahimi and Recht 2007; frequencies of "p-stable": a Gaussian vector times a draw from the
-       transform of the triangle, since the kernel is E max(0, 1 - |w . (x - q)| / bandwidth).
+    .. [1] Rahimi, Recht. "Random features for large-scale kernel machines". NeurIPS 2007.
+    .. [2] Datar, Immorlica, Indyk, Mirrokni. "Locality-sensitive hashing scheme based on p-stable
+           distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
 
     Examples
     --------
@@ -313,89 +348,86 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a point has."""
+        """Number of coordinates of a point."""
         return len(self.bounds[0])
 
     def estimate(self, queries: Matrix) -> np.ndarray:
-        """The sum of kernels between every query and all points.
-
-        Queries may be anywhere; those past two thousand sides from the box count as if there.
+        """Estimate the kernel sum over all points at every query.
 
         Parameters
         ----------
-        queries : array_like
-            TODO.
+        queries : array_like of shape (m, dimension)
+            One query per row, inside the bounds or not; distances beyond two thousand sides count
+            as two thousand.
 
         Returns
         -------
         ndarray
-            The sum of kernels between every query and all points.
+            One float64 estimate per query. It may be negative.
         """
-        asked = points("KernelFourier", queries, self.dimension)
-        return answers(self._turns, self._box, self._waves, asked)
+        query_points = points("KernelFourier", queries, self.dimension)
+        return answers(self._turns, self._box, self._waves, query_points)
 
     def mean(self, queries: Matrix) -> np.ndarray:
-        """The mean of the kernel over all points; NaN without any.
+        """Estimate the mean kernel over all points at every query.
 
         Parameters
         ----------
-        queries : array_like
-            TODO.
+        queries : array_like of shape (m, dimension)
+            As in `estimate`.
 
         Returns
         -------
         ndarray
-            The mean of the kernel over all points; NaN without any.
+            `estimate` divided by the total weight; NaN if that is 0.
         """
         return self.estimate(queries) / (self.total or math.nan)
 
     def exact(self, data: Any, queries: Matrix) -> np.ndarray:
-        """The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+        """Compute the sums that `estimate` approximates, pair by pair.
+
+        Takes time proportional to the number of pairs; for tests and comparisons.
 
         Parameters
         ----------
-        data : object
-            TODO.
-        queries : array_like
-            TODO.
+        data : array_like of shape (n, dimension)
+            Points, which are clipped to the bounds.
+        queries : array_like of shape (m, dimension)
+            Queries, inside the bounds or not.
 
         Returns
         -------
         ndarray
-            The sums that `estimate` estimates, of these points clipped to the bounds, one by one.
+            One kernel sum per query.
         """
         column = points("KernelFourier", data, self.dimension)
-        asked = points("KernelFourier", queries, self.dimension)
+        query_points = points("KernelFourier", queries, self.dimension)
         inside, _ = self._box.clip(column)
-        return kernel_sums(inside, asked, lambda ratio: profile(self.kernel, ratio), self.bandwidth)
+        return kernel_sums(
+            inside, query_points, lambda ratio: profile(self.kernel, ratio), self.bandwidth
+        )
 
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedKernelFourier]:
-        """A private copy: noise on every sum of cosines and sines, and on the count of points.
+        """**Guarantee.** (epsilon, delta)-private for one unit under the stated relation.
 
-        Guarantee: (epsilon, delta)-private for one unit: a point of weight w moves the pair of
-        each frequency by at most 2**15 w in length and by floor(sqrt(2) 2**15) w in L1, and the
-        count, which is kept w c times, by c w. So L1 = (46340 rows + c) w and L2**2 = (2**30 rows +
-        c**2) w**2; an exchanged point moves each pair twice as far. At delta 0 the noise is
-        discrete Laplace, else whichever of that and discrete Gaussian has the smaller variance.
-        Under Gaussian noise an answer's does not grow with the rows; under Laplace noise it grows
-        with their root.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one point weighs,
-        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
-        whichever is smaller unless told; options: ledger and dataset, unit, relation,
-        contributions, release_id (docs/privacy.md).
-
-        >>> told = KernelFourier(1.0, (0, 9)).update([[1], [2]]).release(epsilon=1)
-        >>> told.statement.epsilon, told.statement.ledger
-        (1.0, 'unaccounted')
+        A point of weight w changes the pair of each frequency by at most 2**15 w in L2 and by
+        floor(sqrt(2) 2**15) w in L1, and the count by c w, where c follows from `rows` and the kind
+        of noise. So L1 = (46340 rows + c) w and L2**2 = (2**30 rows + c**2) w**2; replacing a point
+        changes each pair by twice as much. With delta 0 the noise is discrete Laplace, otherwise
+        the one of discrete Laplace and discrete Gaussian with the smaller variance. Under Gaussian
+        noise the noise of an estimate does not grow with the rows; under Laplace noise it grows
+        with their square root.
         """
         count_weight = _count_weight(self.rows, bool(request.delta) and noise != "laplace")
         arrays = {"_waves": self._waves, "_count": np.array([count_weight * self.total])}
         parameters = {**self.parameters, "count_weight": count_weight}
         what = f"{self.rows} x 2 sums of waves and a count"
-        reach = _reach(self.rows, count_weight, weight)
-        return planned_cells(ReleasedKernelFourier, parameters, arrays, request, reach, noise, what)
+        sensitivity = _sensitivity(self.rows, count_weight, weight)
+        return calibrated_cells(
+            ReleasedKernelFourier, parameters, arrays, request, sensitivity, noise, what
+        )
 
     @property
     def _box(self) -> Box:
@@ -440,7 +472,7 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
             sums += weighted.reshape(2, -1).astype(np.int64)
 
     def _with(self, sums: np.ndarray) -> np.ndarray:
-        """The cells with these added, unless one would leave no room for noise."""
+        """The cells with these added; ValueError if one would leave no room for noise."""
         together = self._waves + sums
         if np.abs(together).max(initial=0) >= FINEST:
             raise ValueError("KernelFourier: a cell would pass 2**62; its weights are too large.")
@@ -469,13 +501,14 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
 
 
 def _count_weight(rows: int, gaussian: bool) -> int:
-    """How often the count of points is kept: it then costs 2 or 3 % of an answer's accuracy."""
+    """Integer that a point adds to the count: it costs 2 or 3 % of an answer's accuracy."""
     root = math.isqrt(rows)
     return UNIT * max(1, root // 4 if gaussian else root)
 
 
-def _reach(rows: int, count_weight: int, weight: int) -> Reach:
-    return Reach(
+def _sensitivity(rows: int, count_weight: int, weight: int) -> Sensitivity:
+    """The sensitivity of all pairs and of the count to one point."""
+    return Sensitivity(
         l1=rows * PAIR_L1 + count_weight,
         l2_squared=rows * UNIT**2 + count_weight**2,
         replaced_l1=2 * rows * PAIR_L1 + count_weight,

@@ -1,8 +1,4 @@
-"""A grid of shared points: sums of a kernel over all points in up to three dimensions.
-
-What a grid and its release share: parameters, nodes, and kernel sums read from a field. A released
-grid: private sums of any kernel here, at every query and bandwidth, from one file.
-"""
+"""KernelGrid: kernel sums in up to three dimensions from points assigned to a grid; its release."""
 
 import math
 import operator
@@ -22,17 +18,17 @@ from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
 from sfumato.sketch.kernel_sums.grid_field import MOST, Nodes, at, field, node_weights, three
-from sfumato.sketch.kernel_sums.grid_levels import Levels, guessed_error, shared_levels
-from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, planned_cells
+from sfumato.sketch.kernel_sums.grid_levels import Levels, approximate_error, tuned_levels
+from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, calibrated_cells
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
 
 __all__ = ["GridAnswers", "KernelGrid", "ReleasedKernelGrid"]
 
-KEPT = 4  # fields: of so many kernels and bandwidths
+CACHED = 4  # fields, one per kernel and bandwidth
 
 
 class GridAnswers(Stored, in_files=False):
-    """Answers of a grid, from the masses of its nodes."""
+    """Kernel sums of a grid, from the masses of its nodes."""
 
     bandwidth: Annotated[float, positive]
     bounds: Annotated[Pair, BOUNDS]
@@ -42,32 +38,31 @@ class GridAnswers(Stored, in_files=False):
 
     @property
     def dimension(self) -> int:
-        """How many coordinates a point has."""
+        """Number of coordinates of a point."""
         return len(self.bounds[0])
 
     def estimate(
         self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
-        """The sum of kernels between every query and all points.
+        """Estimate the kernel sum over all points at every query.
 
-        The first call for a kernel and bandwidth takes seconds on a large grid, further ones a
-        microsecond a query. Queries outside the bounds are moved to the nearest point inside.
+        The first call for a kernel and bandwidth takes seconds on a large grid; further ones take a
+        microsecond per query.
 
         Parameters
         ----------
-        queries : array_like
-            TODO.
+        queries : array_like of shape (m, dimension)
+            One query per row; those outside the bounds are moved to the nearest point inside.
         kernel : str or None, default=None
-            Where other than those the grid was made for; a bandwidth below the distance of two
-            nodes is refused.
+            Kernel of the sums; None for that of the sketch.
         bandwidth : float or None, default=None
-            Where other than those the grid was made for; a bandwidth below the distance of two
-            nodes is refused.
+            Bandwidth of the sums; None for that of the sketch. It must be at
+            least the distance of two nodes.
 
         Returns
         -------
         ndarray
-            The sum of kernels between every query and all points.
+            One float64 estimate per query. It may be negative.
         """
         owner = type(self).__name__
         kernel = self.kernel if kernel is None else KERNEL.check(owner, "kernel", kernel)
@@ -78,28 +73,28 @@ class GridAnswers(Stored, in_files=False):
     def mean(
         self, queries: Matrix, *, kernel: str | None = None, bandwidth: float | None = None
     ) -> np.ndarray:
-        """The mean of the kernel over all points: `estimate` over `size`; NaN where that is 0.
+        """Estimate the mean kernel over all points at every query.
 
         Parameters
         ----------
-        queries : array_like
-            TODO.
+        queries : array_like of shape (m, dimension)
+            As in `estimate`.
         kernel : str or None, default=None
-            TODO.
+            As in `estimate`.
         bandwidth : float or None, default=None
-            TODO.
+            As in `estimate`.
 
         Returns
         -------
         ndarray
-            The mean of the kernel over all points: `estimate` over `size`; NaN where that is 0.
+            `estimate` divided by `size`; NaN if that is 0.
         """
         return self.estimate(queries, kernel=kernel, bandwidth=bandwidth) / (
             self.size() or math.nan
         )
 
     def size(self) -> float:
-        """The number of points, or their weight."""
+        """The total weight of all points."""
         raise NotImplementedError
 
     @property
@@ -107,25 +102,27 @@ class GridAnswers(Stored, in_files=False):
         return Nodes.of(Box(*self.bounds), self.bandwidth, self.kernel, self.resolution, self.seed)
 
     def _masses(self) -> np.ndarray:
-        """How many points stand at every node, in float64."""
+        """The mass at every node, in points, as float64."""
         raise NotImplementedError
 
     def _field(self, kernel: str, bandwidth: float) -> np.ndarray:
-        asked = kernel, bandwidth
-        if asked not in self._fields:
+        """The field of a kernel and bandwidth, cached."""
+        key = kernel, bandwidth
+        if key not in self._fields:
             made = field(self._masses(), self._nodes.spacing, kernel, bandwidth)
-            for oldest in list(self._fields)[: 1 - KEPT]:
+            for oldest in list(self._fields)[: 1 - CACHED]:
                 self._fields.pop(oldest, None)
-            self._fields[asked] = made
+            self._fields[key] = made
             return made
-        return self._fields[asked]
+        return self._fields[key]
 
     @cached_property
     def _fields(self) -> dict[tuple[str, float], np.ndarray]:
-        """Those asked for last; made from the masses alone."""
+        """The fields of recent queries, computed from the masses alone."""
         return {}
 
     def _wide_enough(self, bandwidth: float) -> float:
+        """The bandwidth, checked to be at least the distance of two nodes."""
         owner = type(self).__name__
         bandwidth = positive.check(owner, "bandwidth", bandwidth)
         apart = float(self._nodes.spacing.max())
@@ -152,21 +149,41 @@ class GridAnswers(Stored, in_files=False):
 
 
 class ReleasedKernelGrid(GridAnswers, NoisyCells):
-    """Sums of a kernel that may leave the curator; made by `KernelGrid.release`.
+    """Differentially private kernel sums at any query and bandwidth; made by `KernelGrid.release`.
 
-    those of the sketch, and the law and scale of the noise.
+    Attributes
+    ----------
+    bandwidth : float
+        As in `KernelGrid`.
+    bounds : Pair
+        As in `KernelGrid`.
+    kernel : str
+        As in `KernelGrid`.
+    resolution : float or None
+        As in `KernelGrid`.
+    seed : int
+        As in `KernelGrid`.
+    noise : {"Laplace", "Gaussian"}
+        Distribution of the noise.
+    scale : float
+        Its scale (sigma, if Gaussian), in units of a cell.
+    statement : PrivacyStatement
+        Privacy guarantee of the release.
 
     Notes
     -----
-    **Guarantee.** As its statement says. Over noise, the mean of an estimate is that of the sketch;
-    its standard deviation is about `noise_error()`, larger or smaller by up to a fifth from place
-    to place, and smaller near the bounds. Estimates may be negative or above the number of points:
-    clipping would bias them.
+    **Guarantee.** (epsilon, delta)-differential privacy as its `statement` says. Over the noise, an
+    estimate has the sketch's estimate as its mean; its standard deviation is about `noise_error()`,
+    varying by up to a fifth between queries and smaller near the bounds. Estimates may be negative
+    or above the number of points, since clipping would bias them.
 
     References
     ----------
-    .. [1] Levels of one data set, joined by least squares: Hay, Rastogi, Miklau and Suciu 2010; Li,
-       Miklau, Hay, McGregor and Rastogi 2015.
+    .. [1] Hay, Rastogi, Miklau, Suciu. "Boosting the accuracy of differentially private histograms
+           through consistency". PVLDB 3, 2010. https://arxiv.org/abs/0904.0942
+    .. [2] Li, Miklau, Hay, McGregor, Rastogi. "The matrix mechanism: optimizing linear counting
+           queries under differential privacy". VLDB Journal 24, 2015.
+           https://doi.org/10.1007/s00778-015-0398-x
 
     Examples
     --------
@@ -174,8 +191,9 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
     >>> from sfumato.sketch import KernelGrid
     >>> points = np.random.default_rng(0).normal(5, 1, (100_000, 1))
     >>> sketch = KernelGrid(1.0, (0, 9)).update(points)
-    >>> told = sketch.release(epsilon=1, source=InsecureSeededSource(1))
-    >>> bool(abs(told.estimate([[5]]) - sketch.estimate([[5]])) < 4 * told.noise_error())
+    >>> released = sketch.release(epsilon=1, source=InsecureSeededSource(1))
+    >>> error = released.estimate([[5]]) - sketch.estimate([[5]])
+    >>> bool(abs(error[0]) < 4 * released.noise_error())
     True
     """
 
@@ -183,12 +201,12 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
     _of = "KernelGrid"
 
     def size(self) -> float:
-        """The number of points, or their weight, from the count and all levels together.
+        """Estimate the number of points, by weight.
 
         Returns
         -------
         float
-            The number of points, or their weight, from the count and all levels together.
+            The least-squares estimate from the count and all levels; unbiased.
         """
         return self._size
 
@@ -197,12 +215,12 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
         return float(self._best.sum())
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise of an estimate in the middle of the bounds.
+        """Return the standard deviation of the noise of an estimate in the middle of the bounds.
 
         Returns
         -------
         float
-            The standard deviation of the noise of an estimate in the middle of the bounds.
+            Standard deviation in points, for the kernel and bandwidth of the sketch.
         """
         return self._noise_error
 
@@ -210,11 +228,13 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
     def _noise_error(self) -> float:
         nodes = self._nodes
         weights = node_weights(nodes.shape, nodes.spacing, self.kernel, self.bandwidth)
-        return math.sqrt(self._distribution.variance * self._levels.spread_of(weights)) / nodes.unit
+        return (
+            math.sqrt(self._distribution.variance * self._levels.variance_of(weights)) / nodes.unit
+        )
 
     @property
     def _levels(self) -> Levels:
-        return shared_levels(self._nodes.shape, self.noise, self.kernel)
+        return tuned_levels(self._nodes.shape, self.noise, self.kernel)
 
     @cached_property
     def _best(self) -> np.ndarray:
@@ -231,36 +251,53 @@ BLOCK = 2**16  # points at a time
 
 
 class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers):
-    """Sums of a kernel over all points, from a fine grid among whose nodes points are shared.
+    """Kernel sums over points in up to three dimensions, from masses on the nodes of a grid.
+
+    Usually the most accurate sketch for 1 to 3 columns; use `Race`, `KernelSlices` or
+    `KernelFourier` for more. One sketch answers any of the kernels at any bandwidth above the
+    distance of two nodes. Memory is 8 bytes per node.
 
     Parameters
     ----------
     bandwidth : float
-        In the unit of the points.
-    bounds : object
-        (low, high), each a number or one for each of 1 to 3 columns: public; points outside are
-        clipped and counted in `clipped`.
-    kernel : str, default="p-stable"
-        "p-stable", "gaussian" or "exponential".
+        Bandwidth of the kernel, in the unit of the points; above 0.
+    bounds : tuple of (low, high)
+        Public bounds, each a number or one number for each of 1 to 3 columns. Points outside are
+        clipped to them.
+    kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
+        The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
+        2) or exp(-r).
     resolution : float or None, default=None
-        Nodes in a bandwidth, from 0.5 to 64, 3 unless told, 12 in one column (2 and 4 for
-        "gaussian").
+        Nodes per bandwidth, 0.5 to 64.5. None for 3, or 12 in one column ("gaussian": 2, or 4). A
+        grid has at most 2**24 nodes.
     seed : int, default=0
-        Of how far the nodes are moved against the bounds. A grid has at most 2**24 nodes. Any
-        kernel, and any bandwidth above the distance of two nodes, may be asked for. A negative
-        weight removes a point that was added.
+        Seed of the shift of the nodes against the bounds; part of the file format.
+
+    Attributes
+    ----------
+    total : int
+        Sum of the weights of all points.
+    clipped : int
+        Number of points that were moved to the bounds.
+    heaviest : int
+        Largest absolute value of a weight.
+    mass : int
+        Sum of the absolute values of all weights, removals included.
 
     Notes
     -----
-    **Guarantee.** A point adds integers to the 3, 9 or 27 nodes around it that sum to 2**15 (2**14
-    in two dimensions), the same on every machine: sketches merge bit for bit. Where the density is
-    smooth from node to node, errors of sharing and of reading between nodes cancel; a query on top
-    of a heavy single place may be off by some percent of what that place adds.
+    **Guarantee.** A point adds integers that sum to 2**15 (2**14 in two dimensions) to the 3, 9 or
+    27 nodes around it, the same on every machine: merging is exact. A negative weight removes a
+    point that was added. Where the density is smooth from node to node, the errors of assignment
+    and of interpolation cancel; a query on top of many identical points may be off by a few percent
+    of their contribution.
 
     References
     ----------
-    .. [1] Greengard and Strain 1991 (sums by grids); Hockney and Eastwood 1988, chapter 5 (sharing,
-       and making up for it).
+    .. [1] Greengard, Strain. "The fast Gauss transform" (kernel sums by grids). SIAM Journal on
+           Scientific and Statistical Computing 12, 1991. https://doi.org/10.1137/0912004
+    .. [2] Hockney, Eastwood. "Computer simulation using particles". 1988, chapter 5 (assignment of
+           points to nodes, and its correction).
 
     Examples
     --------
@@ -286,54 +323,48 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedKernelGrid]:
-        """A private copy: noise on nested levels of the grid, each coarser than the one before.
+        """**Guarantee.** (epsilon, delta)-private for one unit under the stated relation.
 
-        Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to the cells of
-        level l non-negative integers that sum to exactly w u_l, and w c to the count. So L1 =
-        (sum of u_l + c) w and, as no sum of squares exceeds the square of the sum, L2**2 <= (sum of
-        u_l**2 + c**2) w**2; for an exchanged point, twice the sums over levels of each. The u_l and
-        c are integers that follow from kernel, dimension, the grid's size and the law of the
-        noise: public. At delta 0 the noise is discrete Laplace, else whichever of that and discrete
-        Gaussian leaves answers the smaller variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one point weighs,
-        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
-        whichever is better unless told; options: ledger and dataset, unit, relation,
-        contributions, release_id (docs/privacy.md).
-
-        >>> told = KernelGrid(1.0, (0, 9)).update([[1], [2]]).release(epsilon=1)
-        >>> told.statement.epsilon, told.statement.ledger
-        (1.0, 'unaccounted')
-
-        Levels, each with a share of the budget: Hay, Rastogi, Miklau and Suciu 2010.
+        Noise is added to nested levels of the grid, each coarser than the one before (Hay, Rastogi,
+        Miklau and Suciu 2010), and to a count. A point of weight w adds to the cells of level l
+        non-negative integers that sum to w u_l, and w c to the count. So L1 = (sum of u_l + c) w
+        and, since a sum of squares is at most the square of the sum, L2**2 <= (sum of u_l**2 +
+        c**2) w**2; for a replaced point the sums over levels count twice. The u_l and c are public
+        integers that follow from kernel, dimension, the size of the grid and the distribution of
+        the noise. With delta 0 the noise is discrete Laplace, otherwise the one of discrete Laplace
+        and discrete Gaussian that gives answers the smaller variance.
         """
-        laws = ("laplace", "gaussian") if request.delta and noise is None else (noise or "laplace",)
-        made = [self._planned(law, request, weight) for law in laws]
-        return min(made, key=operator.itemgetter(0))[1]
+        kinds = (
+            ("laplace", "gaussian") if request.delta and noise is None else (noise or "laplace",)
+        )
+        candidates = [self._calibrated(kind, request, weight) for kind in kinds]
+        return min(candidates, key=operator.itemgetter(0))[1]
 
-    def _planned(
-        self, noise: str, request: ReleaseRequest, weight: int
+    def _calibrated(
+        self, kind: str, request: ReleaseRequest, weight: int
     ) -> tuple[float, CalibratedRelease[ReleasedKernelGrid]]:
-        """A release with noise of this law, and about how far its answers will be off."""
-        noise = one_of(("laplace", "gaussian")).check("KernelGrid", "noise", noise)
+        """Approximate error of answers, and the release, with noise of this distribution."""
+        kind = one_of(("laplace", "gaussian")).check("KernelGrid", "noise", kind)
         nodes = self._nodes
-        levels = shared_levels(nodes.shape, noise.capitalize(), self.kernel)
-        reach = levels.reach(nodes.unit, nodes.longest, weight)
+        levels = tuned_levels(nodes.shape, kind.capitalize(), self.kernel)
+        sensitivity = levels.sensitivity(nodes.unit, nodes.longest, weight)
         if self.mass * nodes.unit * max(levels.units) >= ROOM:
             raise ValueError(
                 "KernelGrid: the points weigh too much for cells of 64 bits, in which levels count "
                 "them many times; release them in several sketches, or with smaller weights."
             )
-        plan = planned_cells(
+        calibrated = calibrated_cells(
             ReleasedKernelGrid,
             self.parameters,
-            {"_cells": levels.spread(self._table)},
+            {"_cells": levels.cell_values(self._table)},
             request,
-            reach,
-            noise,
+            sensitivity,
+            kind,
             f"{levels.cells - 1} cells of {len(levels.shapes)} levels and a count",
         )
-        law = NoiseDistribution(plan.parameters["noise"], plan.parameters["scale"])
-        return guessed_error(levels, reach, law), plan
+        parameters = calibrated.parameters
+        distribution = NoiseDistribution(parameters["noise"], parameters["scale"])
+        return approximate_error(levels, sensitivity, distribution), calibrated
 
     @property
     def _box(self) -> Box:

@@ -1,6 +1,6 @@
-"""Fields over a grid: sums of a kernel at every node, made once, read between nodes by splines.
+"""Kernel sums on the nodes of a grid, computed once and read between nodes by cubic splines.
 
-The nodes of a grid over a box: where they are, and where points and queries are among them.
+Also the nodes themselves: their coordinates, and the positions of points and queries among them.
 """
 
 import math
@@ -17,13 +17,13 @@ from sfumato.sketch.kernel_sums.radial_kernels import profile
 __all__ = ["MARGIN", "MOST", "Nodes", "at", "field", "node_weights", "three"]
 
 MARGIN = 2  # nodes beyond the box, so that a cubic spline has all of its four
-APART = 8  # nodes between what wraps around and what is read
-USUAL = 0.38  # a place between two nodes that is neither near one nor in the middle
+APART = 8  # nodes of padding against the wrap-around of the transform
+USUAL = 0.38  # a position between two nodes, neither near one nor in the middle
 SLOPES = {"p-stable": math.sqrt(2 / math.pi), "gaussian": 0.0, "exponential": 1.0}  # down, at 0
 SPHERES = (2.0, 2 * math.pi, 8 * math.pi)  # transform of exp(-|x|) at 0, in 1 to 3 dimensions
 NEAREST = 1e-30  # nodes, in bandwidths: every kernel is 1 there, and no power of it overflows
-RATE = 2.5  # of the exponential, in bandwidths: neither sharp at the nodes nor long
-FADED = 12.0  # it is gone, to exp(-12), where waves end
+RATE = 2.5  # of the exponential, in bandwidths: neither steep between nodes nor long
+FADED = 12.0  # the exponential has decayed to exp(-12) at the longest wave
 TABLE = 2**18  # distances whose kernel is computed; between them it is a straight line
 BATCH = 8  # frequencies of the last axis at a time
 
@@ -31,9 +31,9 @@ BATCH = 8  # frequencies of the last axis at a time
 def field(nodes: np.ndarray, spacing: np.ndarray, kernel: str, bandwidth: float) -> np.ndarray:
     """Spline coefficients of the kernel sums, on the nodes and MARGIN more at every end.
 
-    The kernel of node distances is divided, wave by wave, by what the sharing of points
-    (quadratic splines) and the reading between nodes (cubic ones) take away, so that both together
-    leave the kernel.
+    The kernel of node distances is divided, frequency by frequency, by the attenuation of assigning
+    points to nodes (quadratic splines) and of reading between nodes (cubic ones), so that both
+    together leave the kernel.
     """
     from scipy.fft import fftn, ifftn, irfft, next_fast_len, rfft
 
@@ -56,7 +56,7 @@ def field(nodes: np.ndarray, spacing: np.ndarray, kernel: str, bandwidth: float)
 
 
 def at(coefficients: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The field at places counted in nodes of the box, its first being 0."""
+    """The field at positions counted in nodes of the box, the first being 0."""
     out = np.empty(len(positions))
     shape = three(coefficients.shape, 1)
     spans = np.array([4 if n > 1 else 1 for n in shape])
@@ -69,29 +69,29 @@ def at(coefficients: np.ndarray, positions: np.ndarray) -> np.ndarray:
 def node_weights(
     shape: tuple[int, ...], spacing: np.ndarray, kernel: str, bandwidth: float
 ) -> np.ndarray:
-    """What each node's mass is multiplied by in the answer at a usual query amid the grid."""
-    asked = np.ones(())
+    """The factor of each node's mass in the answer at a typical query amid the grid."""
+    query = np.ones(())
     for n in shape:
         along = np.zeros(n + 2 * MARGIN)
         along[n // 2 : n // 2 + 4] = [grid.cubic(node, USUAL, 4) for node in range(4)]
-        asked = np.multiply.outer(asked, along[MARGIN:-MARGIN])
-    weights = field(asked, spacing, kernel, bandwidth)
+        query = np.multiply.outer(query, along[MARGIN:-MARGIN])
+    weights = field(query, spacing, kernel, bandwidth)
     return weights[(slice(MARGIN, -MARGIN),) * len(shape)]
 
 
 def three(shape: tuple[int, ...], fill: int) -> tuple[int, ...]:
-    """A shape of up to three axes with as many in front as are missing."""
+    """A shape of up to three axes, with `fill` in front for each missing one."""
     return (*(fill,) * (3 - len(shape)), *shape)
 
 
 def _kernel_waves(lengths: list[int], ratios: np.ndarray, kernel: str) -> np.ndarray:
-    """The kernel's share of every wave up to half of each length: real, since it is even.
+    """Fourier coefficients of the kernel up to half of each length: real, since it is even.
 
-    A kernel that is sharp at 0 has waves shorter than two nodes, which its values at nodes alone
-    would mix with longer ones. So an exponential that is as sharp is taken off before the
-    transform, and put back by its own, which is known (Stein and Weiss 1971, theorem 1.14). Not
-    so in three dimensions: there what is mixed is 0.04 % of a smooth sum or less, and values at
-    nodes keep the kernel's peak twice as well, which counts where points repeat.
+    A kernel with a kink at 0 has wavelengths shorter than two nodes, which its values at nodes
+    alone would alias. So an exponential with the same kink is subtracted before the transform, and
+    added back by its own known transform (Stein and Weiss 1971, theorem 1.14). Not in three
+    dimensions: there the aliasing is at most 0.04 % of a smooth sum, and values at nodes preserve
+    the kernel's peak twice as well, which matters if points repeat.
     """
     from scipy.fft import dctn
 
@@ -107,13 +107,13 @@ def _kernel_waves(lengths: list[int], ratios: np.ndarray, kernel: str) -> np.nda
     volume = SPHERES[axes - 1] * rate / float(np.prod(ratios))
     waves += sharp * volume * (rate**2 + lost) ** (-(axes + 1) / 2)
     for axis, turn in enumerate(turns):
-        shares, spline = np.sinc(turn / (2 * math.pi)) ** 3, (2 + np.cos(turn)) / 3
-        waves /= (shares * spline).reshape([-1 if i == axis else 1 for i in range(axes)])
+        assignment, spline = np.sinc(turn / (2 * math.pi)) ** 3, (2 + np.cos(turn)) / 3
+        waves /= (assignment * spline).reshape([-1 if i == axis else 1 for i in range(axes)])
     return waves
 
 
 def _squares(sides: list[np.ndarray]) -> np.ndarray:
-    """Squared lengths of all that have these coordinates."""
+    """Squared lengths of all vectors with these coordinates."""
     out = np.zeros(())
     for side in sides:
         out = np.add.outer(out, side**2)
@@ -121,7 +121,7 @@ def _squares(sides: list[np.ndarray]) -> np.ndarray:
 
 
 def _profile(kernel: str, ratio: np.ndarray) -> np.ndarray:
-    """The kernel at many distances, from a table where that is shorter; exact to 1e-9 or so."""
+    """The kernel at many distances, from a table if that is shorter; within about 1e-9."""
     if ratio.size <= TABLE:
         return profile(kernel, ratio)
     stops = np.linspace(0.0, 1.0, TABLE) ** 2 * float(ratio.max())  # close where it bends
@@ -129,7 +129,7 @@ def _profile(kernel: str, ratio: np.ndarray) -> np.ndarray:
 
 
 def _mirrored(waves: np.ndarray, lengths: list[int]) -> np.ndarray:
-    """All waves of the leading axes, from those up to half of their lengths."""
+    """All frequencies of the leading axes, from those up to half of their lengths."""
     for axis, length in enumerate(lengths):
         index = np.minimum(np.arange(length), length - np.arange(length))
         waves = np.take(waves, index, axis=axis)
@@ -138,7 +138,7 @@ def _mirrored(waves: np.ndarray, lengths: list[int]) -> np.ndarray:
 
 MOST = 2**24  # nodes, of 8 bytes each
 STEP = 1 << grid.PLACE_BITS  # steps from node to node
-BITS = 15  # of a point's shares, over all axes
+BITS = 15  # of a point's integer weights, over all axes
 PER_BANDWIDTH = {"p-stable": 3.0, "gaussian": 2.0, "exponential": 3.0}
 # In one column nodes are cheap, and values that repeat, as ages do, need them close.
 ALONG_A_LINE = {"p-stable": 12.0, "gaussian": 4.0, "exponential": 12.0}
@@ -146,9 +146,9 @@ ALONG_A_LINE = {"p-stable": 12.0, "gaussian": 4.0, "exponential": 12.0}
 
 @dataclass(frozen=True)
 class Nodes:
-    """Equal spaces along every axis of a box, moved by a public part of one.
+    """Nodes at equal distances along every axis of a box, shifted by a public offset.
 
-    Parameters: box, of 1 to 3 axes; spaces, along every axis; seed, of the part by which they move.
+    Parameters: box, of 1 to 3 axes; spaces, their number along every axis; seed, of the offset.
     """
 
     box: Box
@@ -159,7 +159,7 @@ class Nodes:
     def of(
         cls, box: Box, bandwidth: float, kernel: str, resolution: float | None, seed: int
     ) -> "Nodes":
-        """So many spaces that `resolution` of them, or as the kernel needs, make a bandwidth."""
+        """A grid with `resolution` nodes per bandwidth, or the kernel's default."""
         usual = ALONG_A_LINE if box.dimension == 1 else PER_BANDWIDTH
         per_bandwidth = usual[kernel] if resolution is None else resolution
         with np.errstate(over="ignore"):  # infinitely many are too many
@@ -168,32 +168,32 @@ class Nodes:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Nodes along every axis: past the nearest of any place there is one more."""
+        """Number of nodes along every axis, with room for the outer neighbours of any point."""
         return tuple(count + 3 for count in self.spaces)
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
+        """Total number of nodes."""
         return math.prod(self.shape)
 
     @property
     def bits(self) -> int:
-        """Binary digits of a point's shares along one axis."""
+        """Bits of a point's integer weights along one axis."""
         return BITS // len(self.spaces)
 
     @property
     def unit(self) -> int:
-        """What the shares of one point sum to."""
+        """Sum of the integer weights of one point."""
         return 1 << (self.bits * len(self.spaces))
 
     @property
     def longest(self) -> int:
-        """The most that the squares of one point's shares sum to, wherever it is."""
+        """Largest sum of squares of one point's integer weights, at any position."""
         return int(_longest(self.bits) ** len(self.spaces))
 
     @cached_property
     def spacing(self) -> np.ndarray:
-        """The distance of neighbouring nodes along every axis."""
+        """Distance of neighbouring nodes along every axis."""
         return np.asarray(self.box.widths / np.array(self.spaces))
 
     @cached_property
@@ -204,7 +204,7 @@ class Nodes:
         return np.asarray(steps + STEP // 2)
 
     def steps(self, inside: np.ndarray) -> np.ndarray:
-        """Places of clipped points in whole steps.
+        """Positions of clipped points in integer steps.
 
         One subtraction, one product and one rounding, the same on every machine.
         """
@@ -213,14 +213,14 @@ class Nodes:
         return np.asarray(steps + self._moved)
 
     def positions(self, inside: np.ndarray) -> np.ndarray:
-        """Places of clipped queries, in nodes."""
+        """Positions of clipped queries, in nodes."""
         rates = np.array(self.spaces) / self.box.widths
         return np.asarray((inside - np.array(self.box.low)) * rates + self._moved / STEP)
 
 
 @lru_cache(maxsize=4)
 def _longest(bits: int) -> int:
-    """The most along one axis, over all places between nodes: integers, one by one."""
+    """Largest sum of squares along one axis, over all positions between nodes."""
     positions = range(-STEP // 2, STEP // 2)
     return int(
         max(sum(grid.part(node, far, bits, 3) ** 2 for node in range(3)) for far in positions)

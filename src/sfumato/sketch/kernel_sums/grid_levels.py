@@ -1,7 +1,6 @@
-"""Levels of a grid: ever wider splines over its nodes, and the best estimate from them all.
+"""Levels of a grid: ever wider splines over its nodes, and the least-squares estimate from all.
 
-Splines over blocks of a grid's axis: whole shares, the way back, and their overlaps. How the
-levels of a grid share the budget: a public rule of dimension, size and noise.
+The levels split the privacy budget by a public rule of dimension, size and noise.
 """
 
 import math
@@ -11,17 +10,17 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from sfumato.privacy.noise.distribution import NoiseDistribution
-from sfumato.sketch.kernel_sums.noisy_cells import Reach
+from sfumato.sketch.kernel_sums.noisy_cells import Sensitivity
 
-__all__ = ["Filter", "Levels", "guessed_error", "shared_levels"]
+__all__ = ["Filter", "Levels", "approximate_error", "tuned_levels"]
 
 
 @dataclass(frozen=True)
 class Filter:
-    """Every entry of an axis shares itself among `order` wider cells, as a B-spline would.
+    """A map that distributes each entry of an axis over `order` wider cells, as a B-spline.
 
-    Blocks of `block` entries count as one; each of these adds integers that sum to `parts` to
-    `order` neighbouring cells, which are `step` of them apart. Order 2 makes hats.
+    Blocks of `block` entries count as one; each adds integers that sum to `parts` to `order`
+    neighbouring cells, which are `step` blocks apart. Order 2 makes hat functions.
     """
 
     step: int
@@ -30,12 +29,12 @@ class Filter:
 
     @property
     def parts(self) -> int:
-        """What the shares of one entry sum to."""
+        """Sum of the integer weights of one entry."""
         return int(self.step ** (self.order - 1))
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """The shares (order, step): row t for the cell that begins t steps before."""
+        """Integer weights (order, step): row t for the cell that begins t steps before."""
         spline = np.ones(1, np.int64)
         for _ in range(self.order):
             spline = np.convolve(spline, np.ones(self.step, np.int64))
@@ -45,11 +44,11 @@ class Filter:
 
     @property
     def largest_square(self) -> int:
-        """The most that the squares of one entry's shares sum to."""
+        """Largest sum of squares of one entry's weights."""
         return int((self.weights**2).sum(axis=0).max())
 
     def cells(self, entries: int) -> int:
-        """How many cells there are over so many entries."""
+        """Number of cells over `entries` entries."""
         return -(-entries // (self.step * self.block)) + self.order - 1
 
     def gather(self, entries: np.ndarray, axis: int) -> np.ndarray:
@@ -61,13 +60,13 @@ class Filter:
         split = padded.reshape(blocks, self.step, self.block, -1).sum(axis=2)
         out = np.zeros((blocks + self.order - 1, split.shape[2]), entries.dtype)
         for t in range(self.order):
-            place = self.order - 1 - t
+            position = self.order - 1 - t
             for s in range(self.step):
-                out[place : place + blocks] += self.weights[t, s] * split[:, s]
+                out[position : position + blocks] += self.weights[t, s] * split[:, s]
         return np.moveaxis(out.reshape(len(out), *rows.shape[1:]), 0, axis)
 
     def scatter(self, cells: np.ndarray, axis: int, entries: int) -> np.ndarray:
-        """The transpose of `gather`: from cells to so many entries."""
+        """The transpose of `gather`: `entries` entries from the cells."""
         rows = np.moveaxis(cells, axis, 0)
         blocks = len(rows) - self.order + 1
         split = np.zeros((blocks, self.step, 1, *rows.shape[1:]))
@@ -79,21 +78,21 @@ class Filter:
         return np.moveaxis(wide.reshape(-1, *rows.shape[1:])[:entries], 0, axis)
 
     def overlaps(self, entries: int) -> np.ndarray:
-        """Row k: gather(scatter()) of each cell with the k-th after it; for a block of 1."""
+        """Row k: the product of each cell's spline with that of the k-th after it; block 1 only."""
         count = self.cells(entries)
         out = np.zeros((self.order, count))
         blocks = count - self.order + 1
-        rest = entries - (blocks - 1) * self.step
+        remainder = entries - (blocks - 1) * self.step
         for first in range(self.order):
             for second in range(first + 1):
                 products = self.weights[first] * self.weights[second]
                 cell = self.order - 1 - first
                 out[first - second, cell : cell + blocks] += products.sum()
-                out[first - second, cell + blocks - 1] -= products[rest:].sum()
+                out[first - second, cell + blocks - 1] -= products[remainder:].sum()
         return out
 
-    def kept(self, waves: np.ndarray) -> np.ndarray:
-        """What scatter(gather()) multiplies waves by, on average over how they meet the blocks."""
+    def response(self, waves: np.ndarray) -> np.ndarray:
+        """Mean factor by which scatter(gather()) multiplies each frequency."""
         wide = self.block * self.step
         size = (
             _sine_ratio(waves, self.block)
@@ -110,17 +109,17 @@ def _sine_ratio(waves: np.ndarray, width: int) -> np.ndarray:
 
 
 STEPS = 100  # of conjugate gradients, at most
-EASE = -0.75  # between those of the two terms that are summed, -0.5 and -1
-CLOSE = 1e-7  # how far the residual is brought down, in its own norm
+EASE = -0.75  # exponent between those of the two summed terms, -0.5 and -1
+CLOSE = 1e-7  # relative size of the residual at which the solver stops, in its own norm
 
 
 @dataclass(frozen=True)
 class Levels:
-    """A linear map from nodes to cells, in integers: the nodes, splines over them, a count.
+    """A linear map from nodes to cells, in integers: the nodes, splines over them, and a count.
 
-    Parameters: shape, nodes along every axis; base, how nodes share themselves among the cells of
-    the first spline; upper, how these do among the cells of further ones; times, what nodes, base
-    and upper cells are multiplied by, and at last the sum of all nodes.
+    Parameters: shape, nodes along every axis; base, the filter from nodes to the first splines;
+    upper, the filters from these to further ones; times, the integer factors of nodes, base and
+    upper cells, and at last of the sum of all nodes.
     """
 
     shape: tuple[int, ...]
@@ -130,7 +129,7 @@ class Levels:
 
     @cached_property
     def units(self) -> tuple[int, ...]:
-        """What all cells of each level gain together for one unit in the nodes; the count last."""
+        """Sum over the cells of each level per unit of mass in the nodes; the count last."""
         axes = len(self.shape)
         parts = [1, self.base.parts**axes]
         parts += [(self.base.parts * filter.parts) ** axes for filter in self.upper]
@@ -138,32 +137,33 @@ class Levels:
 
     @cached_property
     def middle(self) -> tuple[int, ...]:
-        """Cells of the base along every axis."""
+        """Number of cells of the base along every axis."""
         return tuple(self.base.cells(n) for n in self.shape)
 
     @cached_property
     def shapes(self) -> list[tuple[int, ...]]:
-        """Cells along every axis, for each level."""
+        """Number of cells along every axis, for each level."""
         further = [tuple(filter.cells(n) for n in self.middle) for filter in self.upper]
         return [self.shape, self.middle, *further]
 
     @property
     def cells(self) -> int:
-        """Cells of all levels, and one that counts."""
+        """Number of cells of all levels, plus one for the count."""
         return sum(math.prod(shape) for shape in self.shapes) + 1
 
-    def reach(self, unit: int, longest: int, weight: int) -> Reach:
-        """What one point does to all cells.
+    def sensitivity(self, unit: int, longest: int, weight: int) -> Sensitivity:
+        """The sensitivity of all cells to one point.
 
-        Its shares among the nodes are not negative, sum to `unit`, and their squares to at most
-        `longest`. So L1 is the sum of all units, exactly; at every level but the nodes, what a
-        point gives is a mean of what nodes give, times its unit, and no longer than the longest of
-        these; and the difference of two points is no longer than both together, in squares.
+        Its weights on the nodes are non-negative, sum to `unit`, and their squares to at most
+        `longest`. So L1 is the sum of all units, exactly. At every level above the nodes a point's
+        change is a mean of those of nodes, times its unit, and no longer than the longest of these.
+        The squared length of the difference of two points is at most the sum of theirs, since no
+        entry is negative.
         """
         *each, count = (unit * level for level in self.units)
         nodes, *others = self._squares
         squares = nodes * longest + sum(others) * unit**2
-        return Reach(
+        return Sensitivity(
             l1=sum(each) + count,
             l2_squared=squares + count**2,
             replaced_l1=2 * sum(each) + count,
@@ -173,30 +173,30 @@ class Levels:
 
     @cached_property
     def _squares(self) -> list[int]:
-        """The most that the squares of what one node gives to each level sum to, without count.
+        """Largest sum of squares that one node adds to each level, without the count.
 
-        A cell of the base is shared again above it, where a node's cells are a mean once more.
+        A cell of the base is distributed again above it, where a node's cells are a mean once more.
         """
         axes = len(self.shape)
         most = [1, self.base.largest_square**axes]
         most += [(self.base.parts**2 * f.largest_square) ** axes for f in self.upper]
         return [square * times**2 for square, times in zip(most, self.times, strict=False)]
 
-    def spread(self, nodes: np.ndarray) -> np.ndarray:
-        """All cells, one level after another and the count last; whole where the nodes are."""
+    def cell_values(self, nodes: np.ndarray) -> np.ndarray:
+        """All cells, level after level and the count last; integers if the nodes are."""
         base = _along(self.base, nodes)
         levels = [nodes, base, *(_along(filter, base) for filter in self.upper)]
         parts = [(level * times).ravel() for level, times in zip(levels, self.times, strict=False)]
         return np.concatenate([*parts, [nodes.sum() * self.times[-1]]])
 
     def best(self, cells: np.ndarray) -> np.ndarray:
-        """The nodes, estimated from cells whose noise is all of one variance.
+        """The nodes, estimated from cells whose noise has one variance.
 
-        Least squares over all levels, than which no linear unbiased estimate has less variance. It
-        is the finest level alone, nodes, plus what the splines add to it: their scatter of v
-        with (t**2 + H G) v = r. G are the overlaps of the base, H is what base cells are worth to
-        all levels, and r what the levels tell beyond the nodes, which is noise and nothing else. So
-        the estimate is unbiased wherever the solver ends.
+        Least squares over all levels, the linear unbiased estimate of least variance. It is the
+        finest level alone (nodes) plus a correction by the splines: their scatter of v with (t**2 +
+        H G) v = r, where G are the overlaps of the base, H maps base cells to all levels and back,
+        and r is the residual of the levels given the nodes, which is noise alone. So the estimate
+        is unbiased wherever the solver stops.
         """
         *levels, count = self._split(cells)
         nodes = levels[0] / self.times[0]
@@ -204,22 +204,23 @@ class Levels:
         base = _along(self.base, nodes)
         beyond += self.times[1] * (levels[1] - self.times[1] * base)
         for filter, times, level in zip(self.upper, self.times[2:], levels[2:], strict=False):
-            left = times * (level - times * _along(filter, base))
-            beyond += _back(filter, left, self.middle)
+            residual = times * (level - times * _along(filter, base))
+            beyond += _back(filter, residual, self.middle)
         return np.asarray(nodes + _back(self.base, self._solved(beyond), self.shape))
 
-    def spread_of(self, weights: np.ndarray) -> float:
-        """The variance of the sum of weights times nodes of `best`, where a cell's noise has 1."""
+    def variance_of(self, weights: np.ndarray) -> float:
+        """The variance of sum(weights * best), if a cell's noise has variance 1."""
         base = _along(self.base, weights)
         gained = np.vdot(base, self._solved(self._worth(base)))
         return float((np.vdot(weights, weights) - gained) / self.times[0] ** 2)
 
     @property
     def _count(self) -> float:
-        """What a unit in a cell of the base is of the count: the shares of a node are many."""
+        """Contribution of a unit in a base cell to the count: a node adds many units."""
         return float(self.times[-1] / self.base.parts ** len(self.shape))
 
     def _split(self, cells: np.ndarray) -> list[np.ndarray]:
+        """The cells of each level in its shape, and the count."""
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])
         parts = np.split(cells.astype(np.float64), ends)
         return [*(p.reshape(s) for p, s in zip(parts, self.shapes, strict=False)), parts[-1][0]]
@@ -244,11 +245,11 @@ class Levels:
         return base
 
     def _solved(self, beyond: np.ndarray) -> np.ndarray:
-        """v with (t**2 + H G) v = beyond: conjugate gradients in the product that G makes."""
+        """v with (t**2 + H G) v = beyond: conjugate gradients in the inner product of G."""
         v = np.zeros(self.middle)
-        left = self._overlap(beyond)
-        wave = self._eased(left)
-        along, size = wave, float(np.vdot(left, wave))
+        residual = self._overlap(beyond)
+        wave = self._eased(residual)
+        along, size = wave, float(np.vdot(residual, wave))
         enough = size * CLOSE**2
         for _ in range(STEPS):
             if size <= enough:
@@ -257,22 +258,22 @@ class Levels:
             image = self.times[0] ** 2 * near + self._overlap(self._worth(near))
             step = size / float(np.vdot(along, image))
             v += step * along
-            left = left - step * image
-            wave = self._eased(left)
-            size, before = float(np.vdot(left, wave)), size
+            residual = residual - step * image
+            wave = self._eased(residual)
+            size, before = float(np.vdot(residual, wave)), size
             along = wave + size / before * along
         return v
 
-    def _eased(self, left: np.ndarray) -> np.ndarray:
-        """Nearly the inverse of t**2 G + G H G, on cosine waves, which those hardly mix."""
+    def _eased(self, residual: np.ndarray) -> np.ndarray:
+        """Preconditioner: about the inverse of t**2 G + G H G, in the cosine basis."""
         from scipy.fft import dctn, idctn
 
-        waves = dctn(left * self._edges, norm="ortho") / self._strength
+        waves = dctn(residual * self._edges, norm="ortho") / self._strength
         return np.asarray(idctn(waves, norm="ortho") * self._edges)
 
     @cached_property
     def _edges(self) -> np.ndarray:
-        """Cells at the ends stand over fewer nodes; this puts them on a par with the others."""
+        """Factors that put cells at the ends, which cover fewer nodes, on a par with the others."""
         own = [self.base.overlaps(n)[0] for n in self.shape]
         return _outer([(row / row.max()) ** EASE for row in own])
 
@@ -282,13 +283,13 @@ class Levels:
         overlap = _outer([_symbol(self.base, wave) for wave in waves])
         worth = np.full(self.middle, float(self.times[1]) ** 2)
         for filter, times in zip(self.upper, self.times[2:], strict=False):
-            worth += times**2 * _outer([filter.kept(wave) for wave in waves])
+            worth += times**2 * _outer([filter.response(wave) for wave in waves])
         worth.flat[0] += self._count**2 * worth.size
         return np.asarray(overlap * (self.times[0] ** 2 + worth * overlap))
 
 
 def _symbol(base: Filter, waves: np.ndarray) -> np.ndarray:
-    """What overlaps of cells far from the ends multiply a wave by."""
+    """The factor by which overlaps of cells far from the ends multiply a wave."""
     middle = base.overlaps(4 * base.order * base.step)[:, 2 * base.order]
     return np.asarray(
         middle[0] + 2 * sum(middle[k] * np.cos(k * waves) for k in range(1, base.order))
@@ -315,9 +316,10 @@ def _back(filter: Filter, cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarr
 
 
 BASE = Filter(4, 2)
-# Of the base and of upper levels, the nodes taking 1, for 1, 2 and 3 dimensions: those that nearly
-# minimise the variance of an answer amid grids of 1000, 150 x 150 and 58 x 58 x 58 nodes.
-SHARES: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {
+# Budget of the base and of upper levels, that of the nodes being 1, for 1, 2 and 3 dimensions;
+# these nearly minimise the variance of an answer amid grids of 1000, 150 x 150 and 58 x 58 x 58
+# nodes.
+LEVEL_WEIGHTS: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {
     "Laplace": {
         "p-stable": ((1.9,), (0.7, 0.55), (0.55, 0.3, 0.05)),
         "exponential": ((1.9,), (1.15,), (0.7, 0.1)),
@@ -329,26 +331,30 @@ SHARES: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {
         "gaussian": ((1.1, 0.1, 0.05), (0.55, 0.1, 0.05), (0.36, 0.07)),
     },
 }
-REACHED = {"Laplace": (1.9, 3.0, 4.3), "Gaussian": (1.1, 1.3, 1.7)}  # an answer's error at norm 1
-COUNT = 0.04  # what the count of all points takes
-FINE = 2  # the smallest multiple, so that no share is rounded by more than a quarter
+# Standard error of an answer for a sensitivity of 1, in 1, 2 and 3 dimensions.
+UNIT_ERRORS = {"Laplace": (1.9, 3.0, 4.3), "Gaussian": (1.1, 1.3, 1.7)}
+COUNT = 0.04  # budget of the count of all points
+FINE = 2  # the smallest multiple, so that no weight is rounded by more than a quarter
 
 
 @lru_cache(maxsize=16)
-def shared_levels(shape: tuple[int, ...], law: str, kernel: str) -> Levels:
+def tuned_levels(shape: tuple[int, ...], kind: str, kernel: str) -> Levels:
     """The levels whose noise is nearly least for sums of this kernel over such a grid."""
     middle = max(BASE.cells(n) for n in shape)
-    base, *upper = SHARES[law][kernel][len(shape) - 1]
-    kept = [(Filter(4, 2, 4**k), u) for k, u in enumerate(upper) if 4 ** (k + 1) < middle]
-    filters = tuple(filter for filter, _ in kept)
-    shares = (1.0, base, *(share for _, share in kept), COUNT)
-    parts = Levels(shape, BASE, filters, (1,) * len(shares)).units
-    scale = FINE * max(part / share for part, share in zip(parts, shares, strict=True))
-    times = [round(scale * share / part) for part, share in zip(parts, shares, strict=True)]
+    base, *upper = LEVEL_WEIGHTS[kind][kernel][len(shape) - 1]
+    retained = [(Filter(4, 2, 4**k), u) for k, u in enumerate(upper) if 4 ** (k + 1) < middle]
+    filters = tuple(filter for filter, _ in retained)
+    weights = (1.0, base, *(weight for _, weight in retained), COUNT)
+    parts = Levels(shape, BASE, filters, (1,) * len(weights)).units
+    scale = FINE * max(part / weight for part, weight in zip(parts, weights, strict=True))
+    times = [round(scale * weight / part) for part, weight in zip(parts, weights, strict=True)]
     return Levels(shape, BASE, filters, tuple(times))
 
 
-def guessed_error(levels: Levels, reach: Reach, law: NoiseDistribution) -> float:
-    """The usual standard deviation of an answer's noise, well enough to choose between laws."""
-    norm = reach.l1 if law.kind == "Laplace" else math.sqrt(reach.l2_squared)
-    return REACHED[law.kind][len(levels.shape) - 1] * math.sqrt(law.variance) / norm
+def approximate_error(
+    levels: Levels, sensitivity: Sensitivity, distribution: NoiseDistribution
+) -> float:
+    """Typical standard deviation of an answer's noise, to choose between distributions."""
+    norm = sensitivity.l1 if distribution.kind == "Laplace" else math.sqrt(sensitivity.l2_squared)
+    unit_error = UNIT_ERRORS[distribution.kind][len(levels.shape) - 1]
+    return unit_error * math.sqrt(distribution.variance) / norm

@@ -1,7 +1,4 @@
-"""Moments: exact sums of products, all that least squares needs of any number of rows.
-
-Released moments: private sums of products, and how noisy they are.
-"""
+"""Moments: exact sums of products, sufficient for least-squares regression, and its release."""
 
 from fractions import Fraction
 from typing import Annotated, Any, Self
@@ -18,7 +15,7 @@ from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
 from sfumato.sketch.kernel_sums.polynomial_features import (
     CELLS,
     NOISES,
-    MomentPlan,
+    MomentNoise,
     Polynomials,
     deviation,
 )
@@ -27,24 +24,36 @@ __all__ = ["Moments", "ReleasedMoments"]
 
 
 class ReleasedMoments(Release):
-    """Sums of products that may leave the curator; made by `Moments.release`.
+    """Differentially private sums of products; made by `Moments.release`.
 
-    those of the sketch; noise, "Cube" or "Gaussian"; scale and target_scale, of the noise on sums
-    of inputs and on sums with the target, in units of a cell.
+    Attributes
+    ----------
+    bounds : Pair
+        As in `Moments`.
+    degree, bits : int
+        As in `Moments`.
+    noise : {"Cube", "Gaussian"}
+        Distribution of the noise.
+    scale : float
+        Scale of the noise on sums of inputs, in units of a cell.
+    target_scale : float
+        Scale of the noise on sums with the target, in units of a cell.
+    statement : PrivacyStatement
+        Privacy guarantee of the release.
 
     Notes
     -----
-    **Guarantee.** As its statement says; every sum is unbiased, with the deviation that
-    `noise_error` tells. A matrix of such sums need not be one of any rows: it may have negative
-    eigenvalues.
+    **Guarantee.** (epsilon, delta)-differential privacy as its `statement` says. Every sum is
+    unbiased, with standard deviation `noise_error()`. The matrix of noisy sums need not be positive
+    semidefinite: it may have negative eigenvalues.
 
     Examples
     --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import Moments
-    >>> seen = Moments(([0, 0], [1, 10])).update([[0.5, 4]] * 1000)
-    >>> told = seen.release(epsilon=1, source=InsecureSeededSource(1))
-    >>> bool(abs(told.size() - 1000) < 6 * told.noise_error()[0])
+    >>> moments = Moments(([0, 0], [1, 10])).update([[0.5, 4]] * 1000)
+    >>> released = moments.release(epsilon=1, source=InsecureSeededSource(1))
+    >>> bool(abs(released.size() - 1000) < 6 * released.noise_error()[0])
     True
     """
 
@@ -60,42 +69,43 @@ class ReleasedMoments(Release):
 
     @property
     def dimension(self) -> int:
-        """How many columns a row has, with the target."""
+        """Number of columns of a row, with the target."""
         return len(self.bounds[0])
 
     @property
     def features(self) -> list[tuple[int, ...]]:
-        """The columns that each feature multiplies, twice the same one being T_2 of it."""
+        """Column indices that each feature multiplies; a repeated index is T_2 of it."""
         return self._polynomials.features
 
     def size(self) -> float:
-        """How many rows there are, by weight, with noise.
+        """Estimate the number of rows, by weight.
 
         Returns
         -------
         float
-            How many rows there are, by weight, with noise.
+            The noisy sum of weights; unbiased.
         """
         return float(self._inputs[0] / self._unit)
 
     def matrix(self) -> np.ndarray:
-        """Noisy sums of products of every two features, as `Moments.matrix` tells them.
+        """Return the noisy sums of products of every two features.
 
         Returns
         -------
         ndarray
-            TODO.
+            Symmetric matrix in the order of `Moments.matrix`; unbiased.
         """
         inputs, targets = self._inputs / self._unit, self._targets / self._unit
         return self._polynomials.matrix(inputs, targets)
 
     def noise_error(self) -> tuple[float, float]:
-        """The noise's standard deviation in a sum of inputs, and in one with the target.
+        """Return the standard deviations of the noise of the sums.
 
         Returns
         -------
-        tuple
-            The noise's standard deviation in a sum of inputs, and in one with the target.
+        tuple of float
+            That of a sum of inputs, and that of a sum with the target, for columns scaled to -1 ..
+            1.
         """
         inputs = deviation(self.noise, self.scale, self._inputs.size)
         targets = deviation(self.noise, self.target_scale, self._targets.size)
@@ -103,7 +113,7 @@ class ReleasedMoments(Release):
 
     @property
     def _unit(self) -> float:
-        """What a row of ones adds to a cell."""
+        """Value that a row of ones adds to a cell."""
         return float(2**self.bits - 1) ** 2
 
     @property
@@ -127,40 +137,52 @@ class ReleasedMoments(Release):
 
 
 ROWS = 2**13  # that are multiplied at a time
-EXACT = 2**53  # integers that a float holds
-MASS = 2**62  # the most that a cell may hold
+EXACT = 2**53  # integers up to here are exact in float64
+MASS = 2**62  # the largest value of a cell
 LIGHTEST = 1 - 2**31
 
 
 class Moments(WeighedRelease[ReleasedMoments], Sketch):
-    """Sums of products of columns, the last of which is a target to be told from the others.
+    """Sums of products of columns, as least-squares regression on the last column needs them.
 
     Parameters
     ----------
-    bounds : object
-        A pair (low, high) with one number per column, target last: rows outside are moved to the
-        nearest point inside, and `clipped` tells how many.
-    degree : int, default=1
-        1 for a linear and 2 for a quadratic regression.
+    bounds : tuple of (low, high)
+        Public bounds, with one number per column, at least 2, the target last. Values outside are
+        clipped to them.
+    degree : {1, 2}, default=1
+        1 for a linear, 2 for a quadratic regression.
     bits : int, default=14
-        8 to 18, of a number. Weights are integers; negative ones remove what was added, never more
-        than all of it.
+        Binary digits of a scaled value, 8 to 18.
+
+    Attributes
+    ----------
+    total : int
+        Sum of the weights of all rows.
+    clipped : int
+        Number of rows that were moved to the bounds.
+    heaviest : int
+        Largest absolute value of a weight.
+    mass : int
+        Sum of the absolute values of all weights, removals included.
 
     Notes
     -----
-    **Guarantee.** Every column is scaled to -1 .. 1 by its public bounds and rounded to an integer
-    of 2 / (2**bits - 1); products T_a T_b of Chebyshev polynomials of those, up to twice the
+    **Guarantee.** Every column is scaled to -1 .. 1 by its public bounds and rounded to steps of 2
+    / (2**bits - 1). Products T_a T_b of Chebyshev polynomials of the inputs, up to twice the
     degree, and of the target with those up to the degree, are summed in integers. So merging and
-    removal are exact, and no row moves any sum by more than (2**bits - 1)**2, its unit.
+    removal are exact, and a row of weight 1 changes any sum by at most (2**bits - 1)**2, its unit.
+
+    Weights are integers; negative ones remove rows.
 
     References
     ----------
-    .. [1] Chebyshev polynomials: Mason and Handscomb 2003, section 2.4.
+    .. [1] Mason, Handscomb. "Chebyshev polynomials". 2003, section 2.4 (products).
 
     Examples
     --------
-    >>> seen = Moments(([0, 0], [1, 10])).update([[0.0, 1.0], [0.5, 5.0], [1.0, 9.0]])
-    >>> seen.total, seen.matrix().round(3)[1]
+    >>> moments = Moments(([0, 0], [1, 10])).update([[0.0, 1.0], [0.5, 5.0], [1.0, 9.0]])
+    >>> moments.total, moments.matrix().round(3)[1]
     (3, array([0. , 2. , 1.6]))
     """
 
@@ -181,24 +203,24 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
 
     @property
     def dimension(self) -> int:
-        """How many columns a row has, with the target."""
+        """Number of columns of a row, with the target."""
         return len(self.bounds[0])
 
     def update(self, rows: Any, weights: Column | None = None, *, clip: int | None = None) -> Self:
-        """Add the products of every row, by its whole weight or once.
+        """Add rows to the sums.
 
-        Rows are read one by one: what is beyond the bounds is clipped to them, and a row that is
-        not all numbers is left out, so that no row is refused or changes another.
+        Each row is read on its own: values beyond the bounds are clipped to them, and a row that is
+        not all numbers is left out. So no row is refused or changes how another is counted.
 
         Parameters
         ----------
-        rows : object
-            TODO.
-        weights : array_like or None, default=None
-            Integers.
+        rows : array_like of shape (n, dimension)
+            Rows of numbers, the target in the last column.
+        weights : array_like of shape (n,) or None, default=None
+            One integer per row; None for 1 each. A negative weight removes a row.
         clip : int or None, default=None
-            A public bound of their size that they are clipped to: each weight is then read by
-            itself and none is refused, as a private release needs.
+            Public bound to which the absolute value of each weight is clipped. No weight is then
+            refused, as a private release requires.
 
         Returns
         -------
@@ -214,7 +236,7 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         self._check_mass(mass)
         most = heaviest(sizes, len(table))
         inputs, targets = self._sums(box.steps(table, self.bits), weighted, most)
-        # First what bounds an event's reach: an update that is stopped half-way claims too much.
+        # First what bounds the sensitivity: an update that is interrupted then overstates it.
         self.heaviest, self.mass = max(self.heaviest, most), mass
         self._inputs += inputs
         self._targets += targets
@@ -223,59 +245,51 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         return self
 
     def size(self) -> float:
-        """How many rows there are, by weight.
+        """Return the total weight of all rows.
 
         Returns
         -------
         float
-            How many rows there are, by weight.
+            The sum of all weights: the number of rows, if each weighs 1.
         """
         return float(self.total)
 
     def matrix(self) -> np.ndarray:
-        """Sums of products of every two features, the first being 1 and the last the target.
-
-        Columns are scaled to -1 .. 1 and features in the order of `features`.
+        """Return the sums of products of every two features.
 
         Returns
         -------
         ndarray
-            TODO.
+            Symmetric matrix over the features in the order of `features`, of which the first is 1,
+            and the target last. Columns are scaled to -1 .. 1.
         """
         unit = float(self._most) ** 2
         return self._polynomials.matrix(self._inputs / unit, self._targets / unit)
 
     @property
     def features(self) -> list[tuple[int, ...]]:
-        """The columns that each feature multiplies, twice the same one being T_2 of it."""
+        """Column indices that each feature multiplies; a repeated index is T_2 of it."""
         return self._polynomials.features
 
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedMoments]:
-        """A private copy with noise on every sum.
+        """**Guarantee.** (epsilon, delta)-private for one unit under the stated relation.
 
-        Guarantee: (epsilon, delta)-private for one unit: an event of weight w moves every sum by at
-        most w times the unit, in either direction, and so twice that where it is exchanged. So does
-        a removal, even of a row that had not been added: none is refused. Sums of inputs take 3/5
-        of the cost, those with the target 2/5. At delta 0 each part gets noise in a
-        cube (`privacy.noise.cube`), which costs largest change / scale; with a delta it may be
-        discrete Gaussian instead, of which k sums cost k change**2 / (2 sigma**2) in zCDP,
-        whichever has the smaller variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one event weighs,
-        public, refused where the sketch holds a heavier one; noise, "cube" or "gaussian"; options:
-        ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
-
-        >>> told = Moments(([0, 0], [1, 10])).update([[0.5, 4]]).release(epsilon=1)
-        >>> told.statement.epsilon, told.statement.ledger
-        (1.0, 'unaccounted')
+        An event of weight w changes every sum by at most w times the unit (2**bits - 1)**2, in
+        either direction, and so by twice that if it is replaced. So does a removal, even of a row
+        that was never added: none is refused. Sums of inputs take 3/5 of the cost, those with the
+        target 2/5. With delta 0 each part gets noise in a cube (`privacy.noise.cube`), which costs
+        largest change / scale. With a positive delta it may be discrete Gaussian instead, for which
+        k sums cost k change**2 / (2 sigma**2) in zCDP; the one with the smaller variance is chosen
+        unless `noise` is "cube" or "gaussian".
         """
         parts = {"_inputs": self._inputs, "_targets": self._targets}
         change = Fraction(self._most**2 * weight)
-        plan = MomentPlan.of(
+        chosen = MomentNoise.of(
             request, {name: each.size for name, each in parts.items()}, change, noise
         )
-        return plan.planned(ReleasedMoments, self.parameters, parts, request, weight)
+        return chosen.calibrated(ReleasedMoments, self.parameters, parts, request, weight)
 
     @property
     def _most(self) -> int:
@@ -304,7 +318,7 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
     def _sums(
         self, steps: np.ndarray, weights: np.ndarray | None, most: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """All sums over these rows, in blocks so short that no float is rounded."""
+        """All sums over these rows, in blocks short enough that no float is rounded."""
         limit = EXACT // (self._most**2 * ROWS)
         if weights is not None and most > limit:  # too heavy for a float: high and low part
             high, low = np.divmod(weights, limit)
@@ -314,16 +328,16 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         inputs, targets = np.zeros_like(self._inputs), np.zeros_like(self._targets)
         for start in range(0, len(steps), ROWS):
             part = slice(start, start + ROWS)
-            share = None if weights is None else weights[part].astype(np.float64)
-            told = self._polynomials.sums(2 * steps[part] - self._most, share, self._most)
-            inputs += told[0]
-            targets += told[1]
+            block_weights = None if weights is None else weights[part].astype(np.float64)
+            block = self._polynomials.sums(2 * steps[part] - self._most, block_weights, self._most)
+            inputs += block[0]
+            targets += block[1]
         return inputs, targets
 
     def _check_mass(self, mass: int) -> None:
         if mass * self._most**2 >= MASS:
             raise ValueError(
-                f"Moments: bits is {self.bits}, with which sums of so many rows would not fit into "
+                f"Moments: bits is {self.bits}, with which sums of all rows would not fit into "
                 "cells of 64 bits; lower it."
             )
 

@@ -1,10 +1,9 @@
-"""Products of Chebyshev polynomials in integers: which sums a polynomial regression needs.
+"""Sums of products of Chebyshev polynomials in integers, as polynomial regression needs them.
 
-A product is named by the columns it multiplies, in order: (0, 0, 3) is T_2(x_0) T_1(x_3). Every one
-is between -1 and 1 on the box, where 2**(power - 1) is the largest leading coefficient there is: no
-other basis tells powers with less noise for the same reach.
-
-Noise for sums that one row moves all at once: in a cube, or Gaussian, part by part.
+A product is named by the columns it multiplies, in order: (0, 0, 3) is T_2(x_0) T_1(x_3). Each is
+between -1 and 1 on the box, where 2**(power - 1) is the largest possible leading coefficient: no
+other basis estimates powers with less noise for the same sensitivity. Also the noise of these sums,
+all of which one row may change: in a cube, or Gaussian, part by part.
 """
 
 from collections import Counter
@@ -26,7 +25,7 @@ from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.privacy.rounding import round_up
 
-__all__ = ["CELLS", "NOISES", "MomentPlan", "Polynomials", "deviation"]
+__all__ = ["CELLS", "NOISES", "MomentNoise", "Polynomials", "deviation"]
 
 CELLS = 2**16  # sums of one sketch, at most
 
@@ -37,7 +36,7 @@ class Polynomials:
     """The sums that least squares needs: of inputs up to twice the degree, and with the target.
 
     Parameters: columns of the input, 1 or more; degree of the regression, 1 or 2.
-    inputs: products of the input whose sums are told; features: those that predict.
+    inputs: products of the input whose sums are stored; features: those that predict.
 
     >>> Polynomials(2, 1).inputs
     [(), (0,), (1,), (0, 0), (0, 1), (1, 1)]
@@ -52,7 +51,7 @@ class Polynomials:
         return _products(self.columns, 2 * self.degree)
 
     @cached_property
-    def _place(self) -> dict[Product, int]:
+    def _position(self) -> dict[Product, int]:
         return {name: i for i, name in enumerate(self.inputs)}
 
     @cached_property
@@ -71,17 +70,17 @@ class Polynomials:
     @staticmethod
     @lru_cache(32)
     def of(columns: int, degree: int) -> "Polynomials":
-        """The same object for the same numbers."""
+        """A cached instance for these numbers."""
         return Polynomials(columns, degree)
 
     @property
     def targets(self) -> int:
-        """How many sums hold the target: with every feature, and its own T_2."""
+        """Number of sums with the target: one per feature, and its own T_2."""
         return len(self.features) + 1
 
     @staticmethod
     def count(columns: int, degree: int) -> int:
-        """How many sums there are in all, without listing them."""
+        """Number of all sums, without listing them."""
         inputs = targets = 1
         for i in range(1, 2 * degree + 1):
             inputs = inputs * (columns + i) // i
@@ -103,9 +102,9 @@ class Polynomials:
         left = right if weights is None else right * weights[:, None]
         gram = np.rint(left.T @ right).astype(np.int64)
         pairs = np.array([(self._at[a], self._at[b]) for a, b in self._split])
-        told = [self._at[name] for name in self.features]
+        columns = [self._at[name] for name in self.features]
         end = len(self._columns)
-        return gram[pairs[:, 0], pairs[:, 1]], np.append(gram[told, end], gram[0, end + 1])
+        return gram[pairs[:, 0], pairs[:, 1]], np.append(gram[columns, end], gram[0, end + 1])
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """Every feature at points scaled to -1 .. 1."""
@@ -121,10 +120,10 @@ class Polynomials:
 
         T_p T_q = (T_(p + q) + T_|p - q|) / 2 in each column.
         """
-        rows, columns, positions, shares = self._expanded
+        rows, columns, positions, weights = self._expanded
         size = len(self.features)
         out = np.zeros((size + 1, size + 1))
-        np.add.at(out, (rows, columns), inputs[positions] * shares)
+        np.add.at(out, (rows, columns), inputs[positions] * weights)
         out[:size, size] = targets[:-1]
         out[size, size] = (inputs[0] + targets[-1]) / 2
         return np.asarray(np.triu(out) + np.triu(out, 1).T)
@@ -134,17 +133,18 @@ class Polynomials:
         return _expanded(self.columns, self.degree)
 
     def _evaluated(self, steps: np.ndarray, most: int) -> np.ndarray:
-        powers = _whole_chebyshev(steps, max(len(name) for name in self._columns), most)
+        powers = _integer_chebyshev(steps, max(len(name) for name in self._columns), most)
         out = np.empty((len(steps), len(self._columns)))
         for j, name in enumerate(self._columns):
             column = np.full(len(steps), float(most))
-            for place, power in Counter(name).items():
-                column = _rounded(column * powers[power][:, place], most)
+            for index, power in Counter(name).items():
+                column = _rounded(column * powers[power][:, index], most)
             out[:, j] = column
         return out
 
 
 def _products(columns: int, degree: int) -> list[Product]:
+    """All products of up to `degree` columns, shorter ones first."""
     return [
         name
         for length in range(degree + 1)
@@ -153,7 +153,7 @@ def _products(columns: int, degree: int) -> list[Product]:
 
 
 def _halves(name: Product) -> tuple[Product, Product]:
-    """Two products without a column in common that multiply to this one."""
+    """Two products without a common column whose product is this one."""
     parts = sorted(Counter(name).items(), key=lambda part: -part[1])
     left: list[int] = []
     while parts and 2 * len(left) < len(name):
@@ -164,159 +164,159 @@ def _halves(name: Product) -> tuple[Product, Product]:
 
 
 def _rounded(products: np.ndarray, most: int) -> np.ndarray:
-    """Products of two integers up to `most`, as one such number; the same on any machine."""
+    """Products of two integers up to `most`, divided by it and rounded; the same everywhere."""
     return np.asarray(np.clip(np.rint(products / most), -most, most))
 
 
-def _whole_chebyshev(steps: np.ndarray, degree: int, most: int) -> list[np.ndarray]:
-    told = [np.full_like(steps, float(most)), steps]
+def _integer_chebyshev(steps: np.ndarray, degree: int, most: int) -> list[np.ndarray]:
+    series = [np.full_like(steps, float(most)), steps]
     for power in range(2, degree + 1):
         half = power // 2  # by halves, since errors of rounding then stay small
-        product = 2 * told[half] * told[power - half] - most * told[power % 2]
-        told.append(_rounded(product, most))
-    return told
+        product = 2 * series[half] * series[power - half] - most * series[power % 2]
+        series.append(_rounded(product, most))
+    return series
 
 
 def _chebyshev(points: np.ndarray, degree: int) -> list[np.ndarray]:
-    told = [np.ones_like(points), points]
+    series = [np.ones_like(points), points]
     for _ in range(degree - 1):
-        told.append(2 * points * told[-1] - told[-2])
-    return told
+        series.append(2 * points * series[-1] - series[-2])
+    return series
 
 
 @lru_cache(32)
 def _expanded(columns: int, degree: int) -> tuple[np.ndarray, ...]:
     made = Polynomials.of(columns, degree)
     entries = [
-        (i, j, made._place[name], share)
+        (i, j, made._position[name], weight)
         for i, one in enumerate(made.features)
         for j, other in enumerate(made.features[i:], i)
-        for name, share in _multiplied(one, other).items()
+        for name, weight in _multiplied(one, other).items()
     ]
-    rows, across, positions, shares = zip(*entries, strict=True)
-    whole = [np.array(each) for each in (rows, across, positions)]
-    return *whole, np.array(shares)
+    rows, across, positions, weights = zip(*entries, strict=True)
+    indices = [np.array(each) for each in (rows, across, positions)]
+    return *indices, np.array(weights)
 
 
 def _multiplied(one: Product, other: Product) -> dict[Product, float]:
-    """A product of two products, as shares of products."""
+    """The product of two products, as weights of products."""
     mine, yours = Counter(one), Counter(other)
     terms: dict[Product, float] = {(): 1.0}
     for column in sorted({*mine, *yours}):
         p, q = mine[column], yours[column]
         powers = [p + q, abs(p - q)] if p and q else [p + q]
         terms = {
-            (*name, *[column] * power): share / len(powers)
-            for name, share in terms.items()
+            (*name, *[column] * power): weight / len(powers)
+            for name, weight in terms.items()
             for power in powers
         }
     return terms
 
 
-LAWS = {
+MECHANISMS = {
     "Cube": "discrete noise in a cube, exp(-max |n| / scale) for all cells of a part together "
     "(K-norm mechanism: Hardt and Talwar 2010; Awan and Slavkovic 2021)",
     "Gaussian": "discrete Gaussian noise",
 }
-NOISES = tuple(LAWS)
-SHARES = {"_inputs": Fraction(3, 5), "_targets": Fraction(2, 5)}  # of epsilon, or of rho
+NOISES = tuple(MECHANISMS)
+BUDGET = {"_inputs": Fraction(3, 5), "_targets": Fraction(2, 5)}  # of epsilon, or of rho
 CLIP = exact.ROOM - 1  # the largest size of a cell that noise cannot wrap
-FAR = 2**20  # scales that a cube passes its usual size by, with chance exp(-2**19) at most
+FAR = 2**20  # scales beyond a cube's usual size, with probability at most exp(-2**19)
 R = TypeVar("R", bound=Release)
 
 
-def deviation(law: str, scale: float, size: int) -> float:
-    """The standard deviation of the noise of one of so many cells."""
-    return cube_deviation(scale, size) if law == "Cube" else scale
+def deviation(kind: str, scale: float, size: int) -> float:
+    """Standard deviation of the noise of one of `size` cells."""
+    return cube_deviation(scale, size) if kind == "Cube" else scale
 
 
 @dataclass(frozen=True)
-class MomentPlan:
-    """The law of the noise, its scale in each part, and what all of it costs."""
+class MomentNoise:
+    """The distribution of the noise, its scale in each part, and its privacy loss."""
 
-    law: str
+    kind: str
     scales: dict[str, Fraction]
     loss: Loss
 
     @classmethod
     def of(
-        cls, terms: ReleaseRequest, sizes: dict[str, int], change: Fraction, wanted: str | None
-    ) -> "MomentPlan":
-        """The smaller noise, or the wanted one, for cells that one event all moves by `change`."""
+        cls, request: ReleaseRequest, sizes: dict[str, int], change: Fraction, wanted: str | None
+    ) -> "MomentNoise":
+        """The smaller noise, or the wanted one, if an event changes cells by up to `change`."""
         if wanted is not None:
-            wanted = one_of(("cube", "gaussian")).check(terms.owner, "noise", wanted)
-        if wanted == "gaussian" and not terms.delta:
-            raise ValueError(f"{terms.owner}: noise 'gaussian' needs a delta above 0.")
-        change = change * terms.events
-        plans = [_cube(terms, change)] if wanted != "gaussian" else []
-        if terms.delta and wanted != "cube":
-            plans.append(_gaussian(terms, sizes, change))
-        plans = [plan for plan in plans if plan._fits(sizes)]
-        if not plans:
+            wanted = one_of(("cube", "gaussian")).check(request.owner, "noise", wanted)
+        if wanted == "gaussian" and not request.delta:
+            raise ValueError(f"{request.owner}: noise 'gaussian' needs a delta above 0.")
+        change = change * request.events
+        candidates = [_cube(request, change)] if wanted != "gaussian" else []
+        if request.delta and wanted != "cube":
+            candidates.append(_gaussian(request, sizes, change))
+        candidates = [candidate for candidate in candidates if candidate._fits(sizes)]
+        if not candidates:
             raise ValueError(
-                f"{terms.owner}: epsilon is {terms.epsilon!r}, for which the noise is too "
+                f"{request.owner}: epsilon is {request.epsilon!r}, for which the noise is too "
                 "coarse in steps of so few bits, or too large for cells of 64 bits; change "
                 "epsilon or bits, or lower weight or contributions."
             )
-        return min(plans, key=lambda plan: plan._spread(sizes))
+        return min(candidates, key=lambda candidate: candidate._target_deviation(sizes))
 
-    def planned(
+    def calibrated(
         self,
         kind: type[R],
         parameters: dict[str, Any],
         arrays: dict[str, np.ndarray],
-        terms: ReleaseRequest,
+        request: ReleaseRequest,
         weight: int,
     ) -> CalibratedRelease[R]:
-        """The release of these parts under these terms."""
-        terms.check_room(8 * sum(array.size for array in arrays.values()))
+        """The release of these parts with this noise."""
+        request.check_room(8 * sum(array.size for array in arrays.values()))
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
             return {name: self._with_noise(name, array, source) for name, array in arrays.items()}
 
         inputs, targets = (float(self.scales[name]) for name in ("_inputs", "_targets"))
         mechanism = (
-            f"{LAWS[self.law]}, scale {inputs:.6g} on each of {arrays['_inputs'].size} "
+            f"{MECHANISMS[self.kind]}, scale {inputs:.6g} on each of {arrays['_inputs'].size} "
             f"sums of inputs and {targets:.6g} on each of {arrays['_targets'].size} sums with the "
             f"target; an event weighs at most {weight}"
         )
-        told = {"noise": self.law, "scale": inputs, "target_scale": targets}
-        return CalibratedRelease(kind, {**parameters, **told}, self.loss, mechanism, noisy)
+        noise = {"noise": self.kind, "scale": inputs, "target_scale": targets}
+        return CalibratedRelease(kind, {**parameters, **noise}, self.loss, mechanism, noisy)
 
     def _with_noise(self, name: str, array: np.ndarray, source: Source) -> np.ndarray:
         cells = aligned(array.shape, np.int64)
         cells[...] = array
-        np.clip(cells, -CLIP, CLIP, out=cells)  # moves no two arrays apart
-        add = add_cube if self.law == "Cube" else exact.add_gaussian
+        np.clip(cells, -CLIP, CLIP, out=cells)  # increases no distance of two arrays
+        add = add_cube if self.kind == "Cube" else exact.add_gaussian
         add(cells, self.scales[name], source=source)
         return cells
 
     def _fits(self, sizes: dict[str, int]) -> bool:
-        """Whether cells have room for the noise, and steps are fine enough to draw a cube soon."""
+        """Whether cells have room for the noise, and steps are fine enough to sample a cube."""
         each = [(self.scales[name], size) for name, size in sizes.items()]
         room = max(scale * (2 * size + FAR) for scale, size in each) < exact.ROOM // 2
         fine = all(8 * scale >= size for scale, size in each)
         small = max(self.scales.values()) <= exact.LARGEST
-        return small and (self.law != "Cube" or (room and fine))
+        return small and (self.kind != "Cube" or (room and fine))
 
-    def _spread(self, sizes: dict[str, int]) -> float:
-        """The variance of the noise with the target, which predictions depend on most."""
+    def _target_deviation(self, sizes: dict[str, int]) -> float:
+        """Noise of sums with the target, on which predictions depend most."""
         name = "_targets"
-        return deviation(self.law, float(self.scales[name]), sizes[name])
+        return deviation(self.kind, float(self.scales[name]), sizes[name])
 
 
-def _cube(terms: ReleaseRequest, change: Fraction) -> MomentPlan:
-    epsilon = Fraction(terms.epsilon)
-    scales = {name: change / (share * epsilon) for name, share in SHARES.items()}
-    return MomentPlan("Cube", scales, Pure(terms.epsilon, relation=terms.relation))
+def _cube(request: ReleaseRequest, change: Fraction) -> MomentNoise:
+    epsilon = Fraction(request.epsilon)
+    scales = {name: change / (fraction * epsilon) for name, fraction in BUDGET.items()}
+    return MomentNoise("Cube", scales, Pure(request.epsilon, relation=request.relation))
 
 
-def _gaussian(terms: ReleaseRequest, sizes: dict[str, int], change: Fraction) -> MomentPlan:
+def _gaussian(request: ReleaseRequest, sizes: dict[str, int], change: Fraction) -> MomentNoise:
     scales, rho = {}, Fraction(0)
-    for name, share in SHARES.items():
-        # Were it the only part, sigma would do at the norm that this share of rho leaves.
-        square = sizes[name] * change**2 / share
-        sigma = gaussian_sigma_l2(terms.epsilon, terms.delta, norm_squared=square)
+    for name, fraction in BUDGET.items():
+        # If it were the only part, sigma would suffice at the norm that this part of rho allows.
+        square = sizes[name] * change**2 / fraction
+        sigma = gaussian_sigma_l2(request.epsilon, request.delta, norm_squared=square)
         scales[name] = sigma
         rho += sizes[name] * change**2 / (2 * sigma**2)
-    return MomentPlan("Gaussian", scales, Concentrated(round_up(rho), relation=terms.relation))
+    return MomentNoise("Gaussian", scales, Concentrated(round_up(rho), relation=request.relation))

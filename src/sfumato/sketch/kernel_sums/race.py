@@ -1,6 +1,6 @@
-"""RACE: kernel sums over all points at any query, from counts of locality-sensitive hashes.
+"""RACE: kernel sums at any query, from counts of locality-sensitive hashes, and its release.
 
-A released RACE sketch: private kernel sums at any query, unbiased, at no further cost.
+The release answers unbiased private kernel sums at any number of queries without further cost.
 """
 
 import math
@@ -18,30 +18,45 @@ from sfumato.core.validation import between, fraction, integer, positive
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.sketch.base import Sketch, WeighedRelease, check_heaviest, heaviest
-from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
+from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Sensitivity, calibrated_cells
 from sfumato.sketch.kernel_sums.race_table import GROUPS, RaceTable, best_rows
 from sfumato.sketch.lsh.base import Family
 
 __all__ = ["Race", "ReleasedRace"]
 
-SIZE = 1 / 16  # of a chance to miss, for the number of points being told too low
+SIZE_MISS = 1 / 16  # of the failure probability, for the number of points being underestimated
 
 
 class ReleasedRace(RaceTable, NoisyCells):
-    """Kernel sums that may leave the curator; made by `Race.release`.
+    """Differentially private kernel sums at any query; made by `Race.release`.
 
-    those of the sketch; counts, cells that hold only the number of points; the law and scale of the
-    noise.
+    Attributes
+    ----------
+    rows, width, seed : int
+        As in `Race`.
+    kernel : Family
+        As in `Race`.
+    strata : str
+        As in `Race`.
+    counts : int
+        Number of extra cells that each count all points.
+    noise : {"Laplace", "Gaussian"}
+        Distribution of the noise.
+    scale : float
+        Its scale (sigma, if Gaussian), in units of weight.
+    statement : PrivacyStatement
+        Privacy guarantee of the release.
 
     Notes
     -----
-    **Guarantee.** As its statement says. Every estimate is unbiased over seeds and noise; noise is
-    not clipped or rounded, so that sums may be below 0 or above the number of points. Queries
-    outside the bounds are moved to the nearest point inside.
+    **Guarantee.** (epsilon, delta)-differential privacy as its `statement` says. Every estimate is
+    unbiased over seeds and noise. Noise is neither clipped nor rounded, so sums may be below 0 or
+    above the number of points. Queries outside the bounds are moved to the nearest point inside.
 
     References
     ----------
-    .. [1] Coleman and Shrivastava 2020, algorithms 1 and 2, without their rounding down.
+    .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks". 2020,
+           algorithms 1 and 2, without their rounding down. https://arxiv.org/abs/2006.09352
 
     Examples
     --------
@@ -49,10 +64,10 @@ class ReleasedRace(RaceTable, NoisyCells):
     >>> from sfumato.sketch import Race
     >>> from sfumato.sketch.lsh import Euclidean
     >>> family = Euclidean(bandwidth=1.0, bounds=(0, 10), dimension=2)
-    >>> told = Race(64, 256, family).update([[5, 5]] * 9000).release(
+    >>> released = Race(64, 256, family).update([[5, 5]] * 9000).release(
     ...     epsilon=1, source=InsecureSeededSource(1)
     ... )
-    >>> bool(abs(told.estimate([[5, 5]])[0] - 9000) < 5 * told.noise_error())
+    >>> bool(abs(released.estimate([[5, 5]])[0] - 9000) < 5 * released.noise_error())
     True
     """
 
@@ -61,29 +76,29 @@ class ReleasedRace(RaceTable, NoisyCells):
     _of = "Race"
 
     def size(self) -> float:
-        """How many points there are, by weight: the least noisy mean of row sums and counts.
+        """Estimate the number of points, by weight.
 
         Returns
         -------
         float
-            How many points there are, by weight: the least noisy mean of row sums and counts.
+            The minimum-variance combination of row sums and counts; unbiased.
         """
         return self._size
 
     def noise_error(self) -> float:
-        """The standard deviation of the noise in an estimate by the mean; no hash's error.
+        """Return the standard deviation of the noise in an estimate by the mean.
 
         Returns
         -------
         float
-            The standard deviation of the noise in an estimate by the mean; no hash's error.
+            Standard deviation in points. It does not include the error of hashing.
         """
         scales, _, collided = self._coefficients(1)
-        shares, each = self._size_shares()
-        share = float(collided[0])
-        own = scales / self.rows - share * shares
-        others = (self._hashes.used - 1) * (share * shares) ** 2
-        cells = float((own**2).sum() + others.sum()) + self.counts * (share * each) ** 2
+        weights, each = self._size_weights()
+        collided_fraction = float(collided[0])
+        own = scales / self.rows - collided_fraction * weights
+        others = (self._hashes.used - 1) * (collided_fraction * weights) ** 2
+        cells = float((own**2).sum() + others.sum()) + self.counts * (collided_fraction * each) ** 2
         return math.sqrt(cells * self._distribution.variance)
 
     def error_bound(
@@ -94,60 +109,67 @@ class ReleasedRace(RaceTable, NoisyCells):
         combine: str = "mean",
         groups: int = GROUPS,
     ) -> float:
-        """What an estimate may be off by, with this probability for each query, noise included.
-
-        confidence between 0 and 1;
+        """Bound the error of an estimate with a given confidence, noise included.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound is satisfied, between 0 and 1, for each query.
         spread : float or None, default=None
-            The sum of sqrt(k(x, q)) over all points (the largest, in a weighted sum of kernels), or
-            a bound of it; unless known, the number of points, which no spread exceeds.
-        combine : str, default="mean"
-            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
-            Chebyshev from one row alone, tells.
+            The sum of sqrt(k(x, q)) over all points, or an upper bound of it; in a weighted sum of
+            kernels the largest over the terms. None for the number of points, which it never
+            exceeds.
+        combine : {"mean", "median"}, default="mean"
+            As in `estimate`.
         groups : int, default=9
-            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
-            Chebyshev from one row alone, tells.
+            As in `estimate`.
 
         Returns
         -------
         float
-            What an estimate may be off by, with this probability for each query, noise included.
+            An upper bound of ``|estimate - true|`` for the kernel sum.
+
+        Notes
+        -----
+        **Guarantee.** ``|estimate - true| <= error_bound(c)`` with probability at least c for each
+        query, over seeds and noise. Independent rows: Bernstein for hashing and Chernoff for the
+        noise ("mean"), or Chebyshev in each group and the binomial distribution of the median
+        ("median"). Stratified rows and weighted sums: Chebyshev with the variance of one row, which
+        is conservative. One sixteenth of the failure probability covers the number of points being
+        underestimated.
 
         References
         ----------
-        .. [1] Coleman and Shrivastava 2020, theorem 3.4, with the binomial law ("median");
-           Bernstein and Chernoff ("mean").
+        .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks".
+               2020, Theorem 3.4 (error of a median of means), with the binomial distribution.
+               https://arxiv.org/abs/2006.09352
         """
         miss = 1 - fraction.check("ReleasedRace", "confidence", confidence)
-        unsure = self._size_error / math.sqrt(SIZE * miss)  # Chebyshev
+        unsure = self._size_error / math.sqrt(SIZE_MISS * miss)  # Chebyshev
         most = max(self.size() + unsure, 0.0)
         return self._bound(
-            (1 - SIZE) * miss, most, unsure, self._distribution, spread, combine, groups
+            (1 - SIZE_MISS) * miss, most, unsure, self._distribution, spread, combine, groups
         )
 
     @cached_property
     def _size(self) -> float:
-        shares, each = self._size_shares()
+        weights, each = self._size_weights()
         sums = [float(row[:used].sum()) for row, used in zip(self._table, self._used, strict=True)]
-        return float(np.dot(shares, sums) + each * self._counts.sum())
+        return float(np.dot(weights, sums) + each * self._counts.sum())
 
     @property
     def _size_error(self) -> float:
-        return math.sqrt(self._size_shares()[1] * self._distribution.variance)
+        return math.sqrt(self._size_weights()[1] * self._distribution.variance)
 
     @property
     def _used(self) -> np.ndarray:
         return self._hashes.used
 
-    def _size_shares(self) -> tuple[np.ndarray, float]:
+    def _size_weights(self) -> tuple[np.ndarray, float]:
         """The factor of each row's sum and of each count in the number of points.
 
-        A row's sum has the noise of all its cells, so that it counts for one cell's share of it;
-        with these factors the variance is that of one cell times the last.
+        A row's sum has the noise of all its cells, so its factor is inversely proportional to their
+        number. The variance of the total is that of one cell times the factor of a count.
         """
         each = 1 / (float((1 / self._used).sum()) + self.counts)
         return each / self._used, each
@@ -161,41 +183,60 @@ class ReleasedRace(RaceTable, NoisyCells):
 
 WIDEN = 2**31  # weights that sum to this need 64-bit cells
 LIGHTEST = 1 - 2**31
-A_COUNT = 64  # rows for each cell that only counts the points: 1.6 % more noise at most
-FEW = 16  # below so many rows a further cell would cost too much
+ROWS_PER_COUNT = 64  # rows for each cell that only counts the points: 1.6 % more noise at most
+FEW = 16  # with fewer rows a further cell would cost too much
 
 
 class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
-    """Counts of points in random buckets: a query's kernel sum is its mean count.
+    """RACE sketch: kernel sums over points at any query, from counts in hash buckets.
+
+    Each row counts points by one locality-sensitive hash function. Memory is rows times width cells
+    of 4 bytes (8 from 2**31 points on), whatever the number of points; `estimate` takes one lookup
+    per row.
 
     Parameters
     ----------
     rows : int
-        Hash functions, up to 2**20.
+        Number of hash functions, 1 to 2**20; the error falls with its square root.
     width : int
-        Cells of a row, from 2.
+        Number of cells in a row, 2 to 2**31.
     kernel : Family
-        A family of `sfumato.sketch.lsh` with its public bounds: points outside are moved to the
-        nearest point inside, and `clipped` tells how many.
+        A family of `sfumato.sketch.lsh` with its public bounds. Points outside are moved to the
+        nearest point inside.
     seed : int, default=0
-        Of all hashes.
-    strata : str, default="stratified"
-        "stratified" rows (each of the same law, spread evenly: smaller errors, no proved bound) or
-        "independent" ones. Weights are integers; negative ones remove what was added, never more
-        than all of it.
+        Seed of all hash functions; part of the file format.
+    strata : {"stratified", "independent"}, default="stratified"
+        "stratified" spreads the hash functions evenly, each with the same distribution: errors are
+        smaller, but the error bound is conservative. "independent" draws them independently.
+
+    Attributes
+    ----------
+    total : int
+        Sum of the weights of all points.
+    clipped : int
+        Number of points that were moved to the bounds.
+    heaviest : int
+        Largest absolute value of a weight.
+    mass : int
+        Sum of the absolute values of all weights, removals included.
 
     Notes
     -----
-    **Guarantee.** Over seeds, each row's cell at q counts f(q) = sum of k(x, q) over all points x,
-    on average, with variance at most (sum of sqrt(k(x, q)))**2; so does their mean, with 1 / rows
-    of that where rows are independent. A row whose buckets all fit into the width holds nothing
-    else; the others are hashed to all cells, and (cell - N / W) / (1 - 1 / W) takes off what
-    collides: no width is too small, a smaller one is only less exact. Cells are the same for any
-    order, split or machine, so that merging is exact, and so is removal.
+    **Guarantee.** Over seeds, each row's cell at q has expectation f(q), the sum of k(x, q) over
+    all points x, and variance at most (sum of sqrt(k(x, q)))**2; their mean has 1 / rows of that
+    variance if rows are independent. A row whose buckets all fit into the width counts nothing
+    else; the buckets of other rows are hashed to all cells and (cell - N / W) / (1 - 1 / W) removes
+    the expected collisions, so a small width is less accurate but never biased.
+
+    Weights are integers; negative ones remove points. Cells do not depend on order, partition or
+    machine: merging and removal are exact.
 
     References
     ----------
-    .. [1] Coleman and Shrivastava 2020; Datar, Immorlica, Indyk and Mirrokni 2004.
+    .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks". 2020,
+           algorithms 1 and 2. https://arxiv.org/abs/2006.09352
+    .. [2] Datar, Immorlica, Indyk, Mirrokni. "Locality-sensitive hashing scheme based on p-stable
+           distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
 
     Examples
     --------
@@ -231,35 +272,38 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
     def suggest_rows(
         density: float, points: int, epsilon: float, delta: float = 0.0, *, max_rows: int = 4096
     ) -> int:
-        """The rows that make the error of a release least, from public guesses alone.
+        """Suggest the number of rows with the least error of a release, from public guesses.
 
         Parameters
         ----------
         density : float
-            From 0 to 1, a guess of the mean of sqrt(k(x, q)) over points x at a usual query.
+            Guess of the mean of sqrt(k(x, q)) over points x at a typical query, above 0 and at most
+            1.
         points : int
-            A guess of how many there are; f~ is their product.
+            Guess of the number of points.
         epsilon : float
-            Of the release.
+            Epsilon of the release, above 0.
         delta : float, default=0.0
-            Of the release.
+            Delta of the release, 0 to 1.
         max_rows : int, default=4096
-            The largest answer.
+            Largest number to suggest.
 
         Returns
         -------
         int
-            The rows that make the error of a release least, from public guesses alone.
+            Number of rows, 1 to `max_rows`.
 
         Notes
         -----
-        **Guarantee.** At delta 0, the R with the least f~**2 / R + 2 R / epsilon**2, the variance
-        of a mean of independent rows, which is ceil(f~ epsilon / sqrt(2)). With a delta the noise
-        of the mean does not grow with R: then so many that hashing adds a tenth to it.
+        **Guarantee.** With delta 0, the R that minimises f~**2 / R + 2 R / epsilon**2, the variance
+        of a mean of independent rows, where f~ = density * points: ceil(f~ epsilon / sqrt(2)). With
+        a positive delta the noise of the mean does not grow with R; then the R at which hashing
+        adds a tenth to its variance.
 
         References
         ----------
-        .. [1] Coleman and Shrivastava 2020, corollary 3.5.
+        .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks".
+               2020, Corollary 3.5 (number of rows). https://arxiv.org/abs/2006.09352
 
         Examples
         --------
@@ -267,32 +311,32 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         1733
         """
         owner = "Race.suggest_rows"
-        spread = between(0, 1, above=True).check(owner, "density", density)
-        spread *= integer(1).check(owner, "points", points)
+        std_bound = between(0, 1, above=True).check(owner, "density", density)
+        std_bound *= integer(1).check(owner, "points", points)
         epsilon = positive.check(owner, "epsilon", epsilon)
         delta = between(0, 1).check(owner, "delta", delta)
         return best_rows(
-            spread, epsilon, delta, integer(1, 2**20).check(owner, "max_rows", max_rows)
+            std_bound, epsilon, delta, integer(1, 2**20).check(owner, "max_rows", max_rows)
         )
 
     def update(
         self, points: Any, weights: Column | None = None, *, clip: int | None = None
     ) -> Self:
-        """Count every point, by its whole weight or by one.
+        """Add points to the sketch.
 
-        Rows are read one by one: what is beyond the bounds is clipped to them, a row that is not
-        all numbers is left out, and a set that is no list is empty, so that no row is refused or
-        changes another.
+        Each row is read on its own: coordinates beyond the bounds are clipped to them, a row that
+        is not all numbers is left out, and a set that is not a list is empty. So no row is refused
+        or changes how another is counted.
 
         Parameters
         ----------
-        points : object
-            TODO.
-        weights : array_like or None, default=None
-            Integers.
+        points : array_like
+            Points of the kernel's family: rows of numbers, or sets.
+        weights : array_like of shape (n,) or None, default=None
+            One integer per point; None for 1 each. A negative weight removes a point.
         clip : int or None, default=None
-            A public bound of their size that they are clipped to: each weight is then read by
-            itself and none is refused, as a private release needs.
+            Public bound to which the absolute value of each weight is clipped. No weight is then
+            refused, as a private release requires.
 
         Returns
         -------
@@ -317,31 +361,33 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         return self
 
     def size(self) -> float:
-        """How many points there are, by weight.
+        """Return the total weight of all points.
 
         Returns
         -------
         float
-            How many points there are, by weight.
+            The sum of all weights: the number of points, if each weighs 1.
         """
         return float(self.total)
 
     def exact(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
-        """The true kernel sums of these points at every query, pair by pair: for tests, slow.
+        """Compute the sums that `estimate` approximates, pair by pair.
+
+        Takes time proportional to the number of pairs; for tests and comparisons.
 
         Parameters
         ----------
         points : array_like
-            TODO.
+            Points of the kernel's family.
         queries : array_like
-            TODO.
+            Queries of the same form.
         weights : array_like or None, default=None
-            TODO.
+            One number per point; None for 1 each.
 
         Returns
         -------
         ndarray
-            The true kernel sums of these points at every query, pair by pair: for tests, slow.
+            One kernel sum per query.
         """
         return self.kernel.sums(points, queries, weights)
 
@@ -353,28 +399,32 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         combine: str = "mean",
         groups: int = GROUPS,
     ) -> float:
-        """What an estimate may be off by, with this probability for each query.
-
-        confidence between 0 and 1;
+        """Bound the error of an estimate with a given confidence.
 
         Parameters
         ----------
         confidence : float, default=0.99
-            TODO.
+            Probability with which the bound is satisfied, between 0 and 1, for each query.
         spread : float or None, default=None
-            The sum of sqrt(k(x, q)) over all points (the largest, in a weighted sum of kernels), or
-            a bound of it; unless known, the number of points, which no spread exceeds.
-        combine : str, default="mean"
-            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
-            Chebyshev from one row alone, tells.
+            The sum of sqrt(k(x, q)) over all points, or an upper bound of it; in a weighted sum of
+            kernels the largest over the terms. None for the number of points, which it never
+            exceeds.
+        combine : {"mean", "median"}, default="mean"
+            As in `estimate`.
         groups : int, default=9
-            As in `estimate`. Stratified rows and weighted sums are better than their bound, by
-            Chebyshev from one row alone, tells.
+            As in `estimate`.
 
         Returns
         -------
         float
-            What an estimate may be off by, with this probability for each query.
+            An upper bound of ``|estimate - true|`` for the kernel sum.
+
+        Notes
+        -----
+        **Guarantee.** ``|estimate - true| <= error_bound(c)`` with probability at least c for each
+        query, over seeds. Independent rows: Bernstein ("mean"), or Chebyshev in each group and the
+        binomial distribution of the median ("median"). Stratified rows and weighted sums: Chebyshev
+        with the variance of one row, which is conservative.
         """
         miss = 1 - fraction.check("Race", "confidence", confidence)
         return self._bound(miss, self.size(), 0.0, None, spread, combine, groups)
@@ -389,72 +439,78 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         moved: int | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> ReleasedRace:
-        """A private copy with noise on every cell, and on a few that count the points.
-
-        epsilon above 0; delta from 0 to 1;
+        """Release a differentially private copy: noise on every cell, and on counts of all points.
 
         Parameters
         ----------
         epsilon : float, Privacy or None, default=None
-            TODO.
+            Privacy parameter, above 0, or a `Privacy` in place of epsilon, delta and the options
+            except `source`.
         delta : float, default=0.0
-            TODO.
+            Privacy parameter, 0 to 1.
         weight : int, default=1
-            The most that one event weighs, public, refused where the sketch holds a heavier one.
-        noise : str or None, default=None
-            "laplace" or "gaussian", whichever is smaller unless told.
+            Public upper bound of the weight of one event; refused if the sketch contains a heavier
+            one.
+        noise : {"laplace", "gaussian"} or None, default=None
+            Distribution of the noise; None for the one with the smaller variance ("laplace" if
+            delta is 0).
         moved : int or None, default=None
-            Where a unit is no point itself but may exchange, add or remove so many, as an edge of a
-            graph does with two adjacency lists: None where a unit is a point.
+            None if a unit is one point. Otherwise the largest number of points that one unit may
+            replace, add or remove, as an edge of a graph does with two adjacency lists.
         **options : dict
-            Ledger and dataset, unit, relation, contributions, release_id (docs/privacy.md).
+            Ledger and dataset, unit, relation, contributions, release_id and source; see
+            `docs/privacy.md`.
 
         Returns
         -------
         ReleasedRace
-            A private copy with noise on every cell, and on a few that count the points.
+            Noisy counters, public parameters and a privacy statement.
 
         Notes
         -----
-        **Guarantee.** (epsilon, delta)-private for one unit: an event of weight at most w changes
-        one cell in each row, and each of c counts, by at most w: L1 = (R + c) w, L2 = sqrt(R + c)
-        w. One exchanged for another changes two cells in a row: (2 R + c) w and sqrt(2 R + c) w. A
-        removal is an event of its own, and is exchanged for a removal only. c is 0 where the sums
-        of the rows tell the number of points as well, else R / 64. At delta 0 the noise is discrete
-        Laplace, else whichever of that and discrete Gaussian has the smaller variance.
+        **Guarantee.** (epsilon, delta)-differentially private for one unit under the stated
+        relation. An event of weight at most w changes one cell in each of R rows, and each of c
+        counts, by at most w: L1 = (R + c) w and L2 = sqrt(R + c) w. Replacing it changes two cells
+        in a row: (2 R + c) w and sqrt(2 R + c) w. A removal is an event of its own, and is replaced
+        by a removal only. c is 0 if the row sums estimate the number of points as well, else R / 64
+        rounded up. With delta 0 the noise is discrete Laplace, otherwise the one of discrete
+        Laplace and discrete Gaussian with the smaller variance.
 
         References
         ----------
-        .. [1] Coleman and Shrivastava 2020, lemma 3.1 and theorem 3.2.
+        .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks".
+               2020, Lemma 3.1 (sensitivity) and Theorem 3.2 (privacy).
+               https://arxiv.org/abs/2006.09352
 
         Examples
         --------
         >>> from sfumato.sketch.lsh import Euclidean
         >>> race = Race(100, 64, Euclidean(bandwidth=2.0, bounds=(0, 10)))
-        >>> told = race.update([[1], [2], [9]]).release(epsilon=1)
-        >>> told.statement.epsilon, told.statement.ledger
+        >>> released = race.update([[1], [2], [9]]).release(epsilon=1)
+        >>> released.statement.epsilon, released.statement.ledger
         (1.0, 'unaccounted')
         """
-        plan = partial(self._calibrated_release, moved=moved)
-        return self._released(plan, epsilon, delta, weight, noise, options)
+        calibrate = partial(self._calibrated_release, moved=moved)
+        return self._released(calibrate, epsilon, delta, weight, noise, options)
 
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None, moved: int | None = None
     ) -> CalibratedRelease[ReleasedRace]:
-        """Noise for what a point changes, or so many points that one unit moves."""
-        touched = self.rows + (counts := self._count_cells())
-        both = touched + self.rows
-        reach = Reach(touched, touched, both, both, ones=True, weight=weight)
+        """Noise for the change of one point, or of the `moved` points of a unit."""
+        added = self.rows + (counts := self._count_cells())
+        replaced = added + self.rows
+        sensitivity = Sensitivity(added, added, replaced, replaced, ones=True, weight=weight)
         if moved is not None:
-            reach = _moved(integer(1, 2**20).check("Race", "moved", moved), self.rows, both, weight)
+            moved = integer(1, 2**20).check("Race", "moved", moved)
+            sensitivity = _sensitivity_of_moves(moved, self.rows, replaced, weight)
         arrays = {"_table": self._table, "_counts": np.full(counts, self.total, np.int64)}
         parameters = {**self.parameters, "counts": counts}
         what = f"{self.rows} x {self.width} counters and {counts} counts of all points"
-        return planned_cells(ReleasedRace, parameters, arrays, request, reach, noise, what)
+        return calibrated_cells(ReleasedRace, parameters, arrays, request, sensitivity, noise, what)
 
     def _count_cells(self) -> int:
-        """How many cells count the points: none where row sums are as good, from public numbers."""
-        counts = math.ceil(self.rows / A_COUNT) if self.rows >= FEW else 0
+        """Number of cells that count all points; 0 if row sums are as good. Public."""
+        counts = math.ceil(self.rows / ROWS_PER_COUNT) if self.rows >= FEW else 0
         return 0 if float((1 / self._hashes.used).sum()) >= counts else counts
 
     def _layout(self) -> dict[str, Cells]:
@@ -462,7 +518,7 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         return {"_table": Cells(dtype, (self.rows, self.width))}
 
     def _grow(self, mass: int) -> None:
-        """Set the mass, widening the cells first where it needs that."""
+        """Set the mass, widening the cells to 64 bits first if it requires that."""
         if self._table.dtype == np.int32 and mass >= WIDEN:
             self._table = self._table.astype(np.int64)
         self.mass = mass
@@ -479,14 +535,14 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         super()._check_state()
         largest = max(int(self._table.max()), -int(self._table.min()))
         if self.clipped < 0 or not abs(self.total) <= self.mass or largest > self.mass:
-            raise ValueError("a cell holds more than was added.")
+            raise ValueError("a cell contains more than was added.")
         check_heaviest(self.heaviest, self.mass)
 
 
-def _moved(points: int, rows: int, both: int, weight: int) -> Reach:
-    """What a unit changes that exchanges so many points: all of them may share two cells of a row.
+def _sensitivity_of_moves(points: int, rows: int, replaced: int, weight: int) -> Sensitivity:
+    """Sensitivity to a unit that replaces `points` points, all possibly in the same cells of a row.
 
-    Weights of 1 leave the counts as they are, or else change one cell in a row less.
+    Events of weight 1 either leave the counts unchanged or change one cell fewer in a row.
     """
-    each = both if weight > 1 else 2 * rows
-    return Reach(points * each, points**2 * each, ones=points == 1, weight=weight)
+    each = replaced if weight > 1 else 2 * rows
+    return Sensitivity(points * each, points**2 * each, ones=points == 1, weight=weight)

@@ -1,7 +1,6 @@
-"""What a RACE sketch and its release share: kernel sums told from the cells of a query.
+"""Tables of a RACE sketch and of its release: cells of points, estimates and error bounds.
 
-How far off a RACE estimate may be: from the variance of one row, by a mean or by a median. The
-rows of a RACE sketch: hash functions of a family, and in which cell each code stands.
+Error bounds follow from the variance of one row, for a mean or a median of means.
 """
 
 import math
@@ -37,70 +36,71 @@ __all__ = [
     "theorem_bound",
 ]
 
-QUIET = 10  # rows of Gaussian noise end where hashing adds a tenth to its variance
-ONE = 2**12  # cells that stand for many: sigma grows with their root
-LOUD = 2.0**30  # an epsilon beyond which there is next to no noise, and no float to tell it
+NOISE_RATIO = 10  # rows are added until hashing adds a tenth to the variance of Gaussian noise
+REFERENCE_CELLS = 2**12  # sigma grows with the square root of the number of cells
+LARGEST_EPSILON = 2.0**30  # beyond it the noise is negligible and sigma underflows
 
 
-def theorem_bound(spread: float, rows: int, noise_variance: float, miss: float) -> float:
-    """The published bound: sqrt((spread**2 + variance of a cell's noise) / R * 32 log(1 / miss)).
+def theorem_bound(std_bound: float, rows: int, noise_variance: float, miss: float) -> float:
+    """The published error bound sqrt((std_bound**2 + noise_variance) / R * 32 log(1 / miss)).
 
-    Laplace noise of scale R / epsilon has variance 2 R**2 / epsilon**2 (theorem 3.4), Gaussian
-    noise sigma**2. It takes 8 log(1 / miss) groups, an integer that must divide R. It is loose:
-    a cell's variance is at most spread**2 - f**2, not spread**2, and Hoeffding's inequality stands
-    where `median_bound` takes the binomial law.
+    std_bound is the sum of sqrt(k(x, q)), noise_variance that of one cell: 2 R**2 / epsilon**2 for
+    Laplace noise of scale R / epsilon (theorem 3.4), sigma**2 for Gaussian noise. It takes 8 log(1
+    / miss) groups, an integer that must divide R. It is loose: a cell's variance is at most
+    std_bound**2 - f**2, and Hoeffding's inequality replaces the binomial distribution of
+    `median_bound`.
     """
-    return math.sqrt((spread**2 + noise_variance) / rows * 32 * math.log(1 / miss))
+    return math.sqrt((std_bound**2 + noise_variance) / rows * 32 * math.log(1 / miss))
 
 
 def median_bound(variance: float, rows: int, groups: int, miss: float) -> float:
-    """What the median of group means is off by with at most this chance, given a row's variance.
+    """Error of the median of group means with failure probability `miss`, given a row's variance.
 
-    Chebyshev for the mean of rows // groups independent rows, the binomial law for the median.
+    Chebyshev for the mean of rows // groups independent rows, binomial distribution for the median.
     """
     groups = min(groups, rows)
     return math.sqrt(variance / (rows // groups) / row_miss(groups, miss))
 
 
 def mean_bound(
-    spread: float, most: float, rows: int, reach: Callable[[float], float], miss: float
+    std_bound: float, most: float, rows: int, noise_tail: Callable[[float], float], miss: float
 ) -> float:
-    """What the mean of independent rows is off by with at most this chance.
+    """Error of the mean of independent rows with failure probability `miss`.
 
-    Bernstein for cells from 0 to `most` of variance at most spread**2; reach(p) is what the mean of
-    the noise passes with chance at most p.
+    Bernstein for cells from 0 to `most` of variance at most std_bound**2; noise_tail(p) is what the
+    mean of the noise exceeds with probability at most p.
     """
 
-    def hashing(chance: float) -> float:
-        log = math.log(2 / chance)
-        return math.sqrt(2 * log / rows) * spread + most * log / (3 * rows)
+    def hashing(probability: float) -> float:
+        log = math.log(2 / probability)
+        return math.sqrt(2 * log / rows) * std_bound + most * log / (3 * rows)
 
-    return narrowest(hashing, reach, miss)
+    return narrowest(hashing, noise_tail, miss)
 
 
 def any_bound(variance: float, median: bool, miss: float) -> float:
-    """What a mean, or a median of means, of this variance each is off by, however they depend.
+    """Error of a mean, or a median of means, of this variance each, however the means depend.
 
-    Chebyshev; and by Markov half of the means are off with at most twice the chance of one.
+    Chebyshev; by Markov half of the means fail with at most twice the probability of one.
     """
     return math.sqrt((2 if median else 1) * variance / miss)
 
 
-def best_rows(spread: float, epsilon: float, delta: float, most: int) -> int:
-    """The number of rows, up to `most`, that makes an estimate's variance least.
+def best_rows(std_bound: float, epsilon: float, delta: float, most: int) -> int:
+    """The number of rows, up to `most`, that minimises the variance of an estimate.
 
-    Laplace: spread**2 / R + 2 R / epsilon**2 is least at R = spread epsilon / sqrt(2). Gaussian:
-    a cell's variance grows like R, so that the mean's noise stays the same and more rows never
-    hurt; they are taken until hashing adds a tenth to it.
+    Laplace: std_bound**2 / R + 2 R / epsilon**2 is least at R = std_bound epsilon / sqrt(2).
+    Gaussian: a cell's variance grows like R, so the noise of the mean stays the same and more rows
+    never hurt; they are added until hashing adds a tenth to it.
     """
-    epsilon = min(epsilon, LOUD)
+    epsilon = min(epsilon, LARGEST_EPSILON)
     if not delta:
-        return max(1, min(most, math.ceil(spread * epsilon / math.sqrt(2))))
-    noise = float(gaussian_sigma(epsilon, delta, cells=ONE)) ** 2 / ONE
-    return max(1, min(most, math.ceil(QUIET * spread**2 / noise)))
+        return max(1, min(most, math.ceil(std_bound * epsilon / math.sqrt(2))))
+    noise = float(gaussian_sigma(epsilon, delta, cells=REFERENCE_CELLS)) ** 2 / REFERENCE_CELLS
+    return max(1, min(most, math.ceil(NOISE_RATIO * std_bound**2 / noise)))
 
 
-POINTS = 2048  # at a time, and so many positions: they stay in the second cache
+POINTS = 2048  # at a time, and POSITIONS of them: they stay in the second cache
 POSITIONS = 2**17
 CODES = 2**21  # of a family without a matrix, at a time: 16 MiB
 LANES = 16
@@ -111,10 +111,10 @@ Block = tuple[slice, slice, np.ndarray]  # rows, points, and their slots
 
 @dataclass(frozen=True)
 class RaceRows:
-    """Where points fall in a table of `draw.rows` rows and `width` cells.
+    """The cells of points in a table of `draw.rows` rows and `width` columns.
 
-    A row whose codes all fit is addressed directly; the others are hashed to all cells, uniformly.
-    used: how many cells of each row can be reached.
+    A row whose codes all fit is addressed directly; the codes of other rows are hashed uniformly to
+    all cells. used: number of cells of each row that points can fall into.
     """
 
     family: Family
@@ -156,22 +156,24 @@ class RaceRows:
         return out
 
     def _blocks(self, points: Points) -> Iterator[Block]:
+        """Rows, points and their cells, block by block."""
         for rows, part, positions in self._positions(points):
             slots = aligned(positions.shape, np.uint32)
             race.slots(positions, self.direct[rows], self.keys[rows], self.width, slots)
             yield rows, part, slots
 
     def _positions(self, points: Points) -> Iterator[Block]:
+        """Rows, points and their codes, or positions before rounding, block by block."""
         if self.matrix is None:
             step = max(1, CODES // max(1, points.size))
-            step -= step % LANES if step > LANES else 0  # sets are hashed in so many rows at once
+            step -= step % LANES if step > LANES else 0  # sets are hashed in LANES rows at once
             for rows in _slices(self.draw.rows, step):
                 codes = self.family.codes(points, self.draw, rows)
                 yield rows, slice(0, points.size), np.ascontiguousarray(codes.T, np.int64)
             return
         blocks = -(-points.size // POINTS)
         for first in range(blocks):
-            # Neighbours in a file are often alike, and cells that were just written are slow.
+            # Neighbours in a file are often similar, and cells that were just written are slow.
             part = slice(first, points.size, blocks)
             columns = np.ascontiguousarray(points.parts[0][:, part])
             for rows in _slices(self.draw.rows, max(16, POSITIONS // columns.shape[1])):
@@ -183,14 +185,14 @@ def _slices(size: int, step: int) -> Iterator[slice]:
 
 
 COMBINE = one_of(("mean", "median"))
-GROUPS = 9  # whose median is about the best one from a confidence of 0.99 to 0.9999
+GROUPS = 9  # about the best number for a confidence from 0.99 to 0.9999
 MOST_GROUPS = integer(1, 999)
 MOST_ENTRIES = 2**26  # of all hash functions: 512 MiB
 MOST_CELLS = 2**33
 
 
 class RaceTable(Stored, in_files=False):
-    """Rows of cells, one hash function each; a sketch's hold counts, a release's noisy ones."""
+    """Rows of cells, one hash function each: counts in a sketch, noisy counts in a release."""
 
     rows: Annotated[int, integer(1, 2**20)]
     width: Annotated[int, integer(2, 2**31)]
@@ -201,30 +203,31 @@ class RaceTable(Stored, in_files=False):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters it was built with; the kernel as the description that files keep."""
+        """The parameters it was built with; the kernel as its description in files."""
         return {**super().parameters, "kernel": self.kernel.to_dict()}
 
     def size(self) -> float:
-        """How many points there are, by weight."""
+        """The total weight of all points."""
         raise NotImplementedError
 
     def estimate(self, queries: Matrix, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
-        """The kernel sum over all points at every query.
+        """Estimate the kernel sum over all points at every query.
 
         Parameters
         ----------
         queries : array_like
-            As points of the kernel's family.
-        combine : str, default="mean"
-            "mean" of all rows or "median" of the means of `groups` groups of rows, which rare rows
-            cannot pull away.
+            Points of the kernel's family; those outside its bounds are moved to the nearest point
+            inside.
+        combine : {"mean", "median"}, default="mean"
+            "mean" averages all rows; "median" takes the median of the means of `groups` groups of
+            rows, which a few outlying rows cannot shift.
         groups : int, default=9
-            TODO.
+            Number of groups for "median", 1 to 999; at most the rows of the smallest term of a sum.
 
         Returns
         -------
         ndarray
-            The kernel sum over all points at every query.
+            One float64 estimate per query. It may be negative.
         """
         owner = type(self).__name__
         combine = COMBINE.check(owner, "combine", combine)
@@ -232,25 +235,26 @@ class RaceTable(Stored, in_files=False):
         return self._sums(self.kernel.read(owner, queries), count)
 
     def mean(self, queries: Matrix, combine: str = "mean", groups: int = GROUPS) -> np.ndarray:
-        """The mean kernel over all points at every query; of less than one point, their sum.
+        """Estimate the mean kernel over all points at every query.
 
         Parameters
         ----------
         queries : array_like
-            TODO.
-        combine : str, default="mean"
-            TODO.
+            As in `estimate`.
+        combine : {"mean", "median"}, default="mean"
+            As in `estimate`.
         groups : int, default=9
-            TODO.
+            As in `estimate`.
 
         Returns
         -------
         ndarray
-            The mean kernel over all points at every query; of less than one point, their sum.
+            `estimate` divided by `size`, or by 1 if that is less.
         """
         return self.estimate(queries, combine, groups) / max(self.size(), 1.0)
 
     def _sums(self, points: Points, count: int) -> np.ndarray:
+        """The median over groups of their estimates of the kernel sum, for each point."""
         scales, groups, collided = self._coefficients(count)
         sums = self._hashes.gather(points, self._table, scales, groups)
         sums /= np.bincount(groups)[:, None]
@@ -259,19 +263,20 @@ class RaceTable(Stored, in_files=False):
         return np.asarray(np.median(sums, axis=0) if len(sums) > 1 else sums[0])
 
     def _coefficients(self, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each row its factor and group; of each group, the mean share of collided points.
+        """Factor and group of each row; for each group, the mean fraction of collided points.
 
-        A hashed row's cell also holds 1 / W of all points at other codes: (cell - N / W) / (1 -
-        1 / W) is unbiased. A group's rows of one share count for its weight, however many.
+        A hashed row's cell also counts 1 / W of all points with other codes: (cell - N / W) / (1 -
+        1 / W) is unbiased. Rows of one term in a group together have that term's weight, whatever
+        their number.
         """
-        shares = self.kernel.shares(self._draw)
-        count = min(count, *(each.rows.stop - each.rows.start for each in shares))
-        groups = np.concatenate([np.arange(s.rows.stop - s.rows.start) % count for s in shares])
+        blocks = self.kernel.shares(self._draw)
+        count = min(count, *(each.rows.stop - each.rows.start for each in blocks))
+        groups = np.concatenate([np.arange(s.rows.stop - s.rows.start) % count for s in blocks])
         every = np.bincount(groups)
         scales = np.empty(self.rows)
-        for share in shares:
-            inside = groups[share.rows]
-            scales[share.rows] = share.weight * (every / np.bincount(inside))[inside]
+        for block in blocks:
+            inside = groups[block.rows]
+            scales[block.rows] = block.weight * (every / np.bincount(inside))[inside]
         hashed = ~self._hashes.direct
         scales[hashed] /= 1 - 1 / self.width
         collided = np.bincount(groups, np.where(hashed, scales, 0)) / every / self.width
@@ -282,40 +287,44 @@ class RaceTable(Stored, in_files=False):
         miss: float,
         most: float,
         unsure: float,
-        law: NoiseDistribution | None,
+        distribution: NoiseDistribution | None,
         spread: float | None,
         combine: str,
         groups: int,
     ) -> float:
-        """The error of an estimate of at most `most` points, known up to `unsure`, under a noise.
+        """Error of an estimate of at most `most` points, known up to `unsure`, under this noise.
 
         A hashed cell, corrected, is (cell - N / W) / (1 - 1 / W). Its variance is that of the
-        points of one code, at most spread**2, and of other codes' collisions, N**2 / (W - 1).
+        points of one code, at most spread**2, plus that of collisions of other codes,
+        N**2 / (W - 1).
         """
         owner = type(self).__name__
         known = optional(positive).check(owner, "spread", spread)
         median = COMBINE.check(owner, "combine", combine) == "median"
         count = MOST_GROUPS.check(owner, "groups", groups) if median else 1
-        spread = most if known is None else min(known, most)
+        std_bound = most if known is None else min(known, most)
         scales, group, collided = self._coefficients(count)
         if collided.any():
-            spread = math.hypot(spread, most / math.sqrt(self.width - 1))
-        grow, variance = float(np.abs(scales).max()), law.variance if law else 0.0
+            std_bound = math.hypot(std_bound, most / math.sqrt(self.width - 1))
+        grow = float(np.abs(scales).max())
+        variance = distribution.variance if distribution else 0.0
         unsure *= float(np.abs(collided).max())
-        shares = self.kernel.shares(self._draw)
-        if self.strata != "independent" or len(shares) > 1:
-            spread *= sum(abs(each.weight) for each in shares)
+        blocks = self.kernel.shares(self._draw)
+        if self.strata != "independent" or len(blocks) > 1:
+            std_bound *= sum(abs(each.weight) for each in blocks)
             noise = variance * float(
                 (np.bincount(group, scales**2) / np.bincount(group) ** 2).max()
             )
-            return any_bound(spread**2 + noise, median, miss) + unsure
+            return any_bound(std_bound**2 + noise, median, miss) + unsure
         if median:
-            return median_bound(spread**2 + grow**2 * variance, self.rows, count, miss) + unsure
+            return median_bound(std_bound**2 + grow**2 * variance, self.rows, count, miss) + unsure
 
-        def reach(chance: float) -> float:
-            return grow * law.mean_tail_bound(self.rows, chance) if law else 0.0
+        def noise_tail(probability: float) -> float:
+            if distribution is None:
+                return 0.0
+            return grow * distribution.mean_tail_bound(self.rows, probability)
 
-        return mean_bound(spread, grow * most, self.rows, reach, miss) + unsure
+        return mean_bound(std_bound, grow * most, self.rows, noise_tail, miss) + unsure
 
     @property
     def _draw(self) -> Draw:
@@ -334,6 +343,6 @@ class RaceTable(Stored, in_files=False):
                 f"not {self.rows} times {self.kernel.entries}; take fewer rows, or fewer columns, "
                 "bits or factors in the kernel."
             )
-        self.kernel.shares(self._draw)  # raises where a sum has more terms than there are rows
+        self.kernel.shares(self._draw)  # raises if a sum has more terms than rows
         if self.rows * self.width > MOST_CELLS:
             raise ValueError(f"{owner}: rows times width must be at most 2**33 cells.")

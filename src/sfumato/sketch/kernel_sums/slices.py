@@ -1,7 +1,4 @@
-"""Slices: kernel sums of many bandwidths from histograms of the points along directions.
-
-Released slices: private sums of any kernel here, at every query and bandwidth, in one file.
-"""
+"""KernelSlices: kernel sums from histograms of points along many directions, and its release."""
 
 import math
 from functools import cached_property
@@ -17,36 +14,54 @@ from sfumato.kernels.sketch import kernel_sums as slices
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
-from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Reach, planned_cells
+from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, Sensitivity, calibrated_cells
 from sfumato.sketch.kernel_sums.slice_table import UNIT, SliceAnswers
 
 __all__ = ["KernelSlices", "ReleasedKernelSlices", "count_weight"]
 
 
 def count_weight(rows: int) -> int:
-    """What a point adds to the cell that only counts: it makes the noise larger by 3 % at most."""
+    """Integer that a point adds to the count; it increases the noise by at most 3 %."""
     return max(1, UNIT * math.isqrt(rows) // 4)
 
 
 class ReleasedKernelSlices(SliceAnswers, NoisyCells):
-    """Sums of a kernel that may leave the curator; made by `KernelSlices.release`.
+    """Differentially private kernel sums at any query and bandwidth, by `KernelSlices.release`.
 
-    those of the sketch, and the law and scale of the noise.
+    Attributes
+    ----------
+    bandwidth : float
+        As in `KernelSlices`.
+    bounds : Pair
+        As in `KernelSlices`.
+    rows, seed : int
+        As in `KernelSlices`.
+    kernel, strata : str
+        As in `KernelSlices`.
+    resolution : float or None
+        As in `KernelSlices`.
+    noise : {"Laplace", "Gaussian"}
+        Distribution of the noise.
+    scale : float
+        Its scale (sigma, if Gaussian), in units of a cell.
+    statement : PrivacyStatement
+        Privacy guarantee of the release.
 
     Notes
     -----
-    **Guarantee.** As its statement says. Over noise, the mean of an estimate is that of the sketch,
-    and its standard deviation is `noise_error()`, for queries a few bandwidths inside of the
-    bounds, and smaller nearer to them. Estimates may be negative or above the number of points:
-    clipping would bias them.
+    **Guarantee.** (epsilon, delta)-differential privacy as its `statement` says. Over the noise, an
+    estimate has the sketch's estimate as its mean; its standard deviation is `noise_error()` for
+    queries a few bandwidths inside the bounds and smaller near them. Estimates may be negative or
+    above the number of points, since clipping would bias them.
 
     Examples
     --------
     >>> from sfumato.privacy.noise import InsecureSeededSource  # leave it out: for tests only
     >>> from sfumato.sketch import KernelSlices
     >>> sketch = KernelSlices(1.0, ([0, 0], [9, 9])).update([[5, 5]] * 9000)
-    >>> told = sketch.release(epsilon=1, source=InsecureSeededSource(1))
-    >>> bool(abs(told.estimate([[5, 5]]) - sketch.estimate([[5, 5]])) < 4 * told.noise_error())
+    >>> released = sketch.release(epsilon=1, source=InsecureSeededSource(1))
+    >>> error = released.estimate([[5, 5]]) - sketch.estimate([[5, 5]])
+    >>> bool(abs(error[0]) < 4 * released.noise_error())
     True
     """
 
@@ -55,33 +70,32 @@ class ReleasedKernelSlices(SliceAnswers, NoisyCells):
     _of = "KernelSlices"
 
     def size(self) -> float:
-        """The number of points, or their weight: the least noisy mean of count and bins.
+        """Estimate the number of points, by weight.
 
         Returns
         -------
         float
-            The number of points, or their weight: the least noisy mean of count and bins.
+            The minimum-variance mean of the count and of the sum over all bins; unbiased.
         """
         return self._size
 
     def noise_error(self, *, kernel: str | None = None, bandwidth: float | None = None) -> float:
-        """The standard deviation of the noise of an estimate, over all places in a bin.
-
-        It is the root of the sum of the squared weights of all bins, times that of a cell's noise.
+        """Return the standard deviation of the noise of an estimate.
 
         Parameters
         ----------
         kernel : str or None, default=None
-            TODO.
+            As in `estimate`.
         bandwidth : float or None, default=None
-            TODO.
+            As in `estimate`.
 
         Returns
         -------
         float
-            The standard deviation of the noise of an estimate, over all places in a bin.
+            Standard deviation in points, averaged (in squares) over all positions within a bin:
+            that of a cell's noise times the root of the sum of squared weights of all bins.
         """
-        weights = self._weights(*self._asked(kernel, bandwidth))
+        weights = self._weights(*self._requested_kernel(kernel, bandwidth))
         squares = float((weights**2).sum()) / len(weights) * self.rows
         return math.sqrt(self._distribution.variance * squares) / UNIT
 
@@ -89,10 +103,10 @@ class ReleasedKernelSlices(SliceAnswers, NoisyCells):
     def _size(self) -> float:
         count = count_weight(self.rows)
         lines, cells = UNIT * self.rows, self._table.size
-        # Both tell the number, with variances 1 / count**2 and cells / lines**2 of a cell's.
-        share = count**2 / (count**2 + lines**2 / cells)
+        # Both estimate the number, with 1 / count**2 and cells / lines**2 of a cell's variance.
+        count_fraction = count**2 / (count**2 + lines**2 / cells)
         sums = float(self._table.sum()) / lines
-        return float(share * self._count[0] / count + (1 - share) * sums)
+        return float(count_fraction * self._count[0] / count + (1 - count_fraction) * sums)
 
     def _masses(self) -> np.ndarray:
         return self._table / UNIT
@@ -105,39 +119,56 @@ class ReleasedKernelSlices(SliceAnswers, NoisyCells):
 
 
 class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAnswers):
-    """Sums of a kernel over all points, from histograms of their projections on lines.
+    """Kernel sums over points of any dimension, from histograms of their projections on lines.
+
+    One sketch answers any of the kernels at any bandwidth. Memory is rows times bins of 8 bytes,
+    whatever the number of points. In up to three columns `KernelGrid` is usually more accurate;
+    with many columns `Race` and `KernelFourier` are faster.
 
     Parameters
     ----------
     bandwidth : float
-        In the unit of the points.
-    bounds : object
-        (low, high), each a number or one for each column: public; points outside are clipped and
-        counted in `clipped`.
+        Bandwidth of the kernel, in the unit of the points; above 0.
+    bounds : tuple of (low, high)
+        Public bounds, each a number or one number per column. Points outside are clipped to them.
     rows : int, default=1024
-        Lines, up to 2**20.
-    kernel : str, default="p-stable"
-        "p-stable", "gaussian" or "exponential".
+        Number of lines, 1 to 2**20.
+    kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
+        The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
+        2) or exp(-r).
     resolution : float or None, default=None
-        Bins in a bandwidth, 1.25 sqrt(dimension) unless told.
+        Bins per bandwidth, 0.1 to 1024; None for 1.25 sqrt(dimension).
     seed : int, default=0
-        Of directions and offsets.
-    strata : str, default="stratified"
-        "stratified" to spread them evenly, or "independent". Any kernel and bandwidth may be asked
-        for. A negative weight removes a point that was added.
+        Seed of directions and offsets; part of the file format.
+    strata : {"stratified", "independent"}, default="stratified"
+        "stratified" spreads the directions evenly, "independent" draws them independently.
+
+    Attributes
+    ----------
+    total : int
+        Sum of the weights of all points.
+    clipped : int
+        Number of points that were moved to the bounds.
+    heaviest : int
+        Largest absolute value of a weight.
+    mass : int
+        Sum of the absolute values of all weights, removals included.
 
     Notes
     -----
-    **Guarantee.** Over seeds, the mean of an estimate is the sum of kernel(|x - q| / bandwidth),
-    but for what bins of finite width smooth away: k(|z|) is the mean over directions of a function
-    of the projection of z alone, with which each histogram is folded. A point adds to two
-    neighbouring bins of every line integers that sum to 16, the same on every machine: sketches
-    merge bit for bit. At a query on top of a heavy single place a fifth of what that place adds may
-    be smoothed away; a higher resolution leaves less.
+    **Guarantee.** Over seeds, an estimate has expectation ``sum kernel(|x - q| / bandwidth)``,
+    apart from the smoothing by bins of finite width: ``k(|z|)`` is the mean over directions of a
+    function of the projection of z alone, with which each histogram is convolved. At a query on top
+    of many identical points up to a fifth of their contribution may be smoothed away; a higher
+    resolution loses less.
+
+    A point adds integers that sum to 16 to two neighbouring bins of every line, the same on every
+    machine: merging is exact. A negative weight removes a point that was added.
 
     References
     ----------
-    .. [1] Slicing of radial kernels: Hertrich 2024.
+    .. [1] Hertrich. "Fast kernel summation in high dimensions via slicing and Fourier transforms".
+           SIAM Journal on Mathematics of Data Science 6, 2024. https://arxiv.org/abs/2401.08260
 
     Examples
     --------
@@ -179,32 +210,35 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         dimension: int,
         max_rows: int = 2048,
     ) -> int:
-        """The rows that make the error of a release about least, from public guesses alone.
-
-        It is the R with the least sum of the variance of the noise, 2 R / epsilon**2 at delta 0,
-        and a guess of that of the directions: (4 f / R)**2 on a spiral (up to three dimensions),
-        and beyond (f / 2)**2 / R, whose factor differs with data and dimension; f is the sum at a
-        usual query. With a delta the noise of an estimate does not grow with R: then `max_rows`.
+        """Suggest the number of rows with about the least error of a release, from public guesses.
 
         Parameters
         ----------
         density : float
-            A guess of the mean of the kernel at a usual query, from 0 to 1.
+            Guess of the mean kernel at a typical query, between 0 and 1.
         points : int
-            A guess of how many there are.
+            Guess of the number of points.
         epsilon : float
-            Of the release.
+            Epsilon of the release, above 0.
         delta : float, default=0.0
-            Of the release.
+            Delta of the release, 0 to 1.
         dimension : int
-            Of the points.
+            Number of columns of the points.
         max_rows : int, default=2048
-            The largest answer.
+            Largest number to suggest.
 
         Returns
         -------
         int
-            The rows that make the error of a release about least, from public guesses alone.
+            Number of rows, 1 to `max_rows`.
+
+        Notes
+        -----
+        It minimises the sum of the variance of the noise, 2 R / epsilon**2 with delta 0, and a
+        guess of that of the directions: (4 f / R)**2 on a spiral (up to three dimensions) and (f /
+        2)**2 / R beyond, where f = density * points. The constants vary with data and dimension.
+        With a positive delta the noise of an estimate does not grow with R, and the result is
+        `max_rows`.
 
         Examples
         --------
@@ -212,43 +246,35 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         205
         """
         owner = "KernelSlices.suggest_rows"
-        usual = fraction.check(owner, "density", density) * integer(1).check(
+        typical_sum = fraction.check(owner, "density", density) * integer(1).check(
             owner, "points", points
         )
-        heard = usual * positive.check(owner, "epsilon", epsilon)
+        signal = typical_sum * positive.check(owner, "epsilon", epsilon)
         max_rows = integer(1, 2**20).check(owner, "max_rows", max_rows)
         if DELTA.check(owner, "delta", delta):
             return max_rows
         if integer(1).check(owner, "dimension", dimension) <= 3:
-            best = (4 * heard) ** (2 / 3)
+            best = (4 * signal) ** (2 / 3)
         else:
-            best = heard / math.sqrt(8)
+            best = signal / math.sqrt(8)
         return int(max(1, min(max_rows, round(best))))
 
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedKernelSlices]:
-        """A private copy with noise on every bin, and on one cell that counts the points.
+        """**Guarantee.** (epsilon, delta)-private for one unit under the stated relation.
 
-        Guarantee: (epsilon, delta)-private for one unit: a point of weight w adds to each of R
-        lines two non-negative integers that sum to exactly 16 w, and c w to the count. So L1 =
-        (16 R + c) w; and as squares of such numbers sum to no more than the square of their sum,
-        L2**2 <= (256 R + c**2) w**2. A point exchanged for another moves 16 w off and 16 w onto a
-        line, and leaves the count to one of both: L1 <= (32 R + c) w, L2**2 <= (512 R + c**2) w**2.
-        c follows from R alone. At delta 0 the noise is discrete Laplace, else whichever of that and
-        discrete Gaussian has the smaller variance.
-        Parameters: epsilon above 0; delta from 0 to 1; weight, the most that one point weighs,
-        public, refused where the sketch holds a heavier one; noise, "laplace" or "gaussian",
-        whichever is smaller unless told; options: ledger and dataset, unit, relation,
-        contributions, release_id (docs/privacy.md).
-
-        >>> told = KernelSlices(1.0, (0, 9)).update([[1], [2]]).release(epsilon=1)
-        >>> told.statement.epsilon, told.statement.ledger
-        (1.0, 'unaccounted')
+        A point of weight w adds to each of R lines two non-negative integers that sum to 16 w, and
+        c w to the count, where c follows from R alone. So L1 = (16 R + c) w; and since the squares
+        of such numbers sum to at most the square of their sum, L2**2 <= (256 R + c**2) w**2.
+        Replacing a point moves at most 16 w off and 16 w onto each line, and changes the count by
+        at most c w: L1 <= (32 R + c) w and L2**2 <= (512 R + c**2) w**2. With delta 0 the noise is
+        discrete Laplace, otherwise the one of discrete Laplace and discrete Gaussian with the
+        smaller variance.
         """
         count, lines = count_weight(self.rows), UNIT * self.rows
         square = UNIT * lines
-        reach = Reach(
+        sensitivity = Sensitivity(
             lines + count,
             square + count**2,
             2 * lines + count,
@@ -257,8 +283,8 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         )
         arrays = {"_table": self._table, "_count": np.array([count * self.total])}
         what = f"{self.rows} x {self._lines.width} bins and a count"
-        return planned_cells(
-            ReleasedKernelSlices, self.parameters, arrays, request, reach, noise, what
+        return calibrated_cells(
+            ReleasedKernelSlices, self.parameters, arrays, request, sensitivity, noise, what
         )
 
     @property
@@ -276,7 +302,7 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         return moved
 
     def _forget(self) -> None:
-        self._kept.clear()
+        self._cached_curves.clear()
 
     def _masses(self) -> np.ndarray:
         return self._table / UNIT

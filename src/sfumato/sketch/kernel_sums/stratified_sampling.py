@@ -1,11 +1,10 @@
-"""Gaussian directions with offsets, each of exactly its law, spread evenly over all of them.
+"""Gaussian directions with offsets, spread evenly, each with exactly its marginal distribution.
 
 Up to three dimensions directions are a spiral over half of the sphere, in four and five a lattice
-of the cube, beyond batches of orthogonal ones; lengths and offsets are stratified with them. A
-uniform rotation or shift gives every single row its exact law. Only + - * / and sqrt touch floats,
-one NumPy operation at a time, so that rows are the same on every machine.
-
-Quantiles of the chi and normal laws and turns of the circle, the same bits on every machine.
+of the cube, beyond that batches of orthogonal ones; lengths and offsets are stratified with them. A
+uniform rotation or shift gives every single row its exact distribution. Also quantiles of the chi
+and normal distributions, and cosines. Only + - * / and sqrt touch floats, one NumPy operation at a
+time, so that all results are the same bits on every machine.
 """
 
 import math
@@ -20,42 +19,43 @@ from sfumato.sketch.projection.directions import dense, directions
 __all__ = ["STRATA", "chi_quantile", "normal_quantile", "normal_rows", "turned", "unit_rows"]
 
 STEP = 1 / 1024  # between lengths of the table
-REACH = 9.0  # how far the table goes past the mode: all but a chance of 1e-17
+HALF_WIDTH = 9.0  # of the table around the mode: all but a probability of 1e-17
 TERMS = 12  # of the series of exp below 1/16
 SINE = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(10))
 COSINE = tuple((-1) ** k / math.factorial(2 * k) for k in range(11))
 
 
-def chi_quantile(dimension: int, chances: np.ndarray) -> np.ndarray:
-    """The length that a Gaussian vector of this dimension falls short of with these chances.
+def chi_quantile(dimension: int, probabilities: np.ndarray) -> np.ndarray:
+    """Quantiles of the length of a Gaussian vector of this dimension.
 
-    Guarantee: within 3e-6 of the true quantile for chances from 0.001 to 1 - 1e-9, 1e-4 below.
+    Guarantee: within 3e-6 of the true quantile for probabilities from 0.001 to 1 - 1e-9, 1e-4
+    below.
 
     >>> round(float(chi_quantile(2, np.array([0.5]))[0]), 5)  # sqrt(2 ln 2)
     1.17741
     """
     mode = math.sqrt(dimension - 1)
-    first = max(0, math.floor((mode - REACH) / STEP))
-    lengths = np.arange(first, math.ceil((mode + REACH) / STEP) + 1) * STEP
+    first = max(0, math.floor((mode - HALF_WIDTH) / STEP))
+    lengths = np.arange(first, math.ceil((mode + HALF_WIDTH) / STEP) + 1) * STEP
     below = _distribution(dimension, lengths, round(mode / STEP) - first)
-    place = np.clip(np.searchsorted(below, chances, side="right") - 1, 0, below.size - 2)
-    gap = below[place + 1] - below[place]
-    share = np.clip((chances - below[place]) / np.where(gap > 0, gap, 1), 0, 1)
-    return np.asarray(lengths[place] + STEP * share)
+    index = np.clip(np.searchsorted(below, probabilities, side="right") - 1, 0, below.size - 2)
+    gap = below[index + 1] - below[index]
+    fraction = np.clip((probabilities - below[index]) / np.where(gap > 0, gap, 1), 0, 1)
+    return np.asarray(lengths[index] + STEP * fraction)
 
 
-def normal_quantile(chances: np.ndarray) -> np.ndarray:
+def normal_quantile(probabilities: np.ndarray) -> np.ndarray:
     """Standard normal quantiles.
 
     >>> normal_quantile(np.array([0.5, 0.975])).round(5).tolist()
     [0.0, 1.95996]
     """
-    centred = 2 * chances - 1
+    centred = 2 * probabilities - 1
     return np.asarray(np.copysign(chi_quantile(1, np.abs(centred)), centred))
 
 
 def turned(turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cosine and sine of an angle given in whole turns, from 0 to 1.
+    """Cosine and sine of an angle given in turns, from 0 to 1.
 
     >>> turned(np.array([0.0, 0.125]))[0].round(6).tolist()
     [1.0, 0.707107]
@@ -72,7 +72,7 @@ def turned(turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _distribution(dimension: int, lengths: np.ndarray, mode: int) -> np.ndarray:
-    """Chances of shorter lengths: running products of the density's ratios, then running sums."""
+    """Cumulative probabilities of the lengths, by running products of density ratios."""
     # density(x + h) / density(x) = (1 + h / x)**(d - 1) exp(-h (x + h / 2))
     start = np.maximum(lengths[:-1], STEP / 2)  # the mode is past 0 where the power is not 0
     ratios = _power(lengths[1:] / start, dimension - 1) * _decay(STEP * (lengths[:-1] + STEP / 2))
@@ -89,7 +89,7 @@ def _distribution(dimension: int, lengths: np.ndarray, mode: int) -> np.ndarray:
 
 
 def _decay(sizes: np.ndarray) -> np.ndarray:
-    """exp(-x): a short series, squared as often as brings x below 1/16."""
+    """exp(-x): a short series at x / 2**n below 1/16, squared n times."""
     halvings = max(0, math.frexp(float(sizes.max()) * 16)[1])
     series = _series(tuple(1 / math.factorial(k) for k in range(TERMS)), -sizes / 2**halvings)
     for _ in range(halvings):
@@ -115,18 +115,18 @@ def _series(coefficients: tuple[float, ...], x: np.ndarray) -> np.ndarray:
 
 
 STRATA = one_of(("stratified", "independent"))
-LATTICE = range(4, 6)  # dimensions in which a lattice is the best way
+LATTICE = range(4, 6)  # dimensions in which a lattice is best
 MOST_LATTICES, LATTICE_POINTS = 200, 2**24  # that are compared
 GOLDEN = (math.sqrt(5) - 1) / 2
 KRONECKER = math.sqrt(2), math.sqrt(3)  # whose multiples, modulo 1, fill a square evenly
 
 
 def normal_rows(rows: int, dimension: int, seed: int, strata: str) -> tuple[np.ndarray, np.ndarray]:
-    """Directions (rows, dimension) and offsets in [0, 1), from the seed alone.
+    """Gaussian directions (rows, dimension) and offsets in [0, 1), from the seed alone.
 
-    Guarantee: each row is N(0, I) with an independent uniform offset, over seeds; "independent"
-    rows are so together, "stratified" ones cover all directions, lengths and offsets evenly, which
-    lowers the error of a mean over them and costs no privacy.
+    Guarantee: over seeds, each row is N(0, I) with an independent uniform offset. "independent"
+    rows are jointly independent; "stratified" ones cover all directions, lengths and offsets
+    evenly, which lowers the error of a mean over them and costs no privacy.
 
     >>> w, a = normal_rows(1000, 2, 0, "stratified")
     >>> w.shape, bool(np.abs(w.T @ w / 1000 - np.eye(2)).max() < 0.01), round(float(a.mean()), 2)
@@ -149,8 +149,8 @@ def normal_rows(rows: int, dimension: int, seed: int, strata: str) -> tuple[np.n
 def unit_rows(rows: int, dimension: int, seed: int, strata: str) -> tuple[np.ndarray, np.ndarray]:
     """Unit directions (rows, dimension) and offsets in [0, 1), from the seed alone.
 
-    Guarantee: each direction is uniform on the sphere and its offset uniform and independent; the
-    stratified ones are spread evenly, a direction and its opposite counting as one.
+    Guarantee: each direction is uniform on the sphere and its offset uniform and independent;
+    stratified ones are spread evenly, where opposite directions count as one.
 
     >>> unit_rows(4, 3, 0, "stratified")[0].shape
     (4, 3)
@@ -170,7 +170,7 @@ def _unit(matrix: np.ndarray) -> np.ndarray:
 
 
 def _sphere(rows: int, dimension: int, seed: int) -> np.ndarray:
-    """Half of the circle or sphere, turned at random, or orthogonal batches."""
+    """Directions over half of the circle or sphere, rotated at random, or orthogonal batches."""
     if dimension > 3:
         return dense(directions("super-bit", rows, dimension, seed), rows)
     index = np.arange(rows)
@@ -191,7 +191,7 @@ def _sphere(rows: int, dimension: int, seed: int) -> np.ndarray:
 
 
 def _uniform(count: int, seed: int) -> np.ndarray:
-    # Coordinates of directions are the keys 0 and up, so negative keys are free.
+    # Coordinates of directions are the keys 0 and up, so negative keys are unused.
     words = hash_column(range(-1, -1 - count, -1), seed)
     return np.asarray((words >> np.uint64(11)) * 2.0**-53)
 
@@ -204,7 +204,7 @@ def _shifted(points: np.ndarray, seed: int) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _lattice(rows: int, columns: int) -> np.ndarray:
-    """Whole coordinates 0 .. rows - 1 of the best of some lattices i (1, a, a**2, ..) mod rows.
+    """Integer coordinates 0 .. rows - 1 of the best of some lattices i (1, a, a**2, ..) mod rows.
 
     Best is the smallest mean square error for periodic functions whose mixed second derivatives are
     bounded (P2), a product of Bernoulli polynomials.

@@ -1,4 +1,4 @@
-"""Families of locality-sensitive hashes: kernels that a table of counters can sum."""
+"""Families of locality-sensitive hash functions, each defining the kernel that `Race` sums."""
 
 from sfumato.core.deprecation import renamed
 from sfumato.sketch.lsh.angular import Angular

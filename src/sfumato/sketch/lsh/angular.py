@@ -1,4 +1,4 @@
-"""Angular: hash functions that collide the more often, the smaller the angle of two vectors."""
+"""Angular: sign-of-projection hash functions, which collide more often at smaller angles."""
 
 import math
 from dataclasses import dataclass
@@ -15,35 +15,39 @@ from sfumato.sketch.lsh.base import Draw, Family, Points, children
 
 __all__ = ["Angular"]
 
-EXACT = 53  # bits of the integers that a float holds
+EXACT = 53  # bits of the integers that are exact in float64
 LARGEST = 4  # bits before the point of a direction's numbers; beyond 16 with p < 1e-56
 
 
 @dataclass(frozen=True, repr=False)
 class Angular(Family):
-    """Vectors by their angle alone, whatever their length.
-
-    bits of a code, 1 to 32, which has 2**bits values;
+    """Vectors by the angle between them, whatever their lengths.
 
     Parameters
     ----------
     bits : int
-        TODO.
+        Bits of a code, 1 to 32; there are 2**bits codes. More bits make a narrower kernel.
     dimension : int, default=0
-        Numbers in a vector, up to 2**20. Numbers that are not finite raise.
+        Number of coordinates of a vector, 1 to 2**20; required, since 0 is refused. All must be
+        finite.
 
     Notes
     -----
-    **Guarantee.** A code is the signs of w_1 . x to w_bits . x for independent Gaussian directions,
-    so P(code(x) = code(q)) = (1 - angle / pi) ** bits, where angle is between 0 and pi. A vector is
-    rounded to whole steps of 2**-24 (d = 2; 2**-15 at d = 2**20) of its largest number, and so are
-    directions, so that every sum of products is exact: any machine gives the same code. A vector of
-    zeros, which has no angle, gets the one code of all ones, and so is at a right angle to any
-    other: its kernel is 2**-bits, and 1 with another vector of zeros.
+    **Guarantee.** A code is the signs of w_1 . x to w_bits . x for independent Gaussian directions
+    w, so P(code(x) = code(q)) = (1 - angle / pi) ** bits with the angle from 0 to pi.
+
+    Vectors are rounded to multiples of 2**-24 (at dimension 2; 2**-15 at 2**20) of their largest
+    coordinate, and directions likewise, so that every sum of products is exact: all machines give
+    the same code. The zero vector has no angle; its code is all ones, its kernel with another
+    vector 2**-bits, as at a right angle, and with another zero vector 1.
 
     References
     ----------
-    .. [1] Goemans and Williamson 1995, lemma 3.2; Charikar 2002, section 3.
+    .. [1] Goemans, Williamson. "Improved approximation algorithms for maximum cut and
+           satisfiability problems using semidefinite programming". Journal of the ACM 42, 1995,
+           Lemma 3.2. https://doi.org/10.1145/227683.227684
+    .. [2] Charikar. "Similarity estimation techniques from rounding algorithms". STOC 2002,
+           section 3. https://doi.org/10.1145/509907.509965
 
     Examples
     --------
@@ -52,7 +56,7 @@ class Angular(Family):
     """
 
     bits: int
-    dimension: int = 0  # the base declares a property; every vector must have so many numbers
+    dimension: int = 0  # the base declares a property
     name = "angular"
 
     def __post_init__(self) -> None:
@@ -60,24 +64,10 @@ class Angular(Family):
 
     @property
     def entries(self) -> int:
-        """A direction for each bit."""
+        """Number of float64 values of one row: a direction for each bit."""
         return self.bits * self.dimension
 
     def read(self, owner: str, data: Any) -> Points:
-        """Vectors in whole steps, as any container of rows of numbers holds them.
-
-        Parameters
-        ----------
-        owner : str
-            TODO.
-        data : object
-            TODO.
-
-        Returns
-        -------
-        Points
-            TODO.
-        """
         vectors = rows_of(owner, data, self.dimension)
         largest = np.abs(vectors).max(axis=1, initial=0.0)
         vector_bits, _ = self._precision
@@ -85,73 +75,43 @@ class Angular(Family):
         return Points((np.rint(np.ldexp(vectors, shift[:, None])),), len(vectors))
 
     def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
-        """(1 - angle / pi) ** bits for every vector (down) and query (across).
-
-        Parameters
-        ----------
-        points : array_like
-            TODO.
-        queries : array_like
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            TODO.
-        """
         here, there = (_unit(self.read(self.name, each).parts[0]) for each in (points, queries))
         angles = np.arccos(np.clip(here @ there.T, -1.0, 1.0))
-        angles[np.ix_(~here.any(axis=1), ~there.any(axis=1))] = 0.0  # they have the same code
+        angles[np.ix_(~here.any(axis=1), ~there.any(axis=1))] = 0.0  # zeros have one code
         return np.asarray((1 - angles / math.pi) ** self.bits)
 
     def buckets(self, draw: Draw) -> np.ndarray:
-        """Every row has 2**bits codes.
+        """Count the codes of each row, which are 2**bits.
 
         Parameters
         ----------
         draw : Draw
-            TODO.
+            The hash functions.
 
         Returns
         -------
         ndarray
-            TODO.
+            2**bits, once per row.
         """
         return np.full(draw.rows, 2**self.bits, np.int64)
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """Bit b of a code is 1 where the product with direction b of the row is not negative.
-
-        Parameters
-        ----------
-        points : Points
-            TODO.
-        draw : Draw
-            TODO.
-        rows : slice
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            TODO.
-        """
         steps, directions = points.parts[0], drawn_directions(self, draw)
         out = np.zeros((points.size, len(range(*rows.indices(draw.rows)))), np.int64)
-        for bit in range(self.bits):
+        for bit in range(self.bits):  # 1 where the product with this bit's direction is >= 0
             out |= (steps @ directions[bit, rows].T >= 0).astype(np.int64) << bit
         return out
 
     @property
     def _precision(self) -> tuple[int, int]:
-        """Bits of a vector's numbers, and bits of a direction's behind the point."""
+        """Bits of a vector's coordinates, and fractional bits of a direction's."""
         free = EXACT - LARGEST - math.ceil(math.log2(self.dimension))
         return free - free // 2, free // 2
 
 
-@lru_cache(2)  # a table asks for a few rows at a time
+@lru_cache(2)  # a table requests a few rows at a time
 def drawn_directions(family: Angular, draw: Draw) -> np.ndarray:
-    """Integers for each bit, row and coordinate."""
+    """Integer directions of shape (bits, rows, dimension), as float64."""
     out = np.empty((family.bits, draw.rows, family.dimension))
     for bit, child in enumerate(children(family.bits, draw)):
         normal, _ = normal_rows(child.rows, family.dimension, child.seed, child.strata)
@@ -161,5 +121,6 @@ def drawn_directions(family: Angular, draw: Draw) -> np.ndarray:
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
+    """Rows scaled to length 1; rows of zeros stay as they are."""
     lengths = np.sqrt((vectors**2).sum(axis=1))
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0)[:, None])

@@ -1,10 +1,12 @@
-"""What a family of locality-sensitive hashes is: a kernel, and functions that collide by it.
+"""Base class of hash families: a kernel, and hash functions that collide with its probability.
 
-Families inside families: checked, of the same points, and each with hashes of its own.
+Also the checks of families nested inside other families: each must be one kernel over the same
+points, and gets hash functions of its own.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,9 +25,9 @@ __all__ = [
     "Draw",
     "Family",
     "Points",
-    "Share",
     "Sum",
-    "check_alike",
+    "WeightedRows",
+    "check_compatible",
     "children",
     "family",
     "read_all",
@@ -36,9 +38,9 @@ PAIRS = 2**20  # of points and queries at a time: 8 MiB
 
 @dataclass(frozen=True)
 class Draw:
-    """Which hash functions of a family: row r of `rows`, drawn from a seed.
+    """The hash functions of a family: rows 0 to `rows` - 1, drawn from a seed.
 
-    strata: "independent" of each other, or "stratified", each of the same law but spread evenly.
+    strata: rows are "independent", or "stratified" (same marginal distribution, spread evenly).
     """
 
     rows: int
@@ -46,14 +48,14 @@ class Draw:
     strata: str = "stratified"
 
     def child(self, number: int, rows: int | None = None) -> Self:
-        """Functions that do not depend on these, for part `number` of a composed family."""
+        """Independent hash functions for part `number` of a composed family."""
         seed = int(hash_column([number], self.seed)[0])
         return type(self)(self.rows if rows is None else rows, seed, self.strata)
 
 
 @dataclass(frozen=True)
 class Points:
-    """What was read: arrays in the family's own form, how many points, how many were clipped."""
+    """Points as a family stores them: its own arrays, the number of points and of clipped ones."""
 
     parts: tuple[Any, ...]
     size: int
@@ -61,21 +63,31 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Share:
-    """Rows that estimate one kernel of a weighted sum: the weight, and from which row to which."""
+class WeightedRows:
+    """The rows that estimate one kernel of a weighted sum, and that kernel's weight."""
 
     weight: float
     rows: slice
 
 
 class Family:
-    """The base of all families; a subclass is a frozen dataclass of public parameters.
+    """Base class of families of locality-sensitive hash functions.
+
+    A subclass is a frozen dataclass whose fields are public parameters. It defines a kernel k(x, q)
+    and hash functions that collide with that probability.
 
     Notes
     -----
-    **Guarantee.** For one row of a draw, P(code(x) = code(q)) = kernel(x, q) over seeds (of one
-    share, where there are several: the kernel is then the weighted sum of theirs). Codes depend on
-    the point alone, never on the others or on the machine.
+    **Guarantee.** For each row of a draw, P(code(x) = code(q)) = k(x, q) over seeds. In a weighted
+    sum this is true of each term, and the kernel is the weighted sum of theirs. The code of a point
+    depends on that point alone: not on other points, nor on the machine.
+
+    Examples
+    --------
+    >>> from sfumato.sketch.lsh import Angular
+    >>> family = Angular(bits=2, dimension=3)
+    >>> Family.from_dict(family.to_dict()) == family
+    True
     """
 
     name: ClassVar[str] = ""
@@ -87,69 +99,72 @@ class Family:
             Family.KINDS[cls.name] = cls
 
     def __repr__(self) -> str:
-        names = [each.name for each in fields(self)]  # type: ignore[arg-type]
+        names = [each.name for each in dataclass_fields(self)]  # type: ignore[arg-type]
         return described(self, **{name: getattr(self, name) for name in names})
 
     @property
     def dimension(self) -> int:
-        """Numbers in a point; 0 where points are sets."""
+        """Number of coordinates of a point; 0 if points are sets."""
         raise NotImplementedError
 
     @property
     def entries(self) -> int:
-        """Numbers that the hash functions of one row are kept as."""
+        """Number of float64 values that store the hash functions of one row."""
         return self.dimension + 1
 
     def read(self, owner: str, data: Any) -> Points:
-        """The points of any container, checked whole; errors name the owner.
+        """Check points and convert them to the family's own arrays.
 
         Parameters
         ----------
         owner : str
-            TODO.
+            Name that begins the error messages.
         data : object
-            TODO.
+            Points in any container that the family accepts: rows of numbers, or sets.
 
         Returns
         -------
         Points
-            The points of any container, checked whole; errors name the owner.
+            The converted points, their number, and how many were clipped to the bounds.
         """
         raise NotImplementedError
 
     def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
-        """The exact kernel of every point (down) and query (across).
+        """Compute the exact kernel of every pair of a point and a query.
 
         Parameters
         ----------
         points : array_like
-            TODO.
+            Points, one per row, or sets.
         queries : array_like
-            TODO.
+            Queries of the same form.
 
         Returns
         -------
         ndarray
-            The exact kernel of every point (down) and query (across).
+            Kernel values of shape (number of points, number of queries).
         """
         raise NotImplementedError
 
     def sums(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
-        """The exact kernel sum over all points, by their weights or by one, at every query.
+        """Compute the exact kernel sum over all points at every query.
+
+        Takes time proportional to the number of pairs; `Race` estimates the same sums from a
+        sketch.
 
         Parameters
         ----------
         points : array_like
-            TODO.
+            Points, one per row, or sets.
         queries : array_like
-            TODO.
+            Queries of the same form.
         weights : array_like or None, default=None
-            TODO.
+            One number per point; None for 1 each.
 
         Returns
         -------
         ndarray
-            The exact kernel sum over all points, by their weights or by one, at every query.
+            One sum per query: that of weight times kernel over all points.
         """
         if not self.dimension:  # sets come in containers that only their family can cut
             kernel = self.kernel(points, queries)
@@ -165,114 +180,119 @@ class Family:
         return out
 
     def buckets(self, draw: Draw) -> np.ndarray | None:
-        """How many codes each row can give, 0, 1, ... (int64); None where that is not bounded.
+        """Count the codes that each row can take.
 
         Parameters
         ----------
         draw : Draw
-            TODO.
+            The hash functions.
 
         Returns
         -------
         ndarray or None
-            How many codes each row can give, 0, 1, ...
+            For each row an int64 n such that its codes are 0 to n - 1; None if codes are unbounded.
         """
         return None
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """The int64 code of every point (down) in these rows of the draw (across).
+        """Hash every point by the given rows of a draw.
 
         Parameters
         ----------
         points : Points
-            TODO.
+            What `read` returned.
         draw : Draw
-            TODO.
+            The hash functions.
         rows : slice
-            TODO.
+            The rows to compute.
 
         Returns
         -------
         ndarray
-            The int64 code of every point (down) in these rows of the draw (across).
+            Codes (int64) of shape (number of points, number of rows).
         """
         raise NotImplementedError
 
     def linear(self, draw: Draw) -> np.ndarray | None:
-        """A matrix M with codes floor(M @ P); P = points.parts[0] has a column for each point.
-
-        Only where every sum of the products is exact in float64, whatever its order; else None.
+        """Return the hash functions as one matrix, if they are linear.
 
         Parameters
         ----------
         draw : Draw
-            TODO.
+            The hash functions.
 
         Returns
         -------
         ndarray or None
-            A matrix M with codes floor(M @ P); P = points.parts[0] has a column for each point.
+            A matrix M with codes floor(M @ P), where P = points.parts[0] has one column per point.
+            None unless every sum of those products is exact in float64, whatever its order.
         """
         return None
 
-    def shares(self, draw: Draw) -> list[Share]:
-        """The parts of a weighted sum; one of weight 1 unless the family is such a sum.
+    def shares(self, draw: Draw) -> list[WeightedRows]:
+        """List the blocks of rows that belong to each term of a weighted sum.
 
         Parameters
         ----------
         draw : Draw
-            TODO.
+            The hash functions.
 
         Returns
         -------
-        list
-            The parts of a weighted sum; one of weight 1 unless the family is such a sum.
+        list of WeightedRows
+            Weight and rows of each term; one entry of weight 1 unless the family is a sum.
         """
-        return [Share(1.0, slice(0, draw.rows))]
+        return [WeightedRows(1.0, slice(0, draw.rows))]
 
     def to_dict(self) -> dict[str, Any]:
-        """The family as plain JSON values.
+        """Describe the family by plain JSON values.
 
         Returns
         -------
         dict
-            The family as plain JSON values.
+            The name of the family and its parameters, as `from_dict` reads them.
         """
-        told = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
-        return {"name": self.name, **told}
+        names = [each.name for each in dataclass_fields(self)]  # type: ignore[arg-type]
+        return {"name": self.name, **{name: _plain(getattr(self, name)) for name in names}}
 
     @staticmethod
-    def from_dict(told: Mapping[str, Any]) -> "Family":
-        """The family that was described; ValueError where it is none.
+    def from_dict(fields: Mapping[str, Any]) -> "Family":
+        """Build the family that `to_dict` described.
 
         Parameters
         ----------
-        told : mapping
-            TODO.
+        fields : mapping
+            The name of a family and all of its parameters.
 
         Returns
         -------
         Family
-            The family that was described; ValueError where it is none.
+            A family equal to the described one.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown, a parameter is missing, unknown or invalid, or families are
+            nested too deep.
         """
-        told = dict(told)
-        name = str(told.pop("name", ""))
+        fields = dict(fields)
+        name = str(fields.pop("name", ""))
         if name == "jaccard":
             raise ValueError(
                 "Family: sets were hashed by the type of their members before version 0.1; make it "
                 "anew from its data."
             )
         kind = Family.KINDS.get(name)
-        if kind is None or set(told) != {each.name for each in fields(kind)}:  # type: ignore[arg-type]
+        if kind is None or set(fields) != {each.name for each in dataclass_fields(kind)}:  # type: ignore[arg-type]
             raise ValueError("Family: the description is not one of ours.")
         try:
-            return kind(**told)
+            return kind(**fields)
         except RecursionError:
             raise ValueError("Family: the description is nested too deep.") from None
 
 
 class _FamilyLimit:
-    """The limit of a `kernel` parameter: a family, or its description from a file."""
+    """Validator of a `kernel` parameter: a family, or its description from a file."""
 
     def check(self, owner: str, name: str, value: Any) -> Family:
         if isinstance(value, Family):
@@ -293,6 +313,7 @@ FAMILY = _FamilyLimit()
 
 
 def _plain(value: Any) -> Any:
+    """A parameter as a JSON value: families as their descriptions, tuples as lists."""
     if isinstance(value, Family):
         return value.to_dict()
     if isinstance(value, tuple | list):
@@ -301,11 +322,11 @@ def _plain(value: Any) -> Any:
 
 
 class Sum(Family):
-    """A family whose rows are shared out among several kernels."""
+    """A family that estimates several kernels, each from its own block of rows."""
 
 
 class _PartLimit:
-    """The limit of a family inside another one: one kernel, not a sum of several."""
+    """Validator of a family inside another one: a single kernel, not a sum."""
 
     def check(self, owner: str, name: str, value: Any) -> Family:
         part = family(owner, name, value)
@@ -324,15 +345,15 @@ PART: Limit = _PartLimit()
 
 
 def family(owner: str, name: str, value: Any) -> Family:
-    """A family, or that of a description, however deep it is nested."""
+    """A family, given itself or by its description; ValueError if nested too deep."""
     try:
         return FAMILY.check(owner, name, value)
     except RecursionError:
         raise ValueError(f"{owner}: {name} is nested too deep.") from None
 
 
-def check_alike(owner: str, parts: Sequence[Family]) -> None:
-    """Raise where two parts do not take the same points."""
+def check_compatible(owner: str, parts: Sequence[Family]) -> None:
+    """Raise ValueError unless all parts take points of the same dimension."""
     for part in parts[1:]:
         if part.dimension != parts[0].dimension:
             raise ValueError(
@@ -342,16 +363,16 @@ def check_alike(owner: str, parts: Sequence[Family]) -> None:
 
 
 def read_all(parts: Sequence[Family], owner: str, data: Any) -> Points:
-    """The points as each part reads them; clipped are those of the part that clips most."""
+    """The points as each part reads them; `clipped` is the largest count over the parts."""
     read = tuple(part.read(owner, data) for part in parts)
     return Points(read, read[0].size, max(each.clipped for each in read))
 
 
 def children(count: int, draw: Draw) -> list[Draw]:
-    """Draws that do not depend on each other, one for each factor of a product.
+    """Independent draws, one for each factor of a product.
 
-    Only the first may be stratified. Row r of two stratified draws has the same place in one
-    pattern, and a mean over rows of products would stray however many rows there are.
+    Only the first may be stratified: row r of two stratified draws has the same position in one
+    pattern, so a mean over rows of products would not converge however many rows there are.
     """
     draws = [draw.child(number) for number in range(count)]
     return [draws[0], *(replace(each, strata="independent") for each in draws[1:])]

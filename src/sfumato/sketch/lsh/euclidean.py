@@ -1,4 +1,4 @@
-"""Euclidean hashes: buckets of random projections, the same on every machine and in every order."""
+"""Euclidean: p-stable hash functions, with the same buckets on every machine."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,40 +19,47 @@ from sfumato.sketch.similarity.row_codes import DIMENSION
 
 __all__ = ["Euclidean"]
 
-EXACT = 53  # bits of integers that float64 holds
+EXACT = 53  # bits of the integers that are exact in float64
 FINE = 8  # bits of a bucket's width, at least
 FARTHEST = {2: 2.0**3, 1: 2.0**20}  # entries of lines; those of Cauchy pass it once in 2**20
 
 
 @dataclass(frozen=True, repr=False)
 class Euclidean(Family):
-    """Buckets of a random line: k(x, q) is the chance that a bucket holds both.
+    """Points by their distance: two collide if a random projection puts them into one bucket.
+
+    The kernel decreases with the Euclidean (p = 2) or Manhattan (p = 1) distance and is 1 at
+    distance 0. It is the usual choice for points of up to a few dozen columns.
 
     Parameters
     ----------
     bandwidth : float
-        The width of a bucket, in the unit of distances.
+        Width of a bucket, in the unit of distances; above 0.
     bounds : Pair
-        Public, (low, high), each a number or one for each column: points and queries outside are
-        moved to the nearest point inside.
-    p : int, default=2
-        2 for Euclidean distance or 1 for the sum of absolute differences.
+        Public bounds (low, high), each a number or one number per column. Points and queries
+        outside are moved to the nearest point inside.
+    p : {1, 2}, default=2
+        2 for the Euclidean distance, 1 for the sum of absolute differences.
     transform : tuple or None, default=None
-        A public matrix A (list of its rows) for the distance |A x - A q|.
+        Public matrix A, as its rows, for the distance ``|A x - A q|``; see `whitened` and
+        `separating`.
     dimension : int, default=0
-        Columns of a point, 0 to take it from the bounds.
+        Number of columns of a point; 0 to take it from the bounds.
 
     Notes
     -----
-    **Guarantee.** Over seeds, P(code(x) = code(q)) = P(r) with r = |x - q| / bandwidth, where for p
-    = 2 P(r) = erf(1 / (sqrt(2) r)) - r sqrt(2 / pi) (1 - exp(-1 / (2 r**2))), and for p = 1 P(r) =
-    2 arctan(1 / r) / pi - r log(1 + 1 / r**2) / pi. Points and lines stand at whole steps so fine
-    and so few that no product or sum of a projection is ever rounded: every order of summation
-    gives the same bucket. A step is 2**-22 of a side, or less, up to 63 columns.
+    **Guarantee.** Over seeds, ``P(code(x) = code(q)) = P(r)`` with ``r = |x - q| / bandwidth``. For
+    p = 2, ``P(r) = erf(1 / (sqrt(2) r)) - r sqrt(2 / pi) (1 - exp(-1 / (2 r**2)))``; for p = 1,
+    ``P(r) = 2 arctan(1 / r) / pi - r log(1 + 1 / r**2) / pi``.
+
+    Coordinates and projections are rounded to multiples of a power of two, so that no product or
+    sum of a projection is rounded further: any order of summation gives the same bucket. A step is
+    at most 2**-22 of a side, for up to 63 columns.
 
     References
     ----------
-    .. [1] Datar, Immorlica, Indyk and Mirrokni 2004, section 3.
+    .. [1] Datar, Immorlica, Indyk, Mirrokni. "Locality-sensitive hashing scheme based on p-stable
+           distributions". SoCG 2004, section 3. https://doi.org/10.1145/997817.997857
 
     Examples
     --------
@@ -86,7 +93,7 @@ class Euclidean(Family):
 
     @property
     def entries(self) -> int:
-        """A line in the columns here, drawn in those of the transform, and an offset."""
+        """Number of float64 values of one row: a projection vector and an offset."""
         return max(self.dimension, len(self.transform or ())) + 1
 
     def read(self, owner: str, data: Any) -> Points:
@@ -99,35 +106,48 @@ class Euclidean(Family):
         return collision(self._distances(points, queries) / self.bandwidth, self.p)
 
     def linear(self, draw: Draw) -> np.ndarray:
-        """Rows (line, offset) in buckets per step, all multiples of one power of two.
+        """Return the projections and offsets as one matrix.
 
         Parameters
         ----------
         draw : Draw
-            TODO.
+            The hash functions.
 
         Returns
         -------
         ndarray
-            Rows (line, offset) in buckets per step, all multiples of one power of two.
+            Rows (slopes, offset) in buckets per step of a coordinate, each a multiple of a power of
+            two.
         """
         return _linear(self, draw)
 
     def buckets(self, draw: Draw) -> np.ndarray:
-        return self.reachable(self.linear(draw))
-
-    def reachable(self, matrix: np.ndarray) -> np.ndarray:
-        """How many buckets the box touches on each line of `linear`.
+        """Count the buckets of each row.
 
         Parameters
         ----------
-        matrix : ndarray
-            TODO.
+        draw : Draw
+            The hash functions.
 
         Returns
         -------
         ndarray
-            How many buckets the box touches on each line of `linear`.
+            For each row the int64 number of buckets that points within the bounds can fall into.
+        """
+        return self.reachable(self.linear(draw))
+
+    def reachable(self, matrix: np.ndarray) -> np.ndarray:
+        """Count the buckets that the bounds intersect, for each row of `linear`.
+
+        Parameters
+        ----------
+        matrix : ndarray
+            Rows (slopes, offset), as `linear` returns them.
+
+        Returns
+        -------
+        ndarray
+            One int64 count per row.
         """
         farthest = np.maximum(matrix[:, :-1], 0).sum(axis=1) * (2.0**self._bits - 1)
         return np.asarray(np.floor(farthest + matrix[:, -1]), np.int64) + 1
@@ -141,11 +161,11 @@ class Euclidean(Family):
 
     @property
     def _bits(self) -> int:
-        """Of a coordinate: half of the digits, so that lines are as fine as points."""
+        """Bits of a coordinate: half of the digits, so that slopes are as fine as points."""
         return (EXACT - 3 - self.dimension.bit_length()) // 2
 
     def _longest(self) -> float:
-        """The farthest that two points of the box can be apart on a line."""
+        """Largest distance of two points of the box along a projection."""
         sides = self._box.widths
         if self.transform is not None:
             sides = np.abs(np.array(self.transform)) * sides
@@ -165,11 +185,12 @@ class Euclidean(Family):
         return lines * (self._box.widths / (2.0**self._bits - 1) / self.bandwidth), offsets
 
     def _exponents(self, slopes: np.ndarray) -> np.ndarray:
-        """The digits after the point of each line, so that twice its reach fits in 2**53."""
-        reach = np.abs(slopes).sum(axis=1) * (2.0**self._bits - 1) + 2
-        return np.asarray(EXACT - 2 - np.frexp(reach)[1], np.int64)
+        """Binary digits after the point of each slope: twice the extent fits into 2**53."""
+        extent = np.abs(slopes).sum(axis=1) * (2.0**self._bits - 1) + 2
+        return np.asarray(EXACT - 2 - np.frexp(extent)[1], np.int64)
 
     def _distances(self, points: Any, queries: Any) -> np.ndarray:
+        """Distances of clipped points (rows) and queries (columns), after the transform."""
         sides = []
         for data in (points, queries):
             side, _ = self._box.clip(read_points("Euclidean", data, self.dimension))
@@ -179,17 +200,18 @@ class Euclidean(Family):
         return np.asarray(cdist(*sides, "euclidean" if self.p == 2 else "cityblock"))
 
 
-@lru_cache(4)  # a sketch, its releases and the parts of a sum ask for the same ones
+@lru_cache(4)  # a sketch, its releases and the parts of a sum request the same ones
 def _linear(family: Euclidean, draw: Draw) -> np.ndarray:
+    """The matrix of `Euclidean.linear`, rounded so that its products are exact."""
     slopes, offsets = family._lines(draw)
     exponents = family._exponents(slopes)
     last = 2**family._bits - 1
-    whole_slopes = np.rint(np.ldexp(slopes, exponents[:, None])).astype(np.int64)
+    integer_slopes = np.rint(np.ldexp(slopes, exponents[:, None])).astype(np.int64)
     starts = np.rint(np.ldexp(offsets, exponents)).astype(np.int64)
-    starts -= whole_slopes.sum(axis=1) * last // 2  # lines cross at the centre of the box
-    lowest = starts + np.minimum(whole_slopes, 0).sum(axis=1) * last
+    starts -= integer_slopes.sum(axis=1) * last // 2  # lines cross at the centre of the box
+    lowest = starts + np.minimum(integer_slopes, 0).sum(axis=1) * last
     starts -= (lowest >> exponents) << exponents  # so that the first bucket is 0
-    both = np.column_stack([whole_slopes, starts]).astype(np.float64)
+    both = np.column_stack([integer_slopes, starts]).astype(np.float64)
     matrix: np.ndarray = np.ldexp(both, -exponents[:, None])
     matrix.flags.writeable = False
     return matrix

@@ -1,4 +1,4 @@
-"""Jaccard: hash functions of sets that collide as often as the sets are alike."""
+"""Jaccard: MinHash functions of sets, which collide with probability equal to the similarity."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,24 +19,31 @@ __all__ = ["Jaccard"]
 
 @dataclass(frozen=True, repr=False)
 class Jaccard(Family):
-    """Sets by the share of members that they have in common.
+    """Sets, by a power of their Jaccard similarity.
+
+    Use it for profiles of users, adjacency lists of nodes or shingles of documents.
 
     Parameters
     ----------
     hashes : int, default=1
-        1 to 64. Sets come as a pair (offsets, members), as rows of a SciPy sparse matrix, or as a
-        column of lists (Arrow, pandas, polars, a list of lists); members are whole numbers or text.
+        Number of MinHash values in a code, 1 to 64; the power of the similarity.
 
     Notes
     -----
-    **Guarantee.** A code is made of the first members of the set in `hashes` random orders, so
-    P(code(A) = code(B)) = (|A and B| / |A or B|) ** hashes, up to hashes / 2**32 for codes and
-    members of 32 bits. Two empty sets are equal (1), an empty and a full one have nothing in common
-    (0). Rows are independent; strata make no difference.
+    **Guarantee.** A code combines the minima of the set under `hashes` random orders, so
+    ``P(code(A) = code(B)) = (|A and B| / |A or B|) ** hashes``, up to hashes / 2**32 since codes
+    and members have 32 bits. Two empty sets have kernel 1, an empty and a non-empty one 0. Rows are
+    independent; `strata` makes no difference.
+
+    Sets are given as a pair (offsets, members), as rows of a SciPy sparse matrix, or as a column of
+    lists (Arrow, pandas, polars, a list of lists). Members are integers or text.
 
     References
     ----------
-    .. [1] Broder 1997; Broder, Charikar, Frieze and Mitzenmacher 2000.
+    .. [1] Broder. "On the resemblance and containment of documents". SEQUENCES 1997.
+           https://doi.org/10.1109/SEQUEN.1997.666900
+    .. [2] Broder, Charikar, Frieze, Mitzenmacher. "Min-wise independent permutations". Journal of
+           Computer and System Sciences 60, 2000. https://doi.org/10.1006/jcss.1999.1690
 
     Examples
     --------
@@ -56,78 +63,19 @@ class Jaccard(Family):
         return 0
 
     def read(self, owner: str, data: Any) -> Points:
-        """The sets of any container.
-
-        Parameters
-        ----------
-        owner : str
-            TODO.
-        data : object
-            TODO.
-
-        Returns
-        -------
-        Points
-            The sets of any container.
-        """
         sets = sets_of(owner, data)
         return Points((sets,), len(sets))
 
     def kernel(self, points: Matrix, queries: Matrix) -> np.ndarray:
-        """The Jaccard similarity to the power of `hashes`, for sets (down) and queries (across).
-
-        Parameters
-        ----------
-        points : array_like
-            TODO.
-        queries : array_like
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            The Jaccard similarity to the power of `hashes`, for sets (down) and queries (across).
-        """
         return np.asarray(jaccard(_sets(points), _sets(queries)) ** self.hashes)
 
     def sums(self, points: Matrix, queries: Matrix, weights: Column | None = None) -> np.ndarray:
-        """The exact kernel sum over all sets at every query; what nothing shares takes no room.
-
-        Parameters
-        ----------
-        points : array_like
-            TODO.
-        queries : array_like
-            TODO.
-        weights : array_like or None, default=None
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            The exact kernel sum over all sets at every query; what nothing shares takes no room.
-        """
         sets = _sets(points)
         weights = np.ones(len(sets)) if weights is None else plain_numbers(weights)
+        # Only pairs of sets with a common member are stored.
         return jaccard_sums(sets, _sets(queries), weights, self.hashes)
 
     def codes(self, points: Points, draw: Draw, rows: slice) -> np.ndarray:
-        """32 bits of each set in each of the rows.
-
-        Parameters
-        ----------
-        points : Points
-            TODO.
-        draw : Draw
-            TODO.
-        rows : slice
-            TODO.
-
-        Returns
-        -------
-        ndarray
-            TODO.
-        """
         sets: Sets = points.parts[0]
         first, last, _ = rows.indices(draw.rows)
         members = sets.hashed(draw.seed)
@@ -139,11 +87,12 @@ class Jaccard(Family):
 
 
 def _sets(data: Any) -> Sets:
+    """Sets from any container; errors name Jaccard."""
     return sets_of("Jaccard", data)
 
 
 def _words(draw: Draw, hashes: int, start: int) -> np.ndarray:
-    """What draws the orders of rows start to start + 16: k, a, b and c of each hash and row."""
+    """Random words of rows start to start + 16: k, a, b and c of each hash and row."""
     # The seed is not that of the members: a member that is also a row's k would always be first.
     first = 2 * hashes * start
     wide = hash_column(range(first, first + 2 * hashes * ROWS), draw.child(0).seed)

@@ -1,4 +1,4 @@
-"""Hashes learned from public data: linear maps after which what belongs together collides more."""
+"""Euclidean hash families with a linear map learned from public data."""
 
 from typing import Any
 
@@ -13,34 +13,41 @@ __all__ = ["separating", "whitened"]
 
 
 def whitened(public: Any, *, bandwidth: float, bounds: Any, ridge: float = 1e-6) -> Euclidean:
-    """Euclidean hashes in units of the spread of public data, whatever its units and correlations.
+    """Build Euclidean hashes in the standard deviations of public data (Mahalanobis distance).
+
+    Use it if columns have different units or are correlated.
 
     Parameters
     ----------
-    public : object
-        Rows of numbers, at least two.
+    public : array_like of shape (n, d)
+        Public rows of numbers, at least two.
     bandwidth : float
-        In standard deviations.
-    bounds : object
-        As for `Euclidean`, in the units of the data.
+        Width of a bucket, in standard deviations; above 0.
+    bounds : Pair
+        Public bounds as for `Euclidean`, in the units of the data.
     ridge : float, default=1e-06
-        What is added to the variance of every direction of the scaled columns, above 0, so that
-        columns that repeat others do no harm.
+        Added to the variance of every direction of the standardised columns, above 0, so that
+        duplicated columns do no harm.
 
     Returns
     -------
     Euclidean
-        TODO.
+        A family whose `transform` is the whitening matrix.
 
     Notes
     -----
-    **Guarantee.** The kernel is that of `Euclidean` at the distance |A x - A q|, where A `public`
-    has covariance I: no unit and no correlation of columns matters. THE DATA MUST BE PUBLIC: the
-    map travels in every file and release, and nothing here is private.
+    **Guarantee.** The kernel is that of `Euclidean` at the distance ``|A x - A q|``, where A times
+    `public` has covariance I (up to `ridge`): units and correlations of columns do not matter.
+    THE DATA MUST BE PUBLIC: the matrix is part of every file and release, and nothing here is
+    private.
 
     References
     ----------
-    .. [1] Mahalanobis 1936; hashing after a learned map: Kulis, Jain and Grauman 2009.
+    .. [1] Mahalanobis. "On the generalised distance in statistics". Proceedings of the National
+           Institute of Sciences of India 2, 1936.
+    .. [2] Kulis, Jain, Grauman. "Fast similarity search for learned metrics". IEEE Transactions on
+           Pattern Analysis and Machine Intelligence 31, 2009.
+           https://doi.org/10.1109/TPAMI.2009.151
 
     Examples
     --------
@@ -50,7 +57,7 @@ def whitened(public: Any, *, bandwidth: float, bounds: Any, ridge: float = 1e-6)
     """
     points = _checked("whitened", public, 2)
     ridge = positive.check("whitened", "ridge", ridge)
-    map_ = _unspread(points - points.mean(axis=0), ridge)
+    map_ = _whitening(points - points.mean(axis=0), ridge)
     return Euclidean(bandwidth, bounds, transform=_plain(map_), dimension=points.shape[1])
 
 
@@ -63,39 +70,44 @@ def separating(
     directions: int | None = None,
     ridge: float = 1e-3,
 ) -> Euclidean:
-    """Euclidean hashes along the directions in which the classes of public data differ most.
+    """Build Euclidean hashes along the linear discriminants of public labelled data.
 
     Parameters
     ----------
-    public : object
-        Rows of numbers.
-    labels : array_like
-        One for each row, of two classes at least.
+    public : array_like of shape (n, d)
+        Public rows of numbers, at least two.
+    labels : array_like of shape (n,)
+        One public label per row, of at least two classes.
     bandwidth : float
-        In standard deviations within a class.
-    bounds : object
-        As for `Euclidean`.
+        Width of a bucket, in standard deviations within a class; above 0.
+    bounds : Pair
+        Public bounds as for `Euclidean`, in the units of the data.
     directions : int or None, default=None
-        Rows of A, by default one less than there are classes (no more differ) or the dimension if
-        that is less.
+        Number of discriminants (rows of A), 1 to the dimension. None takes the number of classes
+        minus one, beyond which classes do not differ, or the dimension if that is less.
     ridge : float, default=0.001
-        As for `whitened`, of the variance within classes.
+        Added to the variance within classes of every direction of the standardised columns, above
+        0.
 
     Returns
     -------
     Euclidean
-        TODO.
+        A family whose `transform` projects on the discriminants.
 
     Notes
     -----
-    **Guarantee.** The kernel is that of `Euclidean` at the distance |A x - A q|, where the rows of
-    A are the leading linear discriminants of `public`, in units of the spread within a class:
-    points of one class collide more often than those of two, as far as a linear map can tell them
-    apart. THE DATA MUST BE PUBLIC, labels too: the map travels in every file and release.
+    **Guarantee.** The kernel is that of `Euclidean` at the distance ``|A x - A q|``, where the rows
+    of A are the leading linear discriminants of `public`, in standard deviations within a class:
+    points of one class collide more often than points of two, as far as a linear map separates
+    them. THE DATA MUST BE PUBLIC, labels included: the matrix is part of every file and release.
 
     References
     ----------
-    .. [1] Fisher 1936; classes that collide more often: Coleman and Shrivastava 2021, section 7.2.
+    .. [1] Fisher. "The use of multiple measurements in taxonomic problems". Annals of Eugenics 7,
+           1936. https://doi.org/10.1111/j.1469-1809.1936.tb02137.x
+    .. [2] Coleman, Shrivastava. "A one-pass distributed and private sketch for kernel sums with
+           applications to machine learning at scale". CCS 2021, section 7.2.
+           https://doi.org/10.1145/3460120.3485255
 
     Examples
     --------
@@ -111,7 +123,7 @@ def separating(
     count = integer(1, points.shape[1]).check("separating", "directions", count)
     ridge = positive.check("separating", "ridge", ridge)
     means = np.stack([points[members == each].mean(axis=0) for each in range(len(classes))])
-    root = _unspread(points - means[members], ridge)
+    root = _whitening(points - means[members], ridge)
     between = (means[members] - points.mean(axis=0)) @ root.T
     _, vectors = np.linalg.eigh(between.T @ between)
     map_ = vectors[:, ::-1][:, :count].T @ root
@@ -119,6 +131,7 @@ def separating(
 
 
 def _checked(owner: str, public: Any, least: int) -> np.ndarray:
+    """Public rows as an array; ValueError if there are fewer than `least`."""
     points = rows(owner, public)
     if len(points) < least:
         raise ValueError(f"{owner}: public must have at least {least} rows, not {len(points)}.")
@@ -126,6 +139,7 @@ def _checked(owner: str, public: Any, least: int) -> np.ndarray:
 
 
 def _classes(labels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels, and for each row the index of its own."""
     given = np.asarray(labels)
     if given.shape != (count,):
         raise ValueError(
@@ -137,18 +151,19 @@ def _classes(labels: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
     return classes, members
 
 
-def _unspread(points: np.ndarray, ridge: float) -> np.ndarray:
-    """A map after which centred points have covariance I, but for the ridge."""
-    spread = np.sqrt((points**2).mean(axis=0))
-    spread[spread == 0] = 1.0  # a column that never changes tells no unit
-    scaled = points / spread
+def _whitening(points: np.ndarray, ridge: float) -> np.ndarray:
+    """A matrix after which centred points have covariance I, up to the ridge."""
+    scale = np.sqrt((points**2).mean(axis=0))
+    scale[scale == 0] = 1.0  # a constant column has no unit
+    scaled = points / scale
     values, vectors = np.linalg.eigh(scaled.T @ scaled / len(points))
-    return np.asarray((vectors / np.sqrt(values + ridge)) @ vectors.T / spread)
+    return np.asarray((vectors / np.sqrt(values + ridge)) @ vectors.T / scale)
 
 
 def _plain(matrix: np.ndarray) -> tuple[tuple[float, ...], ...]:
-    # Rounded to 24 digits: what is left differs less between machines, and is shorter in files.
+    # Rounded to 24 digits: the result differs less between machines and is shorter in files.
     # Not by float32, whose range some units of columns leave.
+    """The matrix as tuples of numbers rounded to 24 binary digits."""
     digits, exponents = np.frexp(matrix)
     rounded = np.ldexp(np.rint(np.ldexp(digits, 24)), exponents - 24)
     return tuple(tuple(row) for row in rounded.tolist())

@@ -15,7 +15,7 @@ from sfumato.kernels.sketch.projections import project_whole
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.parameters import Privacy, asked_for
+from sfumato.privacy.parameters import Privacy, release_parameters
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseOptions, ReleaseRequest
 from sfumato.privacy.rounding import UP
@@ -215,7 +215,7 @@ def rows_request(
     owner: str, epsilon: float | Privacy | None, delta: float, options: ReleaseOptions
 ) -> ReleaseRequest:
     """The request of a release of rows, whose unit is one number of a row or an entire row."""
-    epsilon, delta, options = asked_for(owner, epsilon, delta, options)
+    epsilon, delta, options = release_parameters(owner, epsilon, delta, options)
     given = {"contributions": 1, **options}
     if options.get("ledger") is None:
         given = {"unit": UNITS[0], **given}
@@ -352,7 +352,7 @@ class CosineSketch(CodeTable):
     ----------
     .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
     .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, equations 2.16 to 2.19 (cosine sketch) and 5.9
+       Thesis, Université Rennes 1, 2016, equations 2.16 to 2.19 (cosine sketches) and 5.9
        (tight frame), https://theses.hal.science/tel-01430156.
     .. [3] Ji, Li, Yan, Zhang, Tian. "Super-Bit Locality-Sensitive Hashing". NeurIPS 2012.
 

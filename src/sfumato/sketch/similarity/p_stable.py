@@ -53,7 +53,7 @@ class PStableSketch(CodeTable):
     .. [1] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
        Distributions". SoCG 2004.
     .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 2.3.3.4 (hashing for Euclidean distances),
+       Thesis, Université Rennes 1, 2016, Section 2.3.3.4 (p-stable distributions),
        https://theses.hal.science/tel-01430156.
 
     Examples

@@ -1,1 +1,1 @@
-"""From counts of reports to estimates, intervals, tests and associations."""
+"""Decoding of reports: estimates of counts, intervals, tests and associations."""

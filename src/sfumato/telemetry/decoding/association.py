@@ -1,7 +1,4 @@
-"""Joint distributions: how two variables go together that the same clients reported.
-
-The result of an association: counts of pairs of values with their errors, cell by cell.
-"""
+"""Joint distributions of two variables that the same clients reported."""
 
 import json
 from collections.abc import Sequence
@@ -29,7 +26,7 @@ from sfumato.telemetry.schemes.base import separate
 
 __all__ = ["AssociationResult", "Marginal", "associate", "joint_of"]
 
-LEAST, LEAST_A_CELL = 30, 3  # clients of a table that claims anything
+LEAST, LEAST_A_CELL = 30, 3  # clients of a table whose estimates are claimed
 _COLUMNS = (
     "value_first",
     "value_second",
@@ -45,7 +42,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Marginal:
-    """One variable alone: how many clients have each value; the value None is "other"."""
+    """Distribution of one variable: how many clients have each value; the value None is "other"."""
 
     value: list[Any]
     estimate: np.ndarray
@@ -54,59 +51,72 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class AssociationResult(Table):
-    """How many clients have each pair of values, a cell of the table a row.
+    """Estimated number of clients that have each pair of values, one row per cell of the table.
+
+    Columns are attributes, and also items such as ``result["estimate"]``.
 
     Parameters
     ----------
     value_first : list
-        TODO.
+        Value of the first variable in each row; None is "other".
     value_second : list
-        TODO.
+        Value of the second variable in each row; None is "other".
     estimate : ndarray
-        TODO.
+        Unbiased estimate of the count, which may be below 0.
     likely : ndarray
-        TODO.
+        Maximum-likelihood estimate: none below 0, and they sum to `reports`.
     std_error : ndarray
-        TODO.
+        Standard error of `estimate`.
     low : ndarray
-        TODO.
+        Lower end of the confidence interval.
     high : ndarray
-        TODO.
+        Upper end of the confidence interval.
     p_value : ndarray
-        TODO.
+        P-value of the count being 0.
     detected : ndarray
-        TODO.
+        Whether the cell is not empty, after correction for many tests.
     first : Marginal
-        TODO.
+        Distribution of the first variable alone.
     second : Marginal
-        TODO.
+        Distribution of the second variable alone.
     independence : Independence
-        TODO.
+        Test of independence of the two variables.
     cramers_v : float
-        TODO.
+        Cramer's V of `likely`: 0 if unrelated, 1 if one determines the other.
     mutual_information : float
-        TODO.
+        Mutual information of `likely`, in bits.
     reports : int
-        TODO.
+        Number of clients.
     level : float
-        TODO.
-    notes : tuple
-        TODO.
+        Level of the intervals and tests.
+    notes : tuple of str
+        Sentences to read along with the table.
 
     Notes
     -----
-    **Guarantee.** Intervals cover the count among the clients that reported at the rate 1 - level,
-    as far as counts are normal; `detected` names cells, of two candidates, so that the expected
-    share of empty ones among them stays below the level (Benjamini and Hochberg 1995). With fewer
-    than 30 clients, or than 3 a cell, and for a cell whose standard error would be above all
-    clients, nothing is claimed: estimate is `likely`, std_error all clients (no error is larger),
-    the interval from 0 to all, p_value 1, and detected False. Columns, also by
-    `result["estimate"]`: value_first, value_second (None is "other"), estimate (else unbiased, so
-    it may fall below 0), likely (of most likelihood: none below 0, sums to `reports`), std_error,
-    low, high, p_value (of the count being 0), detected. `first` and `second` are the variables
-    alone; `independence` tests whether they are unrelated; cramers_v (0 unrelated, 1 one tells the
-    other) and mutual_information, in bits, are those of `likely`, and noise alone makes both larger
-    than 0.
+    **Guarantee.** Intervals cover the count among the clients that reported with probability
+    1 - level, as far as estimates are normal. Of the cells of two candidates that are `detected`,
+    the expected fraction of empty ones is at most the level [1]_. With fewer than 30 clients or
+    fewer than 3 per cell, and for a cell whose standard error would exceed the number of clients,
+    nothing is claimed: `estimate` is `likely`, `std_error` the number of clients, the interval goes
+    from 0 to that number, `p_value` is 1 and `detected` False.
+
+    Noise alone makes `cramers_v` and `mutual_information` larger than 0.
+
+    References
+    ----------
+    .. [1] Benjamini, Hochberg. "Controlling the False Discovery Rate". JRSS B 1995, section 3.1.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import Rappor, ReportEncoder, associate
+    >>> tea = Rappor(f=0.25, metric="tea", categories=["black", "green"])
+    >>> cup = Rappor(f=0.25, metric="cup", categories=["small", "large"])
+    >>> drunk = ReportEncoder(tea, seed=1).encode_many(["black", "green"] * 5000)
+    >>> filled = ReportEncoder(cup, seed=2).encode_many(["large", "small"] * 5000)
+    >>> result = associate(drunk, filled, ["black", "green"], ["small", "large"])
+    >>> result.value_first, result["value_second"], result.independence.p_value < 0.05
+    (['black', 'black', 'green', 'green'], ['small', 'large', 'small', 'large'], True)
     """
 
     value_first: list[Any]
@@ -143,20 +153,20 @@ class AssociationResult(Table):
         return described(self, **found, reports=self.reports, level=self.level)
 
     def to_json(self) -> str:
-        """The whole result as JSON; "other" is null.
+        """Write the complete result as JSON.
 
         Returns
         -------
         str
-            The whole result as JSON; "other" is null.
+            Object with a list per column, the marginals, the test and the notes; "other" is null.
         """
-        told: dict[str, Any] = {name: _plain(self[name]) for name in _COLUMNS}
+        fields: dict[str, Any] = {name: _plain(self[name]) for name in _COLUMNS}
         for side in ("first", "second"):
-            told[side] = {name: _plain(v) for name, v in vars(getattr(self, side)).items()}
-        told["independence"] = asdict(self.independence)
+            fields[side] = {name: _plain(v) for name, v in vars(getattr(self, side)).items()}
+        fields["independence"] = asdict(self.independence)
         for name in ("cramers_v", "mutual_information", "reports", "level"):
-            told[name] = getattr(self, name)
-        return json.dumps({**told, "notes": list(self.notes)}, allow_nan=False)
+            fields[name] = getattr(self, name)
+        return json.dumps({**fields, "notes": list(self.notes)}, allow_nan=False)
 
     def __str__(self) -> str:
         order = np.argsort(-self.estimate, kind="stable")[:10]
@@ -179,11 +189,11 @@ def joint_of(
     level: float,
     notes: tuple[str, ...],
 ) -> AssociationResult:
-    """Write down a solved table of shares as counts."""
+    """Return a solved table of fractions as counts with errors and tests."""
     cells, unknown = _cells(values, solved, clients, level)
     if unknown:
-        told = f"{unknown} of {solved.likely.size} cells cannot be told from {clients} clients: "
-        notes = (*notes, told + "their estimates are the likeliest, which may be far off.")
+        note = f"{unknown} of {solved.likely.size} cells have no estimate from {clients} clients: "
+        notes = (*notes, note + "the likeliest counts are shown, which may be far off.")
     return AssociationResult(
         **cells,
         likely=clients * solved.likely.ravel(),
@@ -200,58 +210,63 @@ def joint_of(
 def _cells(
     values: list[list[Any]], solved: Solved, total: int, level: float
 ) -> tuple[dict[str, Any], int]:
-    """The columns of the table, row after row, and how many rows nothing is claimed of."""
+    """Return the columns of the table, row after row, and the number of rows without a claim."""
     estimate, std_error, unknown = _claimed(
-        solved.free.ravel(), solved.likely.ravel(), np.diag(solved.covariance), total, solved
+        solved.unconstrained.ravel(),
+        solved.likely.ravel(),
+        np.diag(solved.covariance),
+        total,
+        solved,
     )
-    reach = np.where(unknown, total, norm.isf(level / 2) * std_error)
-    chance = np.where(unknown, 1.0, _above_zero(estimate, std_error))
+    half_width = np.where(unknown, total, norm.isf(level / 2) * std_error)
+    p_value = np.where(unknown, 1.0, _above_zero(estimate, std_error))
     named = np.array([a is not None and b is not None for a in values[0] for b in values[1]])
     detected = np.zeros(len(named), bool)
-    detected[named] = adjusted(chance[named], "benjamini-hochberg") <= level
+    detected[named] = adjusted(p_value[named], "benjamini-hochberg") <= level
     columns = {
         "value_first": [a for a in values[0] for _ in values[1]],
         "value_second": [b for _ in values[0] for b in values[1]],
         "estimate": estimate,
         "std_error": std_error,
-        "low": np.clip(estimate - reach, 0, total),
-        "high": np.clip(estimate + reach, 0, total),
-        "p_value": chance,
+        "low": np.clip(estimate - half_width, 0, total),
+        "high": np.clip(estimate + half_width, 0, total),
+        "p_value": p_value,
         "detected": detected,
     }
     return columns, int(unknown.sum())
 
 
 def _claimed(
-    free: np.ndarray, likely: np.ndarray, variance: np.ndarray, total: int, solved: Solved
+    unconstrained: np.ndarray, likely: np.ndarray, variance: np.ndarray, total: int, solved: Solved
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Counts and errors; where these would say nothing, the likeliest with the largest error."""
+    """Return counts, errors and a mask where these say nothing and the likeliest are returned."""
     error = total * np.sqrt(np.maximum(variance, 0))
     few = total < max(LEAST, LEAST_A_CELL * solved.likely.size)
     unknown = (error > total) | few
-    estimate = total * np.where(unknown, likely, free)
+    estimate = total * np.where(unknown, likely, unconstrained)
     return estimate, np.where(unknown, float(total), error), unknown
 
 
 def _above_zero(estimate: np.ndarray, std_error: np.ndarray) -> np.ndarray:
-    """The chance of an estimate as high as this if the count is 0; without noise, 0 or 1."""
+    """Return the probability of an estimate this high if the count is 0; without noise, 0 or 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.where(std_error > 0, estimate / std_error, np.where(estimate > 0.5, 40.0, -40.0))
     return np.asarray(norm.sf(score))
 
 
 def _marginal(values: list[list[Any]], solved: Solved, total: int, side: int) -> Marginal:
-    """Sums over the other side, and the errors of these sums."""
-    shape = solved.free.shape
+    """Return the sums over the other side, and their errors."""
+    shape = solved.unconstrained.shape
     four = solved.covariance.reshape(*shape, *shape)
-    spread = four.sum(axis=(1 - side, 3 - side))
-    free, likely = solved.free.sum(axis=1 - side), solved.likely.sum(axis=1 - side)
-    estimate, std_error, _ = _claimed(free, likely, np.diag(spread), total, solved)
+    covariance = four.sum(axis=(1 - side, 3 - side))
+    unconstrained = solved.unconstrained.sum(axis=1 - side)
+    likely = solved.likely.sum(axis=1 - side)
+    estimate, std_error, _ = _claimed(unconstrained, likely, np.diag(covariance), total, solved)
     return Marginal(values[side], estimate, std_error)
 
 
 def _measures(table: np.ndarray) -> dict[str, Any]:
-    """Cramer's V and the mutual information in bits, of shares that are all above 0."""
+    """Return Cramer's V and the mutual information in bits, of fractions that are all above 0."""
     product = np.outer(table.sum(axis=1), table.sum(axis=0))
     squares = float(np.sum((table - product) ** 2 / product))
     bits = float(np.sum(table * np.log2(table / product)))
@@ -261,15 +276,17 @@ def _measures(table: np.ndarray) -> dict[str, Any]:
 
 
 def _plain(column: Any) -> Any:
+    """Return a column as a list."""
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
 def _label(value: Any) -> str:
+    """Return a value as text."""
     return "(other)" if value is None else str(value)
 
 
 CELLS = 1024  # of the largest table whose errors are computed
-_PATTERNS = 2**22  # of reports: as few as this are counted once and weighted
+_PATTERNS = 2**22  # of reports: up to this number, equal ones are merged and weighted
 
 
 def associate(
@@ -281,40 +298,48 @@ def associate(
     other: bool = True,
     level: float = 0.05,
 ) -> AssociationResult:
-    """The joint counts of two variables, where row r of both reports is one client.
+    """Estimate the joint counts of two variables that the same clients reported.
 
     Parameters
     ----------
     first : Reports
-        Reports of two schemes with a metric each, as long as each other; the candidates of each,
-        for at most 1024 cells with "other".
+        Reports of the first variable.
     second : Reports
-        Reports of two schemes with a metric each, as long as each other; the candidates of each,
-        for at most 1024 cells with "other".
+        Reports of the second variable, with another metric; row r of both is one client.
     candidates_first : sequence
-        TODO.
+        Candidates of the first variable.
     candidates_second : sequence
-        TODO.
+        Candidates of the second variable; the table has at most 1024 cells, "other" included.
     other : bool, default=True
         Whether a client may have a value that is no candidate.
     level : float, default=0.05
-        Of intervals and of false detections, between 0 and 1. A client sends two reports, so what
-        it reveals adds up: `pair_statement` says so.
+        Level of intervals and of false detections, between 0 and 1.
 
     Returns
     -------
     AssociationResult
-        The joint counts of two variables, where row r of both reports is one client.
+        One row per pair of values, with marginals and a test of independence.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, the schemes have the same metric and parameters, or the table is
+        too large.
 
     Notes
     -----
-    **Guarantee.** The table of most likelihood over pairs of reports, freed of its bias at 0, with
-    standard errors from the observed information against the counts of these very clients. Below 30
-    clients, or 3 a cell, nothing is claimed, and `notes` says so: see `AssociationResult`.
+    **Guarantee.** The table maximises the likelihood over pairs of reports; `estimate` is corrected
+    for the bias of the bound at 0, and standard errors are from the observed information, for the
+    counts of the clients that reported. Below 30 clients, or 3 per cell, nothing is claimed, and
+    `notes` says so: see `AssociationResult`.
+
+    A client sends two reports, and their epsilons add up: `pair_statement` states the sum.
 
     References
     ----------
-    .. [1] Fanti, Pihur and Erlingsson 2016, "Building a RAPPOR with the Unknown", section III.
+    .. [1] Fanti, Pihur, Erlingsson. "Building a RAPPOR with the Unknown: Privacy-Preserving
+       Learning of Associations and Data Dictionaries". PoPETs 2016, section III (expectation
+       maximisation over pairs of reports). https://arxiv.org/abs/1503.01214
 
     Examples
     --------
@@ -335,7 +360,7 @@ def associate(
     first, second = first.take(fits), second.take(fits)
     rows, weights = _distinct(first, second)
     sides = [
-        ReportLikelihoods(reports.take(rows), design, other=other).held()
+        ReportLikelihoods(reports.take(rows), design, other=other).cached()
         for reports, design in zip((first, second), designs, strict=True)
     ]
     _bounded([side.columns for side in sides])
@@ -348,6 +373,7 @@ def associate(
 
 
 def _aligned(first: Reports, second: Reports) -> None:
+    """Raise ValueError if rows do not pair or the schemes share their noise."""
     if len(first) != len(second):
         raise ValueError(
             f"associate: row r of both reports must be one client, but there are {len(first)} and "
@@ -357,6 +383,7 @@ def _aligned(first: Reports, second: Reports) -> None:
 
 
 def _bounded(columns: list[int]) -> None:
+    """Raise ValueError if the table has too many cells."""
     if columns[0] * columns[1] > CELLS:
         raise ValueError(
             f"associate: a table of {columns[0]} x {columns[1]} cells has more than {CELLS}, whose "
@@ -365,6 +392,7 @@ def _bounded(columns: list[int]) -> None:
 
 
 def _notes(fits: np.ndarray, sides: list[ReportLikelihoods], other: bool) -> tuple[str, ...]:
+    """Return notes on clients left out and on sides without "other"."""
     said = []
     if not fits.any():
         raise ValueError("associate: there must be at least one pair of reports that fit.")
@@ -374,16 +402,14 @@ def _notes(fits: np.ndarray, sides: list[ReportLikelihoods], other: bool) -> tup
         )
     for side, name in zip(sides, ("first", "second"), strict=True):
         if other and not side.other:
-            said.append(
-                f"The {name} candidates are all values there are, so none is left as other."
-            )
+            said.append(f"The {name} candidates are all values there are, so there is no other.")
     return tuple(said)
 
 
 def _distinct(first: Reports, second: Reports) -> tuple[np.ndarray, np.ndarray]:
-    """One row for each pair of reports that is different, and how many clients sent it.
+    """Return one row for each distinct pair of reports, and how many clients sent it.
 
-    Only where few pairs are possible at all; else every row stands for itself.
+    Only where few pairs are possible at all; else every row is returned.
     """
     keys = [_pattern(reports) for reports in (first, second)]
     if keys[0][1] * keys[1][1] > min(_PATTERNS, len(first)):
@@ -392,12 +418,12 @@ def _distinct(first: Reports, second: Reports) -> tuple[np.ndarray, np.ndarray]:
     counts = np.bincount(key, minlength=1)
     last = np.zeros(len(counts), np.int64)
     last[key] = np.arange(len(key))
-    seen = np.flatnonzero(counts)
-    return last[seen], counts[seen].astype(np.float64)
+    present = np.flatnonzero(counts)
+    return last[present], counts[present].astype(np.float64)
 
 
 def _pattern(reports: Reports) -> tuple[np.ndarray, int]:
-    """A number for every report, the same for the same cohort and payload, and how many exist."""
+    """Return a number for every report, equal for equal cohort and payload, and how many exist."""
     scheme = reports.scheme
     octets = reports.payload.shape[1]
     symbol = scheme.kind == "symbol"
@@ -414,7 +440,7 @@ def _pattern(reports: Reports) -> tuple[np.ndarray, int]:
 def _solved(
     pairs: RatioPairs, values: list[list[Any]], level: float, notes: tuple[str, ...]
 ) -> AssociationResult:
-    """Fit each side alone, test whether they are unrelated, and fit the table."""
+    """Fit each side alone, test their independence, and fit the table."""
     alone = [maximize_table(pairs.alone(side)) for side in (pairs.first, pairs.second)]
     solved = solve_table(pairs, alone[0].table @ alone[1].table.T)
     gained = 2 * (solved.log_likelihood - alone[0].log_likelihood - alone[1].log_likelihood)

@@ -1,7 +1,4 @@
-"""From counts of noised reports to a table of candidates, with errors that hold.
-
-The table that decoding gives: counts with their errors, and what there is to say about them.
-"""
+"""Decoding of counts or reports to a table of candidates with estimates, errors and tests."""
 
 import json
 from dataclasses import dataclass, field
@@ -28,55 +25,57 @@ COLUMNS = ("value", "estimate", "std_error", "low", "high", "p_value", "detected
 
 @dataclass(frozen=True)
 class DecodeResult(Table):
-    """How many of the clients that reported have each candidate, with errors.
+    """Estimated number of clients that have each candidate, with standard errors and tests.
 
-    Columns, by attribute or by name as `result["estimate"]`: value; estimate, never negative;
-    std_error; low and high, of an interval that covers the true count with chance 1 - level;
-    p_value, that the candidate is absent; detected, after the correction for many tests; bound, the
-    least standard error that a decoder of the same counts without bias can have. Without reports
-    std_error and bound are NaN. `other` and `other_std_error` count the clients that have none of
-    the candidates; `rank` is that of the design; `identified`, whether the cells can tell all
-    candidates apart; `dispersion`, the residual chi-squared over its degrees of freedom, about 1
-    where noise explains the residuals; `notes`, sentences to read; `reports`, how many there were.
+    Columns are attributes, and also items such as ``result["estimate"]``.
 
     Parameters
     ----------
     value : list
-        TODO.
+        Candidates.
     estimate : ndarray
-        TODO.
+        Estimated count of each candidate, from 0 to `reports`.
     std_error : ndarray
-        TODO.
+        Standard error of the estimate; NaN without reports.
     low : ndarray
-        TODO.
+        Lower end of an interval that covers the true count with probability 1 - level.
     high : ndarray
-        TODO.
+        Upper end of that interval.
     p_value : ndarray
-        TODO.
+        P-value of the candidate being absent, before the correction for many tests.
     detected : ndarray
-        TODO.
+        Whether the candidate is present, after that correction.
     bound : ndarray
-        TODO.
+        Cramer-Rao bound: the least standard error of an unbiased decoder of the same data; NaN
+        without reports.
     other : float
-        TODO.
+        Estimated number of clients that have none of the candidates.
     other_std_error : float
-        TODO.
+        Standard error of `other`.
     rank : int
-        TODO.
+        Rank of the design matrix in the cohorts that have reports.
     identified : bool
-        TODO.
+        Whether the cells distinguish all candidates.
     dispersion : float
-        TODO.
+        Residual chi-squared over its degrees of freedom, about 1 where noise explains the
+        residuals; NaN for the method "likelihood".
     reports : int
-        TODO.
+        Number of reports.
     level : float
-        TODO.
+        Level of the intervals and tests.
     method : str
-        TODO.
+        Method of decoding.
     correction : str
-        TODO.
-    notes : list, optional
-        TODO.
+        Correction for many tests.
+    notes : list of str, optional
+        Sentences to read along with the table.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import Counts, Rappor, decode
+    >>> table = decode(Counts(Rappor(categories=["yes", "no"], f=0.5)))
+    >>> table.value, table["estimate"], table.notes[0]
+    (['yes', 'no'], array([0., 0.]), 'There are no reports: nothing is estimated.')
     """
 
     value: list[Any]
@@ -114,23 +113,24 @@ class DecodeResult(Table):
         return described(self, **found, reports=self.reports, method=self.method, level=self.level)
 
     def to_json(self) -> str:
-        """Everything as JSON, rows by falling estimate; what is not finite is null.
+        """Write everything as JSON.
 
         Returns
         -------
         str
-            TODO.
+            Object with the scalars, the notes and "rows" by falling estimate; what is not finite is
+            null.
         """
         order = np.argsort(-self.estimate, kind="stable")
         columns = [[_plain(self[name][row]) for row in order] for name in COLUMNS]
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
         names = ("reports", "other", "other_std_error", "rank", "identified", "dispersion")
-        told = {name: _plain(getattr(self, name)) for name in names}
+        fields = {name: _plain(getattr(self, name)) for name in names}
         how = {"method": self.method, "level": self.level, "correction": self.correction}
-        return json.dumps({**how, **told, "notes": self.notes, "rows": rows}, ensure_ascii=False)
+        return json.dumps({**how, **fields, "notes": self.notes, "rows": rows}, ensure_ascii=False)
 
     def __str__(self) -> str:
-        """The twenty largest, the rest of the clients, and the notes."""
+        """Return the twenty largest estimates, the other clients, and the notes."""
         order = np.argsort(-self.estimate, kind="stable")[:20]
         wide = max([len(str(self.value[row])) for row in order] + [len("(other)")])
         head = f"{'estimate':>12} {'std_error':>10} {'bound':>10} {'p_value':>9}"
@@ -147,14 +147,14 @@ class DecodeResult(Table):
 
 
 def _plain(value: Any) -> Any:
-    """A number that JSON can hold."""
+    """Return a number that JSON can hold, None for one that is not finite."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 METHOD = one_of(("weighted", "lasso", "likelihood"))
 BOUND = 1024  # candidates whose bounds are computed together
-HASHED = 4  # cohorts from which random cells tell strings apart
+HASHED = 4  # cohorts from which random cells distinguish strings
 
 
 def decode(
@@ -166,58 +166,64 @@ def decode(
     correction: str = "benjamini-hochberg",
     other: bool = True,
 ) -> DecodeResult:
-    """How many of the clients that reported have each candidate.
-
-    Estimates are never negative nor above the reports. Intervals are those of estimates that may
-    be, cut off at 0, so they hold for small counts too; they are widened to hold the estimate where
-    it is outside. Where candidates are many for the cells, all are estimated at once
-    (`empirical_bayes`): what is detected by its estimate without bias, the rest shrunk by what all
-    of them show.
+    """Estimate how many of the clients that reported have each candidate.
 
     Parameters
     ----------
     data : object
-        `Counts`, or `Reports` (the method "likelihood" needs these), of which those that `Counts`
-        would refuse are left out, and a repeated id counts once.
+        `Counts`, or `Reports`, which the method "likelihood" needs. Of reports, those that
+        `Counts` would refuse are left out, and a repeated id counts once.
     candidates : array_like, scalar or None, default=None
-        A column of different texts or integers, a published `CandidateMap`, or None for all values
-        of a scheme that knows its domain.
-    method : str, default="weighted"
-        "weighted" (least squares with the covariance of the marks), "lasso" (the older way:
-        selection, then plain least squares) or "likelihood" (of whole reports: slower, the least
-        errors).
+        Distinct texts or integers, a `CandidateMap`, or None for all values of a scheme with a
+        known domain.
+    method : {"weighted", "lasso", "likelihood"}, default="weighted"
+        "weighted" is least squares with the covariance of the marks. "lasso" is the method of the
+        RAPPOR paper: selection by a lasso, then ordinary least squares. "likelihood" is maximum
+        likelihood over complete reports: slower, with the smallest errors.
     level : float, default=0.05
-        Between 0 and 1.
-    correction : str, default="benjamini-hochberg"
-        "benjamini-hochberg", "bonferroni" or "none".
+        Level of intervals and tests, between 0 and 1.
+    correction : {"benjamini-hochberg", "bonferroni", "none"}, default="benjamini-hochberg"
+        Correction for many tests.
     other : bool, default=True
         Whether clients may have values that are no candidates.
 
     Returns
     -------
     DecodeResult
-        How many of the clients that reported have each candidate.
+        One row per candidate, in the order given.
+
+    Raises
+    ------
+    ValueError
+        If candidates are missing, repeated, or too many for the method.
 
     Notes
     -----
-    **Guarantee.** With the method "weighted" or "likelihood" and hundreds of reports a cell, an
-    interval covers the true count with chance 1 - level (the fixed clients that reported; over
-    their noise, their cohorts, and which cells unknown strings have), and the expected part of
-    absent candidates among those detected is at most level ("benjamini-hochberg"); tested by
-    simulation. Intervals of "likelihood" cover less where frequent values are no candidates: 93.6
-    to 94.1 instead of 95 % on the words of docs/rappor.md.
+    **Guarantee.** With the method "weighted" or "likelihood" and hundreds of reports per cell, an
+    interval covers the true count with probability 1 - level (for the fixed clients that reported;
+    over their noise, their cohorts, and the cells of unknown strings), and the expected fraction of
+    absent candidates among those detected is at most the level ("benjamini-hochberg"). Both are
+    checked by simulation, not proved. Intervals of "likelihood" cover less where frequent values
+    are no candidates: 93.6 to 94.1 instead of 95 % on the words of docs/rappor.md.
+
+    Estimates lie between 0 and the number of reports. Intervals are those of unconstrained
+    estimates, clipped at 0, so that they are valid for small counts too; they are widened to
+    contain the estimate. Where candidates are many for the number of cells, all are estimated
+    jointly by empirical Bayes: detected ones by their unbiased estimate, others shrunk by a prior
+    that is learned from all of them.
 
     References
     ----------
-    .. [1] Erlingsson, Pihur and Korolova 2014, section 4, for the design.
+    .. [1] Erlingsson, Pihur, Korolova. "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
+       Response". CCS 2014, section 4 (design matrix, lasso). https://arxiv.org/abs/1407.6981
 
     Examples
     --------
     >>> from sfumato.telemetry import Counts, Rappor, ReportEncoder
-    >>> asked = Rappor(bits=32, hashes=2, cohorts=8, f=0.25)
+    >>> scheme = Rappor(bits=32, hashes=2, cohorts=8, f=0.25)
     >>> words = ["tea"] * 6000 + ["milk"] * 3000 + ["gin"] * 999
-    >>> sent = ReportEncoder(asked, seed=7).encode_many(words)
-    >>> table = decode(Counts(asked).update(sent), ["tea", "milk", "rum"])
+    >>> sent = ReportEncoder(scheme, seed=7).encode_many(words)
+    >>> table = decode(Counts(scheme).update(sent), ["tea", "milk", "rum"])
     >>> table["detected"].tolist()
     [True, True, False]
     """
@@ -239,28 +245,29 @@ def decode(
 
 
 def _once(sent: Reports) -> tuple[Reports, list[str]]:
-    """The reports that `Counts` would count, each once, and a note of what is left out."""
+    """Return the reports that `Counts` would count, each once, and a note of those left out."""
     keep, refused, _ = counted_once(sent.scheme, sent, HashSet())
     if keep.all():
         return sent, []
-    told = ", ".join(f"{count} for {why}" for why, count in refused.items())
-    return sent.take(keep), [f"{sum(refused.values())} reports were left out: {told}."]
+    reasons = ", ".join(f"{count} for {why}" for why, count in refused.items())
+    return sent.take(keep), [f"{sum(refused.values())} reports were left out: {reasons}."]
 
 
 def _task(counts: Any, candidates: Any, other: bool) -> Task:
+    """Return the decoding task of counts and candidates."""
     scheme, notes = counts.scheme, []
     domain = None if hasattr(candidates, "members") else getattr(scheme, "domain", None)
     if candidates is None and domain is None:
         raise ValueError("decode: candidates must be given: the scheme takes any string.")
     design = Design(scheme, domain if candidates is None else candidates)
-    asked, values = np.arange(len(design)), design.values
-    twins = int((design.twins != asked).sum())
+    requested, values = np.arange(len(design)), design.values
+    twins = int((design.twins != requested).sum())
     if domain is not None:  # others of the domain have cells of their own, never these
         full = Design(scheme, domain)
         positions = {
-            row.tobytes(): place for place, row in enumerate(np.sort(full.members, axis=2))
+            row.tobytes(): position for position, row in enumerate(np.sort(full.members, axis=2))
         }
-        asked = np.array([positions[row.tobytes()] for row in np.sort(design.members, axis=2)])
+        requested = np.array([positions[row.tobytes()] for row in np.sort(design.members, axis=2)])
         design, closed = full, True
     else:
         closed = not other
@@ -270,30 +277,33 @@ def _task(counts: Any, candidates: Any, other: bool) -> Task:
             "candidates states the count of all of them together."
         )
     hashed = domain is None and scheme.cohorts >= HASHED
-    return Task(counts, design, asked, values, closed, hashed, notes)
+    return Task(counts, design, requested, values, closed, hashed, notes)
 
 
 def _table(
     task: Task, answer: CandidateEstimates, method: str, level: float, correction: str
 ) -> DecodeResult:
-    asked, wanted = task.asked, len(task.design) + (not task.closed)
+    """Return the table of a task from the estimates of a method."""
+    requested, wanted = task.requested, len(task.design) + (not task.closed)
     identified = (task.rank if task.closed else task.rank_with_other) == wanted
     if task.total and not identified:
         task.notes.append(
-            f"The cells cannot tell all candidates apart: {len(task.design)} candidates"
+            f"The cells do not distinguish all candidates: {len(task.design)} candidates"
             f"{'' if task.closed else ' and other strings'}, rank {task.rank}."
         )
-    p_value = answer.p_value[asked]
+    p_value = answer.p_value[requested]
     detected = adjusted(p_value, correction) <= level
-    free, error, estimate = answer.free[asked], answer.error[asked], answer.estimate[asked]
+    unconstrained, error = answer.unconstrained[requested], answer.error[requested]
+    estimate = answer.estimate[requested]
     if answer.trusted:
-        estimate = np.where(detected, free, estimate)
+        estimate = np.where(detected, unconstrained, estimate)
     estimate = np.clip(estimate, 0, task.total)
-    reach = stats.norm.isf(level / 2) * error
-    low, high = np.maximum(free - reach, 0), np.clip(free + reach, 0, task.total)
-    shown = error if answer.errors_shown is None else answer.errors_shown[asked]
-    hidden = np.ones(len(task.design), bool)
-    hidden[asked] = False
+    half_width = stats.norm.isf(level / 2) * error
+    low = np.maximum(unconstrained - half_width, 0)
+    high = np.clip(unconstrained + half_width, 0, task.total)
+    shown = error if answer.errors_shown is None else answer.errors_shown[requested]
+    omitted = np.ones(len(task.design), bool)
+    omitted[requested] = False
     return DecodeResult(
         value=task.values,
         estimate=estimate,
@@ -302,9 +312,9 @@ def _table(
         high=np.maximum(high, estimate),
         p_value=p_value,
         detected=detected,
-        bound=_bounds(task, answer, identified, method)[asked],
-        other=answer.other + float(answer.estimate[hidden].sum()),
-        other_std_error=float(np.hypot(answer.other_error, np.linalg.norm(answer.error[hidden]))),
+        bound=_bounds(task, answer, identified, method)[requested],
+        other=answer.other + float(answer.estimate[omitted].sum()),
+        other_std_error=float(np.hypot(answer.other_error, np.linalg.norm(answer.error[omitted]))),
         rank=task.rank,
         identified=identified,
         dispersion=answer.dispersion,
@@ -317,7 +327,7 @@ def _table(
 
 
 def _bounds(task: Task, answer: CandidateEstimates, identified: bool, method: str) -> np.ndarray:
-    """The least errors at the estimated counts; where candidates are too many, of each alone."""
+    """Return the Cramer-Rao bounds at the estimated counts; of each alone if there are too many."""
     if not task.total:
         return np.full(len(task.design), np.nan)
     alone = not identified or len(task.design) > BOUND

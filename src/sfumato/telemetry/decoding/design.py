@@ -1,8 +1,4 @@
-"""The design of a decoding: which cells every candidate has in every cohort, and what they tell.
-
-A design cohort by cohort: products of its blocks, of as many at a time as memory holds. How the
-shares of marked cells vary: their covariance within a cohort, for every kind of scheme.
-"""
+"""The design of a decoding: the cells of every candidate, and the covariance of cell fractions."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,17 +12,16 @@ import scipy.sparse
 
 from sfumato.core.hashing import KeyColumn
 
-__all__ = ["Blocks", "CellShares", "Design"]
+__all__ = ["Blocks", "CellFractions", "Design"]
 
 
 class Design:
     """Candidates as columns of a 0/1 matrix over cohorts x cells.
 
-    Guarantee: `matrix[j * cells + i, v]` is 1 exactly when cell i is in the set of candidate v in
-    cohort j; no candidate stands twice.
-    Parameters: scheme, whose `members` gives the sets; candidates, a column of text or integers, or
-    a published map (anything with `values` and `members`); at least one, all different, each in a
-    bin of its own where the scheme has bins.
+    Guarantee: `matrix[j * cells + i, v]` is 1 exactly if cell i is in the set of candidate v in
+    cohort j; all candidates differ. `candidates` is a column of text or integers, or anything with
+    `values` and `members`, such as a `CandidateMap`: at least one, and each in a bin of its own if
+    the scheme has bins.
 
     >>> from sfumato.telemetry.schemes.rappor import Rappor
     >>> design = Design(Rappor(bits=16, hashes=2, cohorts=4, f=0.5), ["tea", "milk"])
@@ -39,7 +34,7 @@ class Design:
         self.values, members = _sets(scheme, candidates)
         if not self.values:
             raise ValueError(
-                "decode: candidates must hold at least one value; give the dictionary of strings "
+                "decode: candidates must have at least one value; give the dictionary of strings "
                 "to look for, or find them first with PrefixDiscovery."
             )
         _refuse_repeated(self.values)
@@ -56,10 +51,10 @@ class Design:
         return len(self.values)
 
     def part(self, positions: np.ndarray) -> "Design":
-        """The design of some of the candidates."""
+        """Return the design of the candidates at these positions."""
         if positions.size == len(self):
             return self
-        values = [self.values[place] for place in positions]
+        values = [self.values[position] for position in positions]
         return Design(self.scheme, SimpleNamespace(values=values, members=self.members[positions]))
 
     @cached_property
@@ -70,28 +65,27 @@ class Design:
         owner = np.broadcast_to(np.arange(count)[:, None, None], rows.shape)
         there = self.members >= 0
         shape = (cohorts * self.scheme.cells, count)
-        placed = (np.ones(int(there.sum())), (rows[there], owner[there]))
-        matrix = scipy.sparse.csc_matrix(placed, shape=shape)
+        entries = (np.ones(int(there.sum())), (rows[there], owner[there]))
+        matrix = scipy.sparse.csc_matrix(entries, shape=shape)
         matrix.data[:] = 1.0
         return matrix
 
     @cached_property
     def size(self) -> float:
-        """How many cells a candidate has in a cohort, on average: what an unknown string has."""
+        """Mean number of cells of a candidate in a cohort; also assumed of unknown strings."""
         return float((self.members >= 0).sum() / self.members[:, :, 0].size)
 
     @property
     def most(self) -> int:
-        """The rank that no dictionary exceeds: sets of one size leave one sum for all cohorts."""
+        """Upper bound of the rank: sets of one size have one sum for all cohorts."""
         return int(self.scheme.cohorts) * (int(self.scheme.cells) - 1) + 1
 
     def rank(self, other: bool = False, rows: np.ndarray | None = None) -> int:
-        """The rank of the matrix, with a column for other strings where `other` is true.
+        """Return the rank of the matrix, with a column for other strings if `other`.
 
-        Parameters: rows, which rows count, as those of cohorts that have reports; all if None.
-
-        Pivoted Cholesky of the smaller Gram matrix, whose entries are integers; from 4,096 up
-        it would take longer than decoding, and the least of rows and candidates is returned.
+        `rows` selects rows, such as those of cohorts that have reports. It is found by pivoted
+        Cholesky of the smaller Gram matrix, whose entries are integers; above 4,096 that would take
+        longer than decoding, and the smaller of candidates and `most` is returned.
         """
         columns = self.matrix if rows is None else self.matrix[rows]
         if other:
@@ -108,7 +102,7 @@ class Design:
 
     @cached_property
     def twins(self) -> np.ndarray:
-        """For every candidate the first one that has the same cells in all cohorts."""
+        """Position, for every candidate, of the first one with the same cells in all cohorts."""
         sets = np.sort(self.members.reshape(len(self), -1, self.members.shape[2]), axis=2)
         rows = np.ascontiguousarray(sets.reshape(len(self), -1))
         _, first, where = np.unique(rows, axis=0, return_index=True, return_inverse=True)
@@ -116,7 +110,7 @@ class Design:
 
 
 def _sets(scheme: Any, candidates: Any) -> tuple[list[Any], np.ndarray]:
-    """The candidates as a list, and their cells (candidates, cohorts, cells of a set)."""
+    """Return the candidates as a list, and their cells (candidates, cohorts, cells of a set)."""
     if hasattr(candidates, "members") and hasattr(candidates, "values"):
         return list(candidates.values), np.asarray(candidates.members)
     values = _listed(candidates)
@@ -126,7 +120,7 @@ def _sets(scheme: Any, candidates: Any) -> tuple[list[Any], np.ndarray]:
 
 
 def _listed(candidates: Any) -> list[Any]:
-    """Plain texts or integers; numbers with a fraction stay for schemes that have bins."""
+    """Return candidates as plain texts or integers; floats stay, for schemes that have bins."""
     if isinstance(candidates, np.ndarray) and candidates.dtype.kind == "f":
         return [float(value) for value in candidates]
     if isinstance(candidates, list | tuple) and any(isinstance(v, float) for v in candidates):
@@ -137,6 +131,7 @@ def _listed(candidates: Any) -> list[Any]:
 
 
 def _column(candidates: Any) -> KeyColumn:
+    """Return candidates as a column; the elements of a set or dictionary are sorted."""
     if isinstance(candidates, set | frozenset | dict):
         candidates = sorted(candidates)
     if isinstance(candidates, list | tuple) and not candidates:
@@ -145,16 +140,17 @@ def _column(candidates: Any) -> KeyColumn:
 
 
 def _refuse_repeated(values: list[Any]) -> None:
+    """Raise ValueError if a candidate occurs twice."""
     repeated = len(values) - len(set(values))
     if repeated:
         raise ValueError(
-            f"decode: candidates must be different, but {repeated} of {len(values)} stand twice; "
+            f"decode: candidates must be different, but {repeated} of {len(values)} are repeated; "
             "give each once, as by sorted(set(candidates))."
         )
 
 
 def _refuse_shared(edges: tuple[float, ...], bins: np.ndarray) -> None:
-    """Numbers of one bin would each be given all of its reports."""
+    """Raise ValueError if two candidates lie in one bin: each would get all of its reports."""
     shared = bins[np.bincount(bins)[bins] > 1]
     if shared.size:
         bin_name = f"{edges[shared[0]]:.6g} to {edges[shared[0] + 1]:.6g}"
@@ -168,11 +164,11 @@ ENTRIES = 2**21  # numbers of a dense part, 16 MiB
 
 
 class Blocks:
-    """The 0/1 matrix of cells by candidates, row j * cells + i for cell i of cohort j.
+    """Products of the 0/1 matrix of cells by candidates, cohort by cohort, in bounded memory.
 
-    `parts` are slices of cohorts that bound the memory: a dense array of cells x cells or of cells
-    x candidates for each cohort of a part has at most 2**21 numbers, or is of one cohort.
-    Parameters: matrix (cohorts * cells, candidates), sparse; cohorts, its blocks.
+    Row j * cells + i is cell i of cohort j. `parts` are slices of cohorts such that a dense array
+    of cells x cells or cells x candidates for each cohort of a part has at most 2**21 numbers, or
+    is of one cohort.
 
     >>> blocks = Blocks(scipy.sparse.csc_matrix(np.eye(4)), 2)
     >>> (blocks @ np.array([1.0, 2, 3, 4])).tolist()
@@ -187,22 +183,22 @@ class Blocks:
         self.parts = [slice(at, min(at + step, cohorts)) for at in range(0, cohorts, step)]
 
     def __matmul__(self, columns: np.ndarray) -> np.ndarray:
-        """Cells from candidates: (M,) gives (cohorts, cells), (M, n) gives (cohorts, cells, n)."""
+        """Return X columns: (M,) gives (cohorts, cells), (M, n) gives (cohorts, cells, n)."""
         product = np.asarray(self._matrix @ columns)
         return product.reshape(self.cohorts, self.cells, *columns.shape[1:])
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """What the values (cohorts, cells) of each candidate's cells add up to."""
+        """Return the sum of values (cohorts, cells) over each candidate's cells."""
         return np.asarray(self._matrix.T @ values.reshape(-1))
 
     def rows(self, part: slice) -> scipy.sparse.csr_matrix:
-        """The rows of some cohorts."""
+        """Return the rows of these cohorts."""
         if len(self.parts) == 1:
             return self._matrix
         return self._matrix[part.start * self.cells : part.stop * self.cells]
 
     def gram(self, part: slice, weights: np.ndarray) -> np.ndarray:
-        """X' W X of some cohorts (M, M); W is symmetric (c, k, k), or a diagonal (c, k)."""
+        """Return X' W X of these cohorts (M, M); W is symmetric (c, k, k), or a diagonal (c, k)."""
         rows = self.rows(part)
         if weights.ndim == 2:
             return np.asarray((rows.T @ rows.multiply(weights.reshape(-1, 1)).tocsr()).toarray())
@@ -210,36 +206,39 @@ class Blocks:
         turned = side.reshape(-1, self.candidates, self.cells).transpose(0, 2, 1)
         return np.asarray(rows.T @ turned.reshape(-1, self.candidates))
 
-    def spread(self, part: slice, covariance: np.ndarray) -> np.ndarray:
-        """X C X' of some cohorts, each by itself (c, k, k)."""
+    def sandwich(self, part: slice, covariance: np.ndarray) -> np.ndarray:
+        """Return X C X' of each of these cohorts (c, k, k)."""
         side = np.asarray(self.rows(part) @ covariance)
         turned = side.reshape(-1, self.cells, self.candidates).transpose(0, 2, 1)
         product = self._apart(part) @ turned.reshape(-1, self.cells)
         return np.asarray(product).reshape(-1, self.cells, self.cells)
 
-    def pairs(self, part: slice, shares: np.ndarray) -> np.ndarray:
-        """The share of clients whose candidate has both of two cells (c, k, k)."""
+    def pairs(self, part: slice, fractions: np.ndarray) -> np.ndarray:
+        """Return the fraction of clients whose candidate has both of two cells (c, k, k)."""
         if len(self.parts) == 1:
-            return np.asarray((self._dense * shares) @ self._dense.transpose(0, 2, 1))
+            return np.asarray((self._dense * fractions) @ self._dense.transpose(0, 2, 1))
         apart, k, count = self._apart(part), self.cells, part.stop - part.start
-        both = (apart.multiply(np.tile(shares, count)).tocsr() @ apart.T).tocoo()
+        both = (apart.multiply(np.tile(fractions, count)).tocsr() @ apart.T).tocoo()
         out = np.zeros((count, k, k))
         out[both.row // k, both.row % k, both.col % k] = both.data
         return out
 
     def _apart(self, part: slice) -> scipy.sparse.csr_matrix:
+        """Return the blocks of these cohorts along the diagonal, cached if they are all."""
         return self._all_apart if len(self.parts) == 1 else self._diagonal(part)
 
     @cached_property
     def _dense(self) -> np.ndarray:
+        """All blocks as one dense array (cohorts, cells, candidates)."""
         return np.asarray(self._matrix.toarray()).reshape(-1, self.cells, self.candidates)
 
     @cached_property
     def _all_apart(self) -> scipy.sparse.csr_matrix:
+        """All blocks along the diagonal."""
         return self._diagonal(self.parts[0])
 
     def _diagonal(self, part: slice) -> scipy.sparse.csr_matrix:
-        """The blocks of some cohorts along the diagonal: (c k, c M)."""
+        """Return the blocks of these cohorts along the diagonal: (c k, c M)."""
         rows, count = self.rows(part), part.stop - part.start
         if count == 1:
             return rows
@@ -249,25 +248,27 @@ class Blocks:
         return scipy.sparse.csr_matrix((rows.data, columns, rows.indptr), shape=shape)
 
 
-DENSE = 2**26  # entries of all blocks together: half a GiB; beyond it cells are weighted alone
+DENSE = 2**26  # entries of all blocks together: half a GiB; beyond it covariances are ignored
 
 
 @dataclass(frozen=True)
-class CellShares:
-    """The shares of all cells, and the weights (inverse covariances) that a model gives them.
+class CellFractions:
+    """Unbiased fractions of clients that have each cell, and their weights under a model.
 
-    `shares` (cohorts, cells) lacks nothing but noise; `uniform` is the share of a cell that an
-    unknown string has on average; cohorts without reports have weight 0.
+    `fractions` (cohorts, cells) are the counts freed of the known bias of the noise; `uniform` is
+    the mean fraction of a cell that an unknown string has. Weights are inverse covariances; cohorts
+    without reports have weight 0.
     """
 
     scheme: Any
-    shares: np.ndarray
+    fractions: np.ndarray
     reports: np.ndarray
     size: float
     single: bool  # whether no candidate has two cells in one cohort
 
     @classmethod
-    def counted(cls, data: Any, design: Design) -> "CellShares":
+    def counted(cls, data: Any, design: Design) -> "CellFractions":
+        """Return the cell fractions of counts."""
         scheme, reports = data.scheme, np.asarray(data.reports, np.float64)
         low, gap = float(scheme.low), float(scheme.high) - float(scheme.low)
         marks = np.asarray(data.cells, np.float64) / np.maximum(reports, 1)[:, None]
@@ -275,33 +276,36 @@ class CellShares:
 
     @property
     def uniform(self) -> float:
+        """Probability that a random set contains a given cell."""
         return self.size / int(self.scheme.cells)
 
     @property
     def gap(self) -> float:
+        """Difference of the probabilities `high` and `low`."""
         return float(self.scheme.high) - float(self.scheme.low)
 
     @property
     def together(self) -> float:
-        """The chance that two given cells are both in a random set."""
+        """Probability that two given cells are both in a random set."""
         k = int(self.scheme.cells)
         return self.size * max(self.size - 1, 0) / (k * (k - 1)) if k > 1 else 0.0
 
     @property
     def dense(self) -> bool:
-        return bool(self.shares.size * self.shares.shape[1] <= DENSE)
+        """Whether covariances between the cells of a cohort fit in memory."""
+        return bool(self.fractions.size * self.fractions.shape[1] <= DENSE)
 
-    def spread(self) -> float:
-        """The variance of a cell of one random set; cells of a set sum up, so 1 has none."""
+    def set_variance(self) -> float:
+        """Return the variance of a cell of one random set, about the fixed sum of its cells."""
         k = int(self.scheme.cells)
         return self.uniform * (1 - self.uniform) * k / max(k - 1, 1)
 
     def weights(self, blocks: Blocks, counts: np.ndarray, other: float, extra: float) -> np.ndarray:
-        """The inverse covariance of every cohort: (m, k, k), or (m, k) where cells are too many.
+        """Return the inverse covariance of every cohort: (m, k, k), or (m, k) for too many cells.
 
-        Parameters: blocks, the design; counts, the shares of the candidates; other, the share of
-        unknown strings; extra, the sum of squared shares of unknown strings, which fall on fixed
-        cells and so vary beyond the noise.
+        `counts` are the fractions of the candidates and `other` that of unknown strings. `extra` is
+        the sum of squared fractions of unknown strings: they fall on fixed cells, which adds
+        variance beyond the noise.
         """
         marked = blocks @ counts + other * self.uniform
         if not self.dense:
@@ -317,47 +321,49 @@ class CellShares:
         return out
 
     def alone(self, marked: np.ndarray, extra: float = 0.0) -> np.ndarray:
-        """The weight (m, k) of every cell by itself, given the shares of clients that have it."""
-        chance = np.clip(float(self.scheme.low) + self.gap * marked, 0, 1)
-        # Of symbols the sum is known, and 1 / chance is then an inverse of diag - chance chance'.
-        own = chance if self.scheme.kind == "symbol" else chance * (1 - chance)
+        """Return the weight (m, k) of each cell alone, given the fractions of clients with it."""
+        probability = np.clip(float(self.scheme.low) + self.gap * marked, 0, 1)
+        # Symbols have a known sum, so that 1 / p is a generalised inverse of diag(p) - p p'.
+        own = probability if self.scheme.kind == "symbol" else probability * (1 - probability)
         reports = np.maximum(self.reports, 1)[:, None]
-        variance = np.maximum(own, self._least) / (reports * self.gap**2) + extra * self.spread()
+        variance = (
+            np.maximum(own, self._least) / (reports * self.gap**2) + extra * self.set_variance()
+        )
         return np.where(self.reports[:, None] > 0, 1 / variance, 0.0)
 
     @property
     def _least(self) -> float:
-        """Of a variance: it would be 0 where a cell without noise is empty."""
+        """Floor of a variance, which would be 0 for an empty cell without noise."""
         return float(0.5 / (self.reports.sum() + 1))
 
     def _inverse_of_pairs(
         self, both: np.ndarray, marked: np.ndarray, reports: np.ndarray, extra: float
     ) -> np.ndarray:
-        """Inverse covariances of bits (c, k, k), from the shares of clients with both of two."""
-        k, spread = marked.shape[1], self.spread() * extra
+        """Return inverse covariances of bits (c, k, k), given fractions with both of two cells."""
+        k, overdispersion = marked.shape[1], self.set_variance() * extra
         covariance = both - marked[:, :, None] * marked[:, None]
         covariance /= np.maximum(reports, 1)[:, None, None]
-        covariance -= spread / k
+        covariance -= overdispersion / k
         own = self._own(marked) / (np.maximum(reports, 1)[:, None] * self.gap**2)
-        covariance[:, np.arange(k), np.arange(k)] = own + spread * (1 - 1 / k)
+        covariance[:, np.arange(k), np.arange(k)] = own + overdispersion * (1 - 1 / k)
         return _inverted(covariance)
 
     def _inverse(self, marked: np.ndarray, reports: np.ndarray, extra: float) -> np.ndarray:
-        """The same of any kind whose values, or reports, have one cell, in closed form.
+        """Return inverse covariances where values, or reports, have one cell, in closed form.
 
-        Two different cells, of shares p and r, vary together as a + b (p + r) + c p r, so that the
-        covariance is a diagonal and [1 p] B [1 p]'. Sherman, Morrison and Woodbury invert it.
+        Two different cells, of fractions p and r, have covariance a + b (p + r) + c p r, so the
+        covariance matrix is a diagonal plus [1 p] B [1 p]', inverted by the Woodbury identity.
         """
-        k, spread = marked.shape[1], self.spread() * extra
+        k, overdispersion = marked.shape[1], self.set_variance() * extra
         level, slope, curve = self._between
         scale = 1 / (np.maximum(reports, 1) * self.gap**2)
         own = self._own(marked)
-        rest = own - level - 2 * slope * marked - curve * marked**2
-        diagonal = rest * scale[:, None] + spread
+        residual = own - level - 2 * slope * marked - curve * marked**2
+        diagonal = residual * scale[:, None] + overdispersion
         inner = scale[:, None, None] * np.array([[level, slope], [slope, curve]])
-        inner[:, 0, 0] -= spread / k
+        inner[:, 0, 0] -= overdispersion / k
         if self.scheme.kind != "bits":  # marks of a report sum up: 1 has no variance and no signal
-            inner[:, 0, 0] += (own.sum(1) * scale + spread * (k - 1)) / k**2
+            inner[:, 0, 0] += (own.sum(1) * scale + overdispersion * (k - 1)) / k**2
         basis = np.stack([np.ones(marked.shape), marked], axis=2)
         solved = basis / diagonal[:, :, None]
         core = _inverted(np.eye(2) + inner @ (basis.transpose(0, 2, 1) @ solved)) @ inner
@@ -366,8 +372,9 @@ class CellShares:
         return np.asarray(out)
 
     def _own(self, marked: np.ndarray) -> np.ndarray:
-        chance = np.clip(float(self.scheme.low) + self.gap * marked, 0, 1)
-        return np.maximum(chance * (1 - chance), self._least)
+        """Return the variance of the mark of a cell in one report."""
+        probability = np.clip(float(self.scheme.low) + self.gap * marked, 0, 1)
+        return np.maximum(probability * (1 - probability), self._least)
 
     @property
     def _between(self) -> tuple[float, float, float]:
@@ -383,7 +390,7 @@ class CellShares:
 
 
 def _inverted(matrices: np.ndarray) -> np.ndarray:
-    """Inverses; where one has none, as without noise and with few reports, the pseudoinverses."""
+    """Return inverses, or pseudoinverses if one is singular (few reports without noise)."""
     try:
         return np.asarray(np.linalg.inv(matrices))
     except np.linalg.LinAlgError:

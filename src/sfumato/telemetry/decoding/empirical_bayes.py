@@ -1,9 +1,9 @@
-"""Decoding when candidates are many for the cells: all at once, each against the fit of the others.
+"""Empirical Bayes for many candidates: approximate message passing with a learned prior.
 
-Candidates that outnumber what cells can tell apart have no least-squares fit, yet few of them have
-large counts. Approximate message passing learns how counts are spread, shrinks every estimate
-accordingly, and knows from the randomness of hashing how far the errors of all others reach into
-each: an estimate before shrinking is the true share plus a normal error of a known variance.
+Candidates that outnumber the cells have no least-squares fit, yet few of them have large counts.
+Approximate message passing learns the distribution of the fractions, shrinks every estimate
+accordingly, and knows from the randomness of hashing how the errors of all others add to each: an
+estimate before shrinkage is the true fraction plus a normal error of a known variance.
 """
 
 from dataclasses import dataclass
@@ -11,131 +11,145 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from sfumato.telemetry.decoding.design import CellShares
+from sfumato.telemetry.decoding.design import CellFractions
 
-__all__ = ["ShrunkFit", "crowded"]
+__all__ = ["ShrunkFit", "message_passing"]
 
 STEPS, CLOSE = 200, 5e-3  # at most; and the largest change of an estimate, in standard errors
-CENTRES, WIDTH = 16, 0.4  # bumps of the learned law of shares, each as wide as this part of itself
+CENTRES, WIDTH = 16, 0.4  # components of the learned prior; their width relative to the centre
 
 
 @dataclass(frozen=True)
 class ShrunkFit:
-    """What was found, in shares of all clients, an entry a candidate.
+    """Result of message passing, in fractions of all clients, one entry per candidate.
 
-    `free` is without bias and has `variance`; `shares` is the mean given the law of all shares and
-    `doubt` its variance; `gradient` (m, k), the weighted residuals freed of what fitting took from
-    them; `weights` (m, k); `dispersion`, residual chi-squared over what is left of the cells;
-    `settled`, whether the steps ended; `unsure`, the variance of all shares that is left.
+    `unbiased` is an estimate without bias of variance `variance`; `fractions` is the posterior mean
+    under the learned prior and `posterior_variance` its variance; `gradient` (m, k), the weighted
+    residuals corrected for the fit; `weights` (m, k); `dispersion`, residual chi-squared per
+    remaining degree of freedom; `converged`, whether the iteration ended; `uncertainty`, the sum of
+    posterior variances.
     """
 
-    free: np.ndarray
+    unbiased: np.ndarray
     variance: np.ndarray
-    shares: np.ndarray
-    doubt: np.ndarray
+    fractions: np.ndarray
+    posterior_variance: np.ndarray
     gradient: np.ndarray
     weights: np.ndarray
     dispersion: float
-    settled: bool
-    unsure: float
+    converged: bool
+    uncertainty: float
 
 
-def crowded(cells: CellShares, matrix: scipy.sparse.csc_matrix) -> ShrunkFit:
-    """Estimates of the shares of all columns together.
+def message_passing(cells: CellFractions, matrix: scipy.sparse.csc_matrix) -> ShrunkFit:
+    """Estimate the fractions of all columns jointly.
 
-    Guarantee: with random cells, as those of hashing, and many of them, `free` is normal around the
-    true share with `variance`, on average over hashes; unknown strings are part of the error.
+    Guarantee: with many random cells, as of hashing, `unbiased` is normal around the true fraction
+    with `variance`, on average over hashes; unknown strings are part of the error.
 
-    Donoho, Maleki and Montanari 2009; Bayati and Montanari 2011, theorem 1, on what the errors are.
+    Donoho, Maleki and Montanari 2009; Bayati and Montanari 2011, theorem 1 (state evolution).
     """
     rows, degrees = matrix.T.tocsr(), _degrees(cells)
-    shares, left, distribution, unsure = np.zeros(matrix.shape[1]), 1.0, _flat(), 1.0
+    fractions, remaining, prior, uncertainty = np.zeros(matrix.shape[1]), 1.0, _flat(), 1.0
     for step in range(STEPS):
-        weights, told = _weights(cells, matrix, rows, shares, unsure)
-        residual = _residual(cells, matrix, shares)
-        pull = weights * residual
-        free = shares + (rows @ pull - cells.uniform * pull.sum()) / told / left
-        noise = max(float((pull * residual).sum()) / degrees, 1e-300) / left**2
-        mean, doubt, distribution = _shrunk(free, noise / told, distribution)
-        change = float((np.abs(mean - shares) * np.sqrt(told / noise)).max())
+        weights, precision = _weights(cells, matrix, rows, fractions, uncertainty)
+        residual = _residual(cells, matrix, fractions)
+        score = weights * residual
+        unbiased = fractions + (rows @ score - cells.uniform * score.sum()) / precision / remaining
+        noise_scale = max(float((score * residual).sum()) / degrees, 1e-300) / remaining**2
+        mean, posterior_variance, prior = _shrunk(unbiased, noise_scale / precision, prior)
+        change = float((np.abs(mean - fractions) * np.sqrt(precision / noise_scale)).max())
         if change < CLOSE:
             break
-        fitted = min(float((doubt * told).sum()) / noise / degrees, 0.95)
-        pace = 0.5 * 0.7 ** (step // 25) if step else 1.0  # whole steps would swing
-        shares, left = shares + pace * (mean - shares), left + pace * (1 - fitted - left)
-        unsure += pace * (float(doubt.sum()) - unsure)
-    shape = cells.shares.shape
-    plain, _ = _weights(cells, matrix, rows, shares, 0.0)
-    dispersion = float((plain * residual**2).sum()) / degrees / left
-    gradient, weights = (pull / left).reshape(shape), weights.reshape(shape)
-    settled = change < 0.05
+        fitted = min(float((posterior_variance * precision).sum()) / noise_scale / degrees, 0.95)
+        damping = 0.5 * 0.7 ** (step // 25) if step else 1.0  # full steps would oscillate
+        fractions = fractions + damping * (mean - fractions)
+        remaining += damping * (1 - fitted - remaining)
+        uncertainty += damping * (float(posterior_variance.sum()) - uncertainty)
+    shape = cells.fractions.shape
+    plain, _ = _weights(cells, matrix, rows, fractions, 0.0)
+    dispersion = float((plain * residual**2).sum()) / degrees / remaining
+    gradient, weights = (score / remaining).reshape(shape), weights.reshape(shape)
+    converged = change < 0.05
     return ShrunkFit(
-        free, noise / told, mean, doubt, gradient, weights, dispersion, settled, unsure
+        unbiased,
+        noise_scale / precision,
+        mean,
+        posterior_variance,
+        gradient,
+        weights,
+        dispersion,
+        converged,
+        uncertainty,
     )
 
 
-def _degrees(cells: CellShares) -> int:
-    """Cells that can tell something: in every cohort one less, as sets have one size."""
-    return int(max((cells.reports > 0).sum() * (cells.shares.shape[1] - 1), 1))
+def _degrees(cells: CellFractions) -> int:
+    """Return the degrees of freedom: cells less one in every cohort, as sets have one size."""
+    return int(max((cells.reports > 0).sum() * (cells.fractions.shape[1] - 1), 1))
 
 
 def _weights(
-    cells: CellShares,
+    cells: CellFractions,
     matrix: scipy.sparse.csc_matrix,
     rows: scipy.sparse.csr_matrix,
-    shares: np.ndarray,
-    unsure: float,
+    fractions: np.ndarray,
+    uncertainty: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The weight of every cell alone, and what all cells of a candidate tell of it.
+    """Return the weight of every cell alone, and the precision of each candidate from its cells.
 
-    What is unsure of the candidates varies in every cell, as unknown strings do.
+    The uncertainty of the candidates adds variance to every cell, as unknown strings do.
     """
-    marked = matrix @ shares + cells.uniform * max(1 - shares.sum(), 0)
-    weights = cells.alone(marked.reshape(cells.shares.shape), unsure).reshape(-1)
+    marked = matrix @ fractions + cells.uniform * max(1 - fractions.sum(), 0)
+    weights = cells.alone(marked.reshape(cells.fractions.shape), uncertainty).reshape(-1)
     level = rows @ weights
-    told = level - 2 * cells.uniform * level + cells.uniform**2 * weights.sum()
-    # Sets of all cells tell nothing; with a floor their errors are large, and finite.
-    return weights, np.maximum(told, 1e-9 * max(float(weights.max()), 1e-9))
+    precision = level - 2 * cells.uniform * level + cells.uniform**2 * weights.sum()
+    # Sets of all cells carry no information; with a floor their errors are large and finite.
+    return weights, np.maximum(precision, 1e-9 * max(float(weights.max()), 1e-9))
 
 
-def _residual(cells: CellShares, matrix: scipy.sparse.csc_matrix, shares: np.ndarray) -> np.ndarray:
-    centred = (cells.shares - cells.uniform).reshape(-1)
-    return np.asarray(centred - matrix @ shares + cells.uniform * shares.sum())
+def _residual(
+    cells: CellFractions, matrix: scipy.sparse.csc_matrix, fractions: np.ndarray
+) -> np.ndarray:
+    """Return the residuals of all cells."""
+    centred = (cells.fractions - cells.uniform).reshape(-1)
+    return np.asarray(centred - matrix @ fractions + cells.uniform * fractions.sum())
 
 
 def _flat() -> np.ndarray:
-    """The law to start from: half of the candidates are absent."""
+    """Return the initial prior as log weights: half of the candidates are absent."""
     return np.asarray(np.log(np.append(0.5, np.full(CENTRES, 0.5 / CENTRES))))
 
 
 def _shrunk(
-    free: np.ndarray, variance: np.ndarray, distribution: np.ndarray
+    unbiased: np.ndarray, variance: np.ndarray, prior: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Means and variances of shares given estimates, under a law learned from all of them.
+    """Return posterior means and variances of fractions, under a prior learned from all of them.
 
-    The law is a weight at 0 and bumps at a geometric row of centres, fitted by a few steps of
-    expectation and maximisation.
+    The prior is a weight at 0 and normal components at geometrically spaced centres, fitted by a
+    few steps of expectation maximisation.
     """
     error = np.sqrt(np.median(variance))
-    top = max(1.5 * float(free.max()) / error, 2.0)
+    top = max(1.5 * float(unbiased.max()) / error, 2.0)
     centres = error * np.geomspace(0.25, top, CENTRES)
     width, noise = (WIDTH * centres) ** 2, variance[:, None]
     both = width + noise
-    fits = np.empty((free.size, CENTRES + 1))
-    fits[:, 0] = -0.5 * (free**2 / variance + np.log(variance))
-    fits[:, 1:] = -0.5 * ((free[:, None] - centres) ** 2 / both + np.log(both))
+    fits = np.empty((unbiased.size, CENTRES + 1))
+    fits[:, 0] = -0.5 * (unbiased**2 / variance + np.log(variance))
+    fits[:, 1:] = -0.5 * ((unbiased[:, None] - centres) ** 2 / both + np.log(both))
     for _ in range(3):
-        chances = _chances(fits, distribution)
-        distribution = np.log((chances.sum(0) + 0.1) / (free.size + 0.1 * distribution.size))
-    chances = _chances(fits, distribution)[:, 1:]
-    means = (free[:, None] * width + centres * noise) / both
-    mean = (chances * means).sum(1)
-    second = (chances * (means**2 + width * noise / both)).sum(1)
-    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), distribution
+        responsibilities = _responsibilities(fits, prior)
+        prior = np.log((responsibilities.sum(0) + 0.1) / (unbiased.size + 0.1 * prior.size))
+    responsibilities = _responsibilities(fits, prior)[:, 1:]
+    means = (unbiased[:, None] * width + centres * noise) / both
+    mean = (responsibilities * means).sum(1)
+    second = (responsibilities * (means**2 + width * noise / both)).sum(1)
+    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), prior
 
 
-def _chances(fits: np.ndarray, distribution: np.ndarray) -> np.ndarray:
-    joint = fits + distribution
+def _responsibilities(fits: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Return the posterior probability of each component for each candidate."""
+    joint = fits + prior
     joint -= joint.max(1, keepdims=True)
     np.exp(joint, out=joint)
     return np.asarray(joint / joint.sum(1, keepdims=True))

@@ -1,14 +1,10 @@
 """The Cramer-Rao bound: the least standard errors of counts that a design of reports allows.
 
 The clients and their values are fixed; cohorts and noise are random. Let J be the information of
-the reports about the counts c of values drawn anew: the mean of L L' / (L'c)**2 for full reports
+the reports about the counts c of resampled values: the mean of L L' / (L'c)**2 for complete reports
 with likelihoods L, and its projection on marks for counts. Then J c = 1, the covariance of the best
-estimates is J^-1 for values drawn anew up to their sum, and of that diag(c) is the drawing: for
-fixed clients J^-1 - diag(c) is left.
-
-What the counts of cells tell of the counts of values: their information, for every kind. The
-inverse of an information matrix, and which of its unknowns it does not tell at all. What full
-reports tell of the counts of values: their expected information, marks together.
+estimates is J^-1 for resampled values up to their sum, and diag(c) of it is due to sampling: for
+fixed clients the covariance is J^-1 - diag(c).
 """
 
 import math
@@ -23,10 +19,10 @@ from sfumato.core.validation import flag
 from sfumato.telemetry.decoding.report_likelihood import (
     Likely,
     Marks,
-    chances_of,
-    left_over,
+    cells_of_others,
     marked_cells,
     odds_of,
+    probabilities_of,
 )
 from sfumato.telemetry.schemes.base import Scheme
 
@@ -40,18 +36,17 @@ __all__ = [
     "report_information",
 ]
 
-_DENSE = 2048  # cells; of more, only those that a candidate uses are looked at
+_DENSE = 2048  # cells; of more, only those that a candidate uses are considered
 
 
 def count_information(
     scheme: Scheme, members: np.ndarray, counts: np.ndarray, *, diagonal: bool = False
 ) -> np.ndarray:
-    """J = sum over cohorts of E[b | v]' E[b b']^-1 E[b | w] / m, for values v and w.
+    """Return J = sum over cohorts of E[b | v]' E[b b']^-1 E[b | w] / m, for values v and w.
 
     b are the marks of one report and, for kind "bits", a constant 1, whose sum is the reports of
-    the cohort. E[b b'] is summed over all clients. Only the diagonal where that is asked for.
-    Parameters: members (M, m, s); counts (M + 1,), the last that of values without a set of their
-    own, whose set is random.
+    the cohort. E[b b'] is summed over all clients. With `diagonal`, only the diagonal. `members` is
+    (M, m, s); `counts` (M + 1,), the last that of values without a known set, which is random.
     """
     size = len(counts)
     out = np.zeros(size if diagonal else (size, size))
@@ -65,15 +60,15 @@ def count_information(
 def _moments(
     scheme: Scheme, members: np.ndarray, counts: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """For each cohort E[b | v] (marks, M + 1), and the sum over clients of E[b b']."""
-    (high, low), k, total = chances_of(scheme), scheme.cells, counts.sum()
+    """Yield for each cohort E[b | v] (marks, M + 1), and the sum over clients of E[b b']."""
+    (high, low), k, total = probabilities_of(scheme), scheme.cells, counts.sum()
     size = (members >= 0).sum() / members[:, :, 0].size
-    held = left_over(scheme, members)
-    always, either, both = _pair_chances(scheme, high, low)
+    other_cells = cells_of_others(scheme, members)
+    always, either, both = _pair_probabilities(scheme, high, low)
     for j in range(scheme.cohorts):
         inside = np.zeros((k + 1, len(members) + 1))  # the row of cell -1 is cut off
         inside[members[:, j].T, np.arange(len(members))] = 1
-        inside[:k, -1] = size / k if held is None else held[j]
+        inside[:k, -1] = size / k if other_cells is None else other_cells[j]
         inside = inside[_looked_at(k, members[:, j])]
         own = inside @ counts
         pairs = (inside[:, :-1] * counts[:-1]) @ inside[:, :-1].T
@@ -84,8 +79,11 @@ def _moments(
         yield _with_one(expected, second, counts) if scheme.kind == "bits" else (expected, second)
 
 
-def _pair_chances(scheme: Scheme, high: float, low: float) -> tuple[float, float, float]:
-    """The chance of two marks in one report: always, + more if one is the value's, + if both."""
+def _pair_probabilities(scheme: Scheme, high: float, low: float) -> tuple[float, float, float]:
+    """Return the probability of two marks in one report, and its increments by own cells.
+
+    The second is added for each of the two that is the value's own, the third if both are.
+    """
     if scheme.kind == "bits":
         return low * low, low * (high - low), (high - low) ** 2
     if scheme.kind == "symbol":
@@ -96,13 +94,14 @@ def _pair_chances(scheme: Scheme, high: float, low: float) -> tuple[float, float
 
 
 def _looked_at(k: int, own: np.ndarray) -> np.ndarray:
+    """Return the cells to consider: all, or those of candidates if there are too many."""
     return np.arange(k) if k <= _DENSE else np.unique(own[own >= 0])
 
 
 def _with_one(
     expected: np.ndarray, second: np.ndarray, counts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same with a constant 1 before the marks, so that the number of reports is known."""
+    """Prepend a constant 1 to the marks, so that the number of reports is known."""
     edge = expected @ counts
     corner = np.array([[counts.sum()]])
     second = np.block([[corner, edge[None]], [edge[:, None], second]])
@@ -110,15 +109,15 @@ def _with_one(
 
 
 _NOTHING = 1e-10  # an eigenvalue of the scaled matrix that is rounding
-_PART = 1e-6  # of an unknown, squared, along what is not told
+_PART = 1e-6  # of an unknown, squared, along directions without information
 
 
 def inverted(information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse where there is one, and a mask of the unknowns that are identified.
+    """Return the (pseudo)inverse, and a mask of the unknowns that are identified.
 
     Guarantee: with rows scaled to a diagonal of 1, directions with an eigenvalue below 1e-10 of the
-    largest are left out, and unknowns that take part in one are not identified.
-    Parameters: information, symmetric with a positive diagonal.
+    largest are left out, and unknowns that take part in one are not identified. The matrix must be
+    symmetric with a positive diagonal.
 
     >>> inverse, identified = inverted(np.array([[2.0, 0, 0], [0, 1, 1], [0, 1, 1]]))
     >>> inverse[0, 0].round(6), identified
@@ -126,9 +125,9 @@ def inverted(information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     scale = 1 / np.sqrt(information.diagonal())
     values, vectors = linalg.eigh(information * scale * scale[:, None], check_finite=False)
-    told = values > _NOTHING * values[-1]
-    half = vectors[:, told] / np.sqrt(values[told]) * scale[:, None]
-    return half @ half.T, (vectors[:, ~told] ** 2).sum(axis=1) <= _PART
+    identifiable = values > _NOTHING * values[-1]
+    half = vectors[:, identifiable] / np.sqrt(values[identifiable]) * scale[:, None]
+    return half @ half.T, (vectors[:, ~identifiable] ** 2).sum(axis=1) <= _PART
 
 
 _EXACT = 16  # cells: all their reports can be listed
@@ -138,16 +137,17 @@ _SEED = 7
 
 
 def information(
-    likely: Likely, shares: np.ndarray, *, diagonal: bool = False, expected: bool = False
+    likely: Likely, fractions: np.ndarray, *, diagonal: bool = False, expected: bool = False
 ) -> np.ndarray:
-    """The mean over reports of L L' / chance**2, for candidates and "other" (M + 1, M + 1).
+    """Return the mean over reports of L L' / p**2, p their probability: (M + 1, M + 1).
 
-    With `expected`, the mean of L / chance is taken as 1, which it is for reports under the shares.
+    The last row is that of "other". With `expected`, the mean of L / p is taken as 1, its
+    expectation under the fractions.
     """
-    chances, gradient = likely.expect(shares)
+    probabilities, gradient = likely.expect(fractions)
     total, size = likely.weights.sum(), likely.values + 1
     out = np.zeros(size if diagonal else (size, size))
-    for _, apart in likely.deviations(chances):
+    for _, apart in likely.deviations(probabilities):
         out += np.einsum("ij,ij->i", apart, apart) if diagonal else apart @ apart.T
     mean = np.zeros(size) if expected else gradient / total - 1
     return np.asarray(out / total + 1 + (2 * mean if diagonal else mean + mean[:, None]))
@@ -156,20 +156,20 @@ def information(
 def report_information(
     scheme: Scheme, members: np.ndarray, counts: np.ndarray, *, diagonal: bool = False
 ) -> np.ndarray:
-    """The expected information about counts: of bits and subsets, exact where they can be listed.
+    """Return the expected information of bits or subsets about counts, exact if they can be listed.
 
-    Else it is the mean over reports that are drawn with a fixed seed, which scatters by
-    1 / sqrt(draws) and is inverted with the factor that makes the mean of the inverse right.
+    Otherwise it is the mean over reports that are drawn with a fixed seed; its relative error is
+    1 / sqrt(draws), and a factor makes the mean of the inverse unbiased.
     """
     total, draws = counts.sum(), _DRAWS + 64 * len(members)
     few = scheme.cells <= _EXACT and scheme.cohorts << scheme.cells <= _LISTED
     likely = _listed(scheme, members, counts) if few else _drawn(scheme, members, counts, draws)
-    told = information(likely, counts / total, diagonal=diagonal, expected=True) / total
-    return np.asarray(told if few or diagonal else told / (1 - (len(members) + 1) / draws))
+    found = information(likely, counts / total, diagonal=diagonal, expected=True) / total
+    return np.asarray(found if few or diagonal else found / (1 - (len(members) + 1) / draws))
 
 
 def _listed(scheme: Scheme, members: np.ndarray, counts: np.ndarray) -> Marks:
-    """Every report of every cohort, weighted by how often it is expected."""
+    """Return every report of every cohort, weighted by its expected frequency."""
     k, w = scheme.cells, marked_cells(scheme)
     words = np.arange(1 << k, dtype="<u4")
     marks = np.bitwise_count(words).astype(np.int64)
@@ -177,7 +177,7 @@ def _listed(scheme: Scheme, members: np.ndarray, counts: np.ndarray) -> Marks:
         words, marks = words[marks == w], marks[marks == w]
         without = np.full(len(words), 1 / len(words))
     else:
-        low = chances_of(scheme)[1]
+        low = probabilities_of(scheme)[1]
         without = low**marks * (1 - low) ** (k - marks)
     payload = words.view(np.uint8).reshape(-1, 4)[:, : -(-k // 8)]
     cohorts = np.repeat(np.arange(scheme.cohorts, dtype=np.int32), len(words))
@@ -189,7 +189,7 @@ def _listed(scheme: Scheme, members: np.ndarray, counts: np.ndarray) -> Marks:
 
 
 def _drawn(scheme: Scheme, members: np.ndarray, counts: np.ndarray, draws: int) -> Marks:
-    """Random reports, cohorts as equal as can be, values as frequent as in the counts."""
+    """Return random reports, cohorts as equal as possible, values distributed as in the counts."""
     random = np.random.default_rng(_SEED)
     cohorts = np.sort(np.arange(draws, dtype=np.int32) % scheme.cohorts)
     values = random.choice(len(counts), draws, p=counts / counts.sum())
@@ -210,17 +210,19 @@ def _own_cells(
     cohorts: np.ndarray,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Whether each row's value has each cell; the value after the last has a random set."""
+    """Return whether each row's value has each cell; the value after the last has a random set."""
     inside = np.zeros((len(values), scheme.cells + 1), bool)
     others = values == len(members)
     sets = members[np.where(others, 0, values), cohorts]
     np.put_along_axis(inside, np.where(sets < 0, scheme.cells, sets), True, axis=1)
     inside, rows = inside[:, :-1], np.flatnonzero(others)
-    held = left_over(scheme, members)
-    if held is not None and held.any():  # sets of a known domain have one cell
-        chance = np.cumsum(held[cohorts[rows]], axis=1)
+    other_cells = cells_of_others(scheme, members)
+    if other_cells is not None and other_cells.any():  # sets of a known domain have one cell
+        probability = np.cumsum(other_cells[cohorts[rows]], axis=1)
         inside[rows] = False
-        inside[rows, (random.random((len(rows), 1)) * chance[:, -1:] > chance).sum(axis=1)] = True
+        inside[
+            rows, (random.random((len(rows), 1)) * probability[:, -1:] > probability).sum(axis=1)
+        ] = True
     elif len(rows):
         # A row of another candidate in random order has the right size and any cells.
         inside[rows] = random.permuted(inside[rows], axis=1)
@@ -228,13 +230,13 @@ def _own_cells(
 
 
 def _report(scheme: Scheme, own: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Marks of one report a row."""
-    high, low = chances_of(scheme)
+    """Draw the marks of one report per row."""
+    high, low = probabilities_of(scheme)
     if scheme.kind == "bits":
         return np.asarray(random.random(own.shape) < np.where(own, high, low))
-    # The own cell comes first or last; the others in random order fill what is left.
-    kept = random.random((len(own), 1)) < high
-    order = np.where(own, np.where(kept, -1.0, 2.0), random.random(own.shape))
+    # The own cell comes first or last; the others fill the subset in random order.
+    included = random.random((len(own), 1)) < high
+    order = np.where(own, np.where(included, -1.0, 2.0), random.random(own.shape))
     marked = np.zeros(own.shape, bool)
     first = np.argpartition(order, marked_cells(scheme) - 1, axis=1)[:, : marked_cells(scheme)]
     np.put_along_axis(marked, first, True, axis=1)
@@ -242,7 +244,7 @@ def _report(scheme: Scheme, own: np.ndarray, random: np.random.Generator) -> np.
 
 
 MOST_TOGETHER = 4096  # values whose counts are unknown together
-_TELLS = 1e-12  # of a report about a value; less is rounding
+_NEGLIGIBLE = 1e-12  # information of a report about a value; less is rounding
 
 
 def cramer_rao(
@@ -254,45 +256,52 @@ def cramer_rao(
     full_reports: bool = False,
     alone: bool = False,
 ) -> np.ndarray:
-    """The least standard error of every value's count that an unbiased decoder can have.
+    """Compute the least standard error of every value's count that an unbiased decoder can have.
 
     Parameters
     ----------
     scheme : Scheme
-        TODO.
+        Scheme of the reports.
     members : object
-        Int (values, cohorts, cells of a set), as of `scheme.members`.
+        Integer array of shape (values, cohorts, s), as `Scheme.members` returns it.
     counts : object
-        How many clients have each value, true or estimated, from 0 up.
+        Number of clients that have each value, true or estimated, from 0 up.
     other_count : float or None
-        How many have none of these, an unknown as well (None: it is known that there are none).
+        Number of clients that have none of these values, which is unknown to the decoder as well;
+        None if it is known that there are none.
     full_reports : bool, default=False
-        Whether reports are kept or only counts of marks.
+        Whether the decoder has complete reports, or only counts of marks.
     alone : bool, default=False
-        Whether the proportions of all other values are known.
+        Whether the proportions of all other values are known to the decoder.
 
     Returns
     -------
-    ndarray
-        The least standard error of every value's count that an unbiased decoder can have.
+    ndarray of shape (values,)
+        Standard error of each count; infinite where it cannot be distinguished from others.
+
+    Raises
+    ------
+    ValueError
+        If there are more than 4096 values and `alone` is False.
 
     Notes
     -----
-    **Guarantee.** Exact for many reports (the Gaussian limit), with the exact covariance of marks;
-    from full reports exact for symbols and up to 16 cells, else from random reports with a fixed
-    seed, within about 1 % (two standard errors). Infinite where a count cannot be told from
-    others'. Decoders that know more, as that no count is negative, can do better, but not than
-    `alone`.
+    **Guarantee.** Exact in the Gaussian limit of many reports, with the exact covariance of marks.
+    From complete reports it is exact for symbols and for up to 16 cells, otherwise computed from
+    random reports with a fixed seed, within about 1 % (two standard errors). Decoders that use
+    more, such as that no count is negative, can do better, but not better than with `alone`.
 
     References
     ----------
-    .. [1] Bickel and Doksum 2015, section 6.2; Erlingsson, Pihur and Korolova 2014, section 4.
+    .. [1] Bickel, Doksum. "Mathematical Statistics". 2015, section 6.2 (information bound).
+    .. [2] Erlingsson, Pihur, Korolova. "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
+       Response". CCS 2014, section 4. https://arxiv.org/abs/1407.6981
 
     Examples
     --------
     >>> from sfumato.telemetry import Rappor
-    >>> asked = Rappor(categories=["tea", "milk"], f=0.5)
-    >>> cramer_rao(asked, asked.members(["tea", "milk"]), [600, 400], None).round(1)
+    >>> scheme = Rappor(categories=["tea", "milk"], f=0.5)
+    >>> cramer_rao(scheme, scheme.members(["tea", "milk"]), [600, 400], None).round(1)
     array([19.4, 19.4])
     """
     full_reports = flag.check("cramer_rao", "full_reports", full_reports)
@@ -304,11 +313,13 @@ def cramer_rao(
         return np.zeros(len(members))
     if len(members) > MOST_TOGETHER and not alone:
         raise ValueError(
-            f"cramer_rao: members must hold at most {MOST_TOGETHER} values, not {len(members)}; "
+            f"cramer_rao: members must have at most {MOST_TOGETHER} values, not {len(members)}; "
             "give the most frequent, or alone=True."
         )
-    told = report_information if full_reports and scheme.kind != "symbol" else count_information
-    information = told(scheme, members, amounts, diagonal=alone)
+    information_of = (
+        report_information if full_reports and scheme.kind != "symbol" else count_information
+    )
+    information = information_of(scheme, members, amounts, diagonal=alone)
     if alone:
         variance = _alone_variance(information, amounts)
     else:
@@ -317,31 +328,31 @@ def cramer_rao(
 
 
 def fixed_variance(information: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The diagonal of information^-1 - diag(counts), infinite where it is not identified."""
+    """Return the diagonal of information^-1 - diag(counts), infinite where it is not identified."""
     inverse, identified = inverted(information)
     return np.where(identified, np.maximum(inverse.diagonal() - counts, 0.0), math.inf)
 
 
 def _alone_variance(information: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The same for a value against all others in known proportions: two unknowns with one sum.
+    """As `fixed_variance`, for a value against all others in known proportions: two unknowns.
 
     With a = J_vv and J c = 1 the other entries of the two by two information follow.
     """
     total, certain = counts.sum(), information * counts.sum() - 1
     drawn = np.maximum((total - counts) * (1 - information * counts), 0.0)
     unknown = np.where(drawn > 0, math.inf, 0.0)
-    return np.where(certain > _TELLS, drawn / np.maximum(certain, _TELLS), unknown)
+    return np.where(certain > _NEGLIGIBLE, drawn / np.maximum(certain, _NEGLIGIBLE), unknown)
 
 
 def _amounts(
     scheme: Scheme, members: np.ndarray, counts: Any, other_count: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Counts of values and others, and which of them are unknown."""
+    """Return counts of values and others, and which of them are unknown."""
     amounts = np.append(plain_numbers(counts), other_count or 0.0).astype(np.float64)
     if members.ndim != 3 or amounts.shape != (len(members) + 1,):
-        raise ValueError("cramer_rao: members must be (values, cohorts, cells), a row each count.")
+        raise ValueError("cramer_rao: members must be (values, cohorts, cells), one per count.")
     if not np.isfinite(amounts).all() or amounts.min() < 0:
         raise ValueError("cramer_rao: counts and other_count must be finite numbers from 0 up.")
-    held = left_over(scheme, members)
-    others = other_count is not None and (held is None or bool(held.any()))
+    other_cells = cells_of_others(scheme, members)
+    others = other_count is not None and (other_cells is None or bool(other_cells.any()))
     return amounts, np.append(np.ones(len(members), bool), others)

@@ -1,8 +1,4 @@
-"""How likely each candidate makes each report: reports sorted, grouped and streamed in blocks.
-
-What one report says for a value: its likelihood, by how many of the value's cells it marks. What
-reports say for each candidate and for "other": likelihoods, a row a report, in blocks.
-"""
+"""Likelihoods of reports under each candidate and "other", grouped and streamed in blocks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,79 +22,81 @@ __all__ = [
     "Odds",
     "ReportLikelihoods",
     "Symbols",
-    "chances_of",
-    "left_over",
+    "cells_of_others",
     "likely_of",
     "marked_cells",
     "odds_of",
+    "probabilities_of",
     "usable",
 ]
 
-_DOUBT = 2.0**-24  # in place of a chance of 0 or 1, whose ratios would be infinite
+_MARGIN = 2.0**-24  # instead of a probability of 0 or 1, whose ratios would be infinite
 
 
 @dataclass(frozen=True)
 class Odds:
-    """The numbers behind a likelihood: base[j, v] ratio**ones under candidate v of cohort j.
+    """Constants of a likelihood: base[j, v] ratio**ones under candidate v of cohort j.
 
-    `other` is the likelihood without a candidate, by how many of all cells are marked. Where
-    `held` is given, which says how many of the values that are left hold cell i of cohort j, it is
-    clear (1 + (ratio - 1) times the sum of held over marked cells) instead.
+    `other` is the likelihood without a candidate, by the number of marked cells. If `other_cells`
+    is given, the fraction of the remaining values that have cell i of cohort j, it is
+    clear (1 + (ratio - 1) times the sum of other_cells over marked cells) instead.
     """
 
     ratio: float
     clear: float
     base: np.ndarray
     other: np.ndarray
-    held: np.ndarray | None
+    other_cells: np.ndarray | None
 
 
-def chances_of(scheme: Scheme) -> tuple[float, float]:
-    """high and low, kept off 0 and 1."""
-    return min(float(scheme.high), 1 - _DOUBT), max(float(scheme.low), _DOUBT)
+def probabilities_of(scheme: Scheme) -> tuple[float, float]:
+    """Return high and low, kept away from 0 and 1."""
+    return min(float(scheme.high), 1 - _MARGIN), max(float(scheme.low), _MARGIN)
 
 
 def marked_cells(scheme: Scheme, size: int = 1) -> int:
-    """How many cells a symbol or subset marks, always."""
+    """Return the number of cells that every symbol or subset marks."""
     return round(size * float(scheme.high) + (scheme.cells - size) * float(scheme.low))
 
 
 def odds_of(scheme: Scheme, members: np.ndarray) -> Odds:
-    """The odds of a scheme for candidates whose sets are members (M, m, s)."""
-    (high, low), cells = chances_of(scheme), scheme.cells
+    """Return the odds of a scheme for candidates whose sets are members (M, m, s)."""
+    (high, low), cells = probabilities_of(scheme), scheme.cells
     sizes = np.ascontiguousarray((members >= 0).sum(axis=2).T)
-    held = left_over(scheme, members)
+    other_cells = cells_of_others(scheme, members)
     if scheme.kind == "bits":
         ratio, clear = high * (1 - low) / (low * (1 - high)), (1 - high) / (1 - low)
-        return Odds(ratio, clear, clear**sizes, _random_sets(cells, sizes, ratio, clear), held)
+        return Odds(
+            ratio, clear, clear**sizes, _random_sets(cells, sizes, ratio, clear), other_cells
+        )
     if scheme.kind == "symbol":
         ratio, clear = high / low, cells * low
     else:
         marked = marked_cells(scheme)
         ratio = high * (cells - marked) / ((1 - high) * marked)
         clear = cells * (1 - high) / (cells - marked)
-    return Odds(ratio, clear, np.full(sizes.shape, clear), np.ones(cells + 1), held)
+    return Odds(ratio, clear, np.full(sizes.shape, clear), np.ones(cells + 1), other_cells)
 
 
-def left_over(scheme: Scheme, members: np.ndarray) -> np.ndarray | None:
-    """Of the scheme's own values that are no candidates, the part that holds each cell (m, k).
+def cells_of_others(scheme: Scheme, members: np.ndarray) -> np.ndarray | None:
+    """Return the fraction of domain values that are no candidates having each cell (m, k).
 
-    None where the scheme takes any value; all zero where none is left.
+    None if the scheme takes any value; all zero if every value is a candidate.
     """
     values = getattr(scheme, "domain", None)
     if values is None:
         return None
     named = {row.tobytes() for row in np.ascontiguousarray(members, np.int32)}
     domain = np.ascontiguousarray(scheme.members(values), np.int32)
-    left = domain[[row.tobytes() not in named for row in domain]]
-    v, j, c = np.nonzero(left >= 0)
-    held = np.zeros((scheme.cohorts, scheme.cells))
-    np.add.at(held, (j, left[v, j, c]), 1 / max(len(left), 1))
-    return held
+    others = domain[[row.tobytes() not in named for row in domain]]
+    v, j, c = np.nonzero(others >= 0)
+    other_cells = np.zeros((scheme.cohorts, scheme.cells))
+    np.add.at(other_cells, (j, others[v, j, c]), 1 / max(len(others), 1))
+    return other_cells
 
 
 def _random_sets(cells: int, sizes: np.ndarray, ratio: float, clear: float) -> np.ndarray:
-    """The mean likelihood over all sets of a size, by how many of all cells are marked.
+    """Return the mean likelihood over all sets of a size, by the number of marked cells.
 
     It is the elementary symmetric polynomial of the cells' factors over the number of its terms;
     sizes are as frequent as among the candidates.
@@ -107,13 +105,13 @@ def _random_sets(cells: int, sizes: np.ndarray, ratio: float, clear: float) -> n
     for size, times in zip(*np.unique(sizes, return_counts=True), strict=True):
         for ones in range(int(size) + 1):
             ways = _log_choose(marks, ones) + _log_choose(cells - marks, size - ones)
-            chance = np.exp(ways - _log_choose(np.array(cells), size))
-            out += times / sizes.size * chance * ratio**ones * clear ** int(size)
+            probability = np.exp(ways - _log_choose(np.array(cells), size))
+            out += times / sizes.size * probability * ratio**ones * clear ** int(size)
     return out
 
 
 def _log_choose(n: np.ndarray, k: int) -> np.ndarray:
-    """The log of n over k, minus infinity where k exceeds n."""
+    """Return the log of n over k, minus infinity where k exceeds n."""
     ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(np.maximum(n - k, 0) + 1.0)
     return np.where(n < k, -np.inf, ways)
 
@@ -124,7 +122,7 @@ _ROWS = 8192  # of a block of likelihoods
 def likely_of(
     scheme: Scheme, members: np.ndarray, cohorts: np.ndarray, payload: np.ndarray
 ) -> "Likely":
-    """Reports of a scheme, each as likely as the values with these sets make it."""
+    """Return the reports of a scheme with their likelihoods under values with these sets."""
     odds = odds_of(scheme, members)
     if scheme.kind == "symbol":
         symbols = np.ascontiguousarray(payload).view("<u4")[:, 0]
@@ -133,25 +131,25 @@ def likely_of(
 
 
 class Likely(Protocol):
-    """Rows of equal reports with their weights, and what M values and "other" make of them."""
+    """Distinct reports with weights, and their likelihoods under M values and "other"."""
 
     weights: np.ndarray
     values: int
     others: bool  # whether there can be a value that is no candidate
 
-    def expect(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The chance of each row under shares (M + 1,), and sum of weight likelihood / chance."""
+    def expect(self, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the probability p of each row under fractions (M + 1,), and sum weight L / p."""
         ...
 
-    def deviations(self, chances: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Rows, some thousand at a time, and sqrt(weight) (likelihood / chance - 1) (M + 1, rows).
+    def deviations(self, probabilities: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of rows and sqrt(weight) (likelihood / probability - 1) (M + 1, rows).
 
-        In float32: the likelihoods of weak reports differ little, but these keep the difference.
+        In float32: likelihoods of weak reports differ little, but these retain the difference.
         """
         ...
 
     def sample(self, rows: int) -> "Likely":
-        """About so many rows, evenly spaced in the sorted order; weights keep their sum."""
+        """Return about this number of rows, evenly spaced in order, with the same total weight."""
         ...
 
 
@@ -167,7 +165,7 @@ class Marks:
         weights: np.ndarray | None = None,
     ) -> None:
         self.odds, self.members, self.values = odds, members, len(members)
-        self.others = odds.held is None or bool(odds.held.any())
+        self.others = odds.other_cells is None or bool(odds.other_cells.any())
         if weights is None:
             cohorts, payload, weights = _grouped(cohorts, payload)
         self._cohorts, self._payload, self.weights = cohorts, payload, weights
@@ -175,6 +173,7 @@ class Marks:
 
     @cached_property
     def _positions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Cells that candidates use in each cohort, and the positions of their own among these."""
         by_cohort = np.ascontiguousarray(self.members.transpose(1, 0, 2))
         k = len(self.odds.other) - 1
         room = min(k, self.values * by_cohort.shape[2])
@@ -184,10 +183,11 @@ class Marks:
         return cells, positions
 
     def _starts(self, rows: slice) -> np.ndarray:
+        """Return where each cohort starts among these rows."""
         return np.searchsorted(self._cohorts[rows], np.arange(self.members.shape[1] + 1))
 
-    def expect(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        chances, gradient = np.empty(len(self.weights)), np.zeros(self.values + 1)
+    def expect(self, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        probabilities, gradient = np.empty(len(self.weights)), np.zeros(self.values + 1)
         mixture.expectations(
             self._payload,
             self._starts(slice(None)),
@@ -196,13 +196,13 @@ class Marks:
             self.odds.ratio,
             self._flat,
             self.weights,
-            shares,
-            chances,
+            fractions,
+            probabilities,
             gradient,
         )
-        return chances, gradient
+        return probabilities, gradient
 
-    def deviations(self, chances: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def deviations(self, probabilities: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         for rows in _slices(len(self.weights)):
             out = np.empty((self.values + 1, rows.stop - rows.start), np.float32)
             mixture.deviations(
@@ -213,7 +213,7 @@ class Marks:
                 self.odds.ratio,
                 self._flat[rows],
                 self.weights[rows],
-                chances[rows],
+                probabilities[rows],
                 out,
             )
             yield rows, out
@@ -222,59 +222,62 @@ class Marks:
         chosen = _spaced(len(self.weights), rows)
         weights = self.weights[chosen] * (self.weights.sum() / self.weights[chosen].sum())
         part = Marks(self.odds, self.members, self._cohorts[chosen], self._payload[chosen], weights)
-        part.__dict__["_places"] = self._positions
+        part.__dict__["_positions"] = self._positions
         return part
 
 
 class Symbols:
-    """Reports of one cell each: all that they tell is how often each cell came."""
+    """Reports of one cell each, for which the counts of cells are sufficient."""
 
     def __init__(
         self, odds: Odds, members: np.ndarray, cohorts: np.ndarray, symbols: np.ndarray
     ) -> None:
         self.values, k = len(members), len(odds.other) - 1
-        self.others = odds.held is None or bool(odds.held.any())
+        self.others = odds.other_cells is None or bool(odds.other_cells.any())
         cells, weights = np.unique(cohorts * np.int64(k) + symbols, return_counts=True)
         self.weights = weights.astype(np.float64)
         self._clear, self._more = odds.clear, odds.clear * (odds.ratio - 1)
         self._inside = _indicator(members, k)[cells].tocsr()
-        held = odds.held
-        flat = odds.other[1] if held is None else odds.clear + self._more * held.reshape(-1)[cells]
+        flat = odds.other[1]
+        if odds.other_cells is not None:
+            flat = odds.clear + self._more * odds.other_cells.reshape(-1)[cells]
         self._flat = np.broadcast_to(flat, self.weights.shape)
 
-    def expect(self, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        inside = self._more * (self._inside @ shares[:-1])
-        chances = self._clear * shares[:-1].sum() + inside + shares[-1] * self._flat
-        pull = self.weights / chances
+    def expect(self, fractions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        inside = self._more * (self._inside @ fractions[:-1])
+        probabilities = self._clear * fractions[:-1].sum() + inside + fractions[-1] * self._flat
+        pull = self.weights / probabilities
         gradient = self._clear * pull.sum() + self._more * (self._inside.T @ pull)
-        return chances, np.append(gradient, pull @ self._flat)
+        return probabilities, np.append(gradient, pull @ self._flat)
 
-    def deviations(self, chances: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    def deviations(self, probabilities: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         for rows in _slices(len(self.weights)):
             inside = self._clear + self._more * self._inside[rows].toarray().T
             likelihoods = np.vstack([inside, self._flat[rows]])
             root = np.sqrt(self.weights[rows])
-            yield rows, (root * (likelihoods / chances[rows] - 1)).astype(np.float32)
+            yield rows, (root * (likelihoods / probabilities[rows] - 1)).astype(np.float32)
 
     def sample(self, rows: int) -> "Symbols":
         return self  # cells are few, and their counts are not
 
 
 def _without_candidate(odds: Odds, cohorts: np.ndarray, payload: np.ndarray) -> np.ndarray:
-    """The likelihood of every report under a value that is no candidate."""
+    """Return the likelihood of every report under a value that is no candidate."""
     out = np.empty(len(payload))
-    if odds.held is None:
+    if odds.other_cells is None:
         marks = np.empty(len(payload), np.int64)
         mixture.marks(payload, marks)
         return np.asarray(odds.other[np.minimum(marks, len(odds.other) - 1)])
     for rows in _slices(len(payload)):
-        bits = np.unpackbits(payload[rows], axis=1, bitorder="little", count=odds.held.shape[1])
-        out[rows] = (bits * odds.held[cohorts[rows]]).sum(axis=1)
+        bits = np.unpackbits(
+            payload[rows], axis=1, bitorder="little", count=odds.other_cells.shape[1]
+        )
+        out[rows] = (bits * odds.other_cells[cohorts[rows]]).sum(axis=1)
     return odds.clear * (1 + (odds.ratio - 1) * out)
 
 
 def _indicator(members: np.ndarray, cells: int) -> sparse.csr_matrix:
-    """1 in row j k + i, column v where cell i is in S_j(v)."""
+    """Return a matrix with 1 in row j k + i, column v where cell i is in S_j(v)."""
     values, cohorts, _ = members.shape
     v, j, c = np.nonzero(members >= 0)
     rows = j * cells + members[v, j, c]
@@ -282,7 +285,7 @@ def _indicator(members: np.ndarray, cells: int) -> sparse.csr_matrix:
 
 
 def _grouped(cohorts: np.ndarray, payload: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Reports sorted by cohort; equal ones become one row where a payload is one machine word."""
+    """Sort reports by cohort; merge equal ones if a payload is one machine word."""
     if payload.shape[1] > 8:
         order = np.argsort(cohorts, kind="stable")
         return cohorts[order], payload[order], np.ones(len(order))
@@ -299,33 +302,36 @@ def _grouped(cohorts: np.ndarray, payload: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _slices(rows: int) -> Iterator[slice]:
+    """Return slices of _ROWS rows."""
     return (slice(start, min(start + _ROWS, rows)) for start in range(0, rows, _ROWS))
 
 
 def _spaced(rows: int, wanted: int) -> np.ndarray:
+    """Return about this number of evenly spaced rows."""
     if rows <= wanted:
         return np.arange(rows)
     return (np.arange(wanted) * rows) // wanted
 
 
-_HELD = 2**28  # bytes of likelihoods that are kept; more are made again whenever they are read
+_CACHED = 2**28  # bytes of likelihoods that are stored; more are computed again at every read
 
 
 def usable(reports: Reports) -> np.ndarray:
-    """True where a client can have sent the report, by the rule of `Counts`: a mask."""
+    """Return a mask of the reports that a client can have sent, by the rule of `Counts`."""
     return fitting(reports.scheme, reports)[0]
 
 
 def symbols_of(reports: Reports) -> np.ndarray:
+    """Return the cell of every report of kind "symbol"."""
     return np.ascontiguousarray(reports.payload).view("<u4")[:, 0].astype(np.int64)
 
 
 class ReportLikelihoods:
     """Likelihoods of reports under candidates; the last column is that of "other", if there is one.
 
-    Each row is scaled so that its largest is 1, which no comparison of candidates sees. "Other" is
-    a value that is no candidate: where the scheme knows its values, any of those that are left,
-    and there is no "other" if none is; else one whose cells are drawn at random.
+    Each row is scaled to a maximum of 1, which does not affect comparisons. "Other" is a value that
+    is no candidate: if the scheme knows its values, any of the remaining ones, and there is no
+    "other" if none remains; else one with random cells.
     """
 
     def __init__(self, reports: Reports, design: Design, *, other: bool) -> None:
@@ -333,44 +339,45 @@ class ReportLikelihoods:
         self._members = np.ascontiguousarray(design.members.transpose(1, 0, 2))
         self._odds = odds_of(self._scheme, design.members)
         self._powers = self._odds.ratio ** np.arange(1.0 + self._members.shape[2])
-        left = self._odds.held
-        self.other = other and (left is None or bool(left.any()))
+        other_cells = self._odds.other_cells
+        self.other = other and (other_cells is None or bool(other_cells.any()))
         self.columns = len(design) + self.other
-        self._kept: np.ndarray | None = None
+        self._cache: np.ndarray | None = None
 
-    def held(self) -> Self:
-        """Keep all likelihoods if they are not too many."""
-        if 4 * len(self._reports) * self.columns <= _HELD:
-            self._kept = self.block(slice(None))
+    def cached(self) -> Self:
+        """Compute and store all likelihoods if they fit in memory."""
+        if 4 * len(self._reports) * self.columns <= _CACHED:
+            self._cache = self.block(slice(None))
         return self
 
     def block(self, rows: slice) -> np.ndarray:
-        """The likelihoods of these rows, float32."""
-        if self._kept is not None:
-            return self._kept[rows]
+        """Return the likelihoods of these rows, float32."""
+        if self._cache is not None:
+            return self._cache[rows]
         sent = self._reports.take(rows)
         out = np.empty((len(sent), self.columns))
         named = out[:, : self.columns - self.other]
-        distribution = (sent.cohorts, self._members, self._odds.base, self._powers, named)
+        columns = (sent.cohorts, self._members, self._odds.base, self._powers, named)
         if self._scheme.kind == "symbol":
-            paired.of_symbols(symbols_of(sent), *distribution)
+            paired.of_symbols(symbols_of(sent), *columns)
         else:
-            paired.of_bits(sent.payload, *distribution)
+            paired.of_bits(sent.payload, *columns)
         if self.other:
             out[:, -1] = self._unnamed(sent)
         out /= out.max(axis=1, keepdims=True, initial=0)
         return out.astype(np.float32)
 
     def _unnamed(self, sent: Reports) -> np.ndarray:
-        """The likelihood of "other": a sum over marked cells, or by how many are marked."""
+        """Return the likelihood of "other": a sum over marked cells, or by their number."""
         odds, symbol = self._odds, self._scheme.kind == "symbol"
-        if odds.held is None:
+        if odds.other_cells is None:
             if symbol:
                 return np.full(len(sent), odds.other[1])
             marks = np.empty(len(sent), np.int64)
             mixture.marks(sent.payload, marks)
             return np.asarray(odds.other[np.minimum(marks, self._scheme.cells)])
-        weights = odds.clear * (odds.ratio - 1) * odds.held[0]  # known values have one cohort
+        # Known values have one cohort.
+        weights = odds.clear * (odds.ratio - 1) * odds.other_cells[0]
         if symbol:
             return np.asarray(odds.clear + weights[symbols_of(sent)])
         out, spare = np.empty(len(sent)), 8 * self._scheme.payload_bytes - len(weights)

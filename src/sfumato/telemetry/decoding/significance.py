@@ -1,7 +1,4 @@
-"""Every candidate of a weighted fit against the fit of the others: estimate, variance, p-value.
-
-Is a candidate there at all: p-values, and which of many to believe.
-"""
+"""Tests whether a candidate is present: p-values of fits and their correction for many tests."""
 
 from typing import Any
 
@@ -12,7 +9,7 @@ from sfumato.core.validation import one_of
 from sfumato.telemetry.decoding.empirical_bayes import ShrunkFit
 from sfumato.telemetry.decoding.weighted_least_squares import LeastSquaresFit, LinearModel
 
-__all__ = ["CORRECTION", "adjusted", "crowd_p", "fit_p", "normal_p", "random_cells_z"]
+__all__ = ["CORRECTION", "adjusted", "fit_p", "normal_p", "random_cells_z", "shrunk_p"]
 
 CORRECTION = one_of(("benjamini-hochberg", "bonferroni", "none"))
 STEPS = np.geomspace(0.25, 60.0, 32)  # tilts, in standard deviations of the statistic
@@ -20,12 +17,12 @@ BLOCK = 2**16  # numbers at a time, so that they stay in the cache
 
 
 def adjusted(p_values: Any, correction: str) -> np.ndarray:
-    """p-values such that those up to a level may be believed together.
+    """Return p-values adjusted so that those up to a level are significant together.
 
-    Guarantee: at level a, "bonferroni" makes any false detection with chance at most a;
-    "benjamini-hochberg" keeps the expected part of false ones among those detected at most a (for
-    tests that are independent or rise together); "none" makes each test err with chance a.
-    Parameters: p_values, each from 0 to 1; correction, one of these names.
+    Guarantee: at level a, "bonferroni" makes any false detection with probability at most a;
+    "benjamini-hochberg" bounds the expected fraction of false ones among those detected by a (for
+    tests that are independent or positively dependent); "none" makes each test err with
+    probability a.
 
     >>> adjusted([0.01, 0.02, 0.5], "benjamini-hochberg")
     array([0.03, 0.03, 0.5 ])
@@ -44,7 +41,7 @@ def adjusted(p_values: Any, correction: str) -> np.ndarray:
 
 
 def normal_p(estimates: Any, errors: Any) -> np.ndarray:
-    """The chance that noise alone gives an estimate this high; 1 where there is no error known."""
+    """Return the probability that noise alone gives this estimate or more; 1 without an error."""
     estimates, errors = np.asarray(estimates, np.float64), np.asarray(errors, np.float64)
     known = np.isfinite(errors) & (errors > 0)
     z = np.where(known, estimates, 0.0) / np.where(known, errors, 1.0)
@@ -52,17 +49,18 @@ def normal_p(estimates: Any, errors: Any) -> np.ndarray:
 
 
 def random_cells_z(gradient: np.ndarray, size: float, totals: Any) -> np.ndarray:
-    """How far out a total of weighted residuals is among those of strings with random cells.
+    """Return the z-value of totals of weighted residuals among those of strings with random cells.
 
-    A string that nobody has falls on cells that have nothing to do with the reports, so the total
-    of the residuals in its cells is that of a random set. This law is known from the residuals
-    themselves, whatever unknown strings or wrong weights left in them; its tail is computed by a
-    saddlepoint and returned as the normal deviation of the same tail.
-    Parameters: gradient (m, k), weighted residuals of a fit without the candidate; size, of a set;
-    totals, sums over the candidate's cells less their mean over all cells, above 0.
+    A string that nobody has falls on cells that are unrelated to the reports, so the total of the
+    residuals in its cells is that of a random set. This distribution is known from the residuals
+    themselves, whatever unknown strings or misspecified weights left in them; its tail is computed
+    by a saddlepoint approximation and returned as the normal deviation of the same tail.
 
-    Cells of a set are taken as drawn with replacement, at the variance of drawing without.
-    Barndorff-Nielsen 1986, r* of the tail of Lugannani and Rice 1980.
+    `gradient` (m, k) are weighted residuals of a fit without the candidate; `size`, the cells of a
+    set; `totals`, sums over the candidate's cells minus their mean over all cells, above 0. Cells
+    of a set are treated as drawn with replacement, at the variance of drawing without.
+
+    Barndorff-Nielsen 1986, r* of the tail formula of Lugannani and Rice 1980.
     """
     k = gradient.shape[1]
     centred = gradient - gradient.mean(1, keepdims=True)
@@ -80,36 +78,36 @@ def random_cells_z(gradient: np.ndarray, size: float, totals: Any) -> np.ndarray
 def _cumulants(
     centred: np.ndarray, size: float, tilts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log E exp(t T) of the total T of a random set, with two derivatives, at every tilt t."""
+    """Return log E exp(t T) of the total T of a random set and two derivatives at every tilt t."""
     out, step = np.empty((3, tilts.size)), max(1, BLOCK // centred.size)
     values = np.ascontiguousarray(centred.T)  # cells first: sums then run along the cohorts
     peak = values.max(0)
     for begin in range(0, tilts.size, step):
         tilt = tilts[begin : begin + step, None]
-        chance = np.exp(tilt[:, :, None] * (values - peak))
-        norm = chance.sum(1)
-        chance *= values
-        first = chance.sum(1) / norm
-        chance *= values
-        second = chance.sum(1) / norm
-        told = (np.log(norm / len(values)) + tilt * peak, first, second - first**2)
-        out[:, begin : begin + step] = [each.sum(1) for each in told]
+        tilted = np.exp(tilt[:, :, None] * (values - peak))
+        norm = tilted.sum(1)
+        tilted *= values
+        first = tilted.sum(1) / norm
+        tilted *= values
+        second = tilted.sum(1) / norm
+        parts = (np.log(norm / len(values)) + tilt * peak, first, second - first**2)
+        out[:, begin : begin + step] = [each.sum(1) for each in parts]
     value, slope, curve = size * out
     return value, slope, np.maximum(curve, 1e-300)
 
 
 LIKELY = 0.2  # a p-value above this needs no second opinion
 TOGETHER = 2**22  # numbers of the residuals of candidates that are tested at a time
-SMALL = 0.5  # standard errors: a share below it changes no residual worth telling
+SMALL = 0.5  # standard errors: a fraction below it hardly changes a residual
 
 
 def fit_p(model: LinearModel, fit: LeastSquaresFit, *, hashed: bool) -> np.ndarray:
-    """p-values that a candidate is absent, the larger of two.
+    """Return p-values of candidates being absent, the larger of two tests.
 
-    One is of noise as the covariance knows it; the other, where cells come from hashing, of a
-    string with random cells (`random_cells_z`), which holds whatever is not in the dictionary.
+    One is of noise with the estimated covariance; the other, where cells come from hashing, of a
+    string with random cells (`random_cells_z`), which is valid whatever is not in the dictionary.
     """
-    p_value = normal_p(fit.free, np.sqrt(fit.covariance.diagonal()))
+    p_value = normal_p(fit.unconstrained, np.sqrt(fit.covariance.diagonal()))
     if hashed and not model.closed:
         positions = np.flatnonzero(p_value < LIKELY)
         step = max(1, TOGETHER // fit.gradient.size)
@@ -119,70 +117,73 @@ def fit_p(model: LinearModel, fit: LeastSquaresFit, *, hashed: bool) -> np.ndarr
 
 
 def _without(model: LinearModel, fit: LeastSquaresFit, positions: np.ndarray) -> np.ndarray:
-    """How far out candidates are among random strings, each in the fit of the others."""
+    """Return z-values of candidates among random strings, each in the fit of the others."""
     moved = fit.covariance[:, positions] * (
-        fit.free[positions] / fit.covariance[positions, positions]
+        fit.unconstrained[positions] / fit.covariance[positions, positions]
     )
     shift = model.blocks @ moved - model.cells.uniform * moved.sum(0)
-    left = model.residual(fit.free)[:, :, None] + shift
-    marked = model.blocks @ fit.shares
+    residuals = model.residual(fit.unconstrained)[:, :, None] + shift
+    marked = model.blocks @ fit.fractions
     z = [
-        _out(model, fit.shares, marked, fit.extra, place, left[:, :, each])
-        for each, place in enumerate(positions)
+        _out(model, fit.fractions, marked, fit.extra, position, residuals[:, :, each])
+        for each, position in enumerate(positions)
     ]
     return np.array(z)
 
 
 def _out(
     model: LinearModel,
-    shares: np.ndarray,
+    fractions: np.ndarray,
     marked: np.ndarray,
     extra: float,
-    place: int,
-    left: np.ndarray,
+    position: int,
+    residual: np.ndarray,
 ) -> float:
-    """How far out one candidate is, by what the fit of the others leaves, weighed as if absent.
+    """Return the z-value of a candidate from the residuals of the others' fit, weighted as absent.
 
-    Its own share makes its cells vary, so in a fit that has it they weigh less than empty cells
-    that a random string may fall on: what is most surely there would look like chance.
+    Its own fraction makes its cells vary, so in a fit that has it they weigh less than empty cells
+    that a random string may fall on: the surest candidates would look like noise.
     """
-    u, cells = model.cells.uniform, _cells(model, place)
+    u, cells = model.cells.uniform, _cells(model, position)
     others = marked.copy()
-    others.reshape(-1)[cells] -= shares[place]
-    others += u * max(1 - shares.sum() + shares[place], 0.0)
-    gradient = model.cells.alone(others, extra) * left
+    others.reshape(-1)[cells] -= fractions[position]
+    others += u * max(1 - fractions.sum() + fractions[position], 0.0)
+    gradient = model.cells.alone(others, extra) * residual
     total = gradient.reshape(-1)[cells].sum() - u * gradient.sum()
     return float(random_cells_z(gradient, model.cells.size, total))
 
 
-def crowd_p(model: LinearModel, crowd: ShrunkFit) -> np.ndarray:
-    """The same for candidates that are estimated all at once; cells must come from hashing."""
-    p_value = normal_p(crowd.free, np.sqrt(crowd.variance))
-    told = _told(model, crowd)
-    strong = crowd.shares * np.sqrt(told) > SMALL
+def shrunk_p(model: LinearModel, shrunk: ShrunkFit) -> np.ndarray:
+    """As `fit_p`, for candidates that are estimated jointly; cells must come from hashing."""
+    p_value = normal_p(shrunk.unbiased, np.sqrt(shrunk.variance))
+    precision = _precision(model, shrunk)
+    strong = shrunk.fractions * np.sqrt(precision) > SMALL
     unsure = p_value < LIKELY
-    z = random_cells_z(crowd.gradient, model.cells.size, crowd.free * told)
-    marked = model.blocks @ crowd.shares
-    for place in np.flatnonzero(unsure & strong):
-        left = _joined(model, crowd, int(place))
-        z[place] = _out(model, crowd.shares, marked, crowd.unsure, int(place), left)
+    z = random_cells_z(shrunk.gradient, model.cells.size, shrunk.unbiased * precision)
+    marked = model.blocks @ shrunk.fractions
+    for position in np.flatnonzero(unsure & strong):
+        residual = _joined(model, shrunk, int(position))
+        z[position] = _out(
+            model, shrunk.fractions, marked, shrunk.uncertainty, int(position), residual
+        )
     return np.where(unsure, np.maximum(p_value, normal_p(z, np.ones(z.size))), p_value)
 
 
-def _told(model: LinearModel, crowd: ShrunkFit) -> np.ndarray:
-    u, weights = model.cells.uniform, crowd.weights.reshape(-1)
+def _precision(model: LinearModel, shrunk: ShrunkFit) -> np.ndarray:
+    """Return the precision of each candidate's estimate from its cells."""
+    u, weights = model.cells.uniform, shrunk.weights.reshape(-1)
     return np.asarray((1 - 2 * u) * (model.matrix.T @ weights) + u * u * weights.sum())
 
 
-def _joined(model: LinearModel, crowd: ShrunkFit, place: int) -> np.ndarray:
-    """The residuals (m, k) with a candidate's own share put back."""
-    left = crowd.gradient / np.where(crowd.weights > 0, crowd.weights, 1.0)
-    left -= model.cells.uniform * crowd.shares[place]
-    left.reshape(-1)[_cells(model, place)] += crowd.shares[place]
-    return np.asarray(left)
+def _joined(model: LinearModel, shrunk: ShrunkFit, position: int) -> np.ndarray:
+    """Return the residuals (m, k) with a candidate's own fraction added back."""
+    residual = shrunk.gradient / np.where(shrunk.weights > 0, shrunk.weights, 1.0)
+    residual -= model.cells.uniform * shrunk.fractions[position]
+    residual.reshape(-1)[_cells(model, position)] += shrunk.fractions[position]
+    return np.asarray(residual)
 
 
-def _cells(model: LinearModel, place: int) -> np.ndarray:
-    """A candidate's cells, as places among those of all cohorts."""
+def _cells(model: LinearModel, position: int) -> np.ndarray:
+    """Return a candidate's cells, as positions among those of all cohorts."""
     matrix = model.matrix
-    return np.asarray(matrix.indices[matrix.indptr[place] : matrix.indptr[place + 1]])
+    return np.asarray(matrix.indices[matrix.indptr[position] : matrix.indptr[position + 1]])

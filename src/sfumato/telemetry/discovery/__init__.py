@@ -1,1 +1,1 @@
-"""Strings that no list of candidates holds: found by n-grams or by prefixes."""
+"""Discovery of frequent strings without a dictionary."""

@@ -1,4 +1,4 @@
-"""Unknown dictionaries, letter by letter: frequent prefixes grow into the strings found."""
+"""Discovery of strings by growing prefixes: frequent ones are extended letter by letter."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,21 +29,27 @@ from sfumato.telemetry.schemes.local_hashing import LocalHashing
 
 __all__ = ["STEPS", "PrefixDiscovery", "PrefixReports", "whole_scheme"]
 
-FIRST = 2**15  # prefixes that the first group may tell apart
+FIRST = 2**15  # prefixes that the first group may distinguish
 CELLS = 2**22  # of prefixes in all cohorts, at most: they are only counted
-NEAR = 2.0  # standard errors above 0 of a prefix that is extended: whole strings are the test
-STEPS = 500  # in which the share of clients is counted that report whole strings
-WHOLE_COHORTS, WHOLE_CELLS = 1024, 2**16  # of whole strings, at most; cells of all cohorts
+NEAR = 2.0  # standard errors above 0 of a prefix that is extended: full strings are the test
+STEPS = 500  # granularity of the fraction of clients that report full strings
+WHOLE_COHORTS, WHOLE_CELLS = 1024, 2**16  # of full strings, at most; cells of all cohorts
 
 
 @dataclass(frozen=True, eq=False)
 class PrefixReports:
-    """What clients sent: a column of reports for each length of prefix, the whole string last.
+    """Reports of a discovery: one group for each prefix length, full strings last.
 
     Parameters
     ----------
-    groups : tuple
-        TODO.
+    groups : tuple of Reports
+        Reports of each length, in the order of `PrefixDiscovery.lengths`.
+
+    Examples
+    --------
+    >>> words = PrefixDiscovery(epsilon=4, length=4, alphabet="abcdef")
+    >>> words.encode_many(["cafe", "face"], seed=1)
+    PrefixReports(reports=2, groups=2)
     """
 
     groups: tuple[Reports, ...]
@@ -57,34 +63,38 @@ class PrefixReports:
 
 @dataclass(frozen=True)
 class PrefixDiscovery(_StringDiscovery[PrefixReports]):
-    """Finds strings by their prefixes: those that are frequent are extended by every letter.
+    """Discovery of frequent strings by their prefixes, without a dictionary.
+
+    Clients are split into groups that report prefixes of rising length. Frequent prefixes are
+    extended by every letter, and a group that reports full strings tests the resulting candidates.
 
     Parameters
     ----------
     epsilon : float
-        Above 0.
+        Largest privacy loss of a client that reports one string, above 0.
     length : int, default=6
-        Of a string, 2 to 64: longer ones are cut and shorter ones padded.
+        Letters of a string, from 2 to 64: longer ones are cut and shorter ones padded.
     alphabet : str, default="abcdefghijklmnopqrstuvwxyz"
-        Different letters: all others become one.
+        Distinct letters; all others are treated as one further letter.
     whole_share : float, default=0.33
-        Between 0 and 1, the part of the clients that report whole strings.
+        Fraction of the clients that report full strings, between 0 and 1.
     metric : str, default=""
-        Text that separates secrets, up to 180 bytes.
+        Name of what is collected, up to 180 bytes; noise of different metrics is independent.
 
     Notes
     -----
-    **Guarantee.** A client that reports one string is promised epsilon (replace-one): it sends one
-    report, of the string or of one of its prefixes; which, its secret decides for ever, and the
-    string has no part in it. Of 755,619 English words of up to 6 letters it found 20 and 21 at
-    epsilon 2, 67 and 71 at 4, in 15 to 40 seconds, where n-grams found 9 and 10, 44 and 46 (two
-    seeds each).
+    **Guarantee.** Reporting one string is epsilon-differentially private under replacing the
+    string: a client sends one report, of the string or of one of its prefixes. Which one is decided
+    by its secret for ever, independently of the string.
+
+    Of 755,619 English words of up to 6 letters it found 20 and 21 at epsilon 2, 67 and 71 at
+    epsilon 4, in 15 to 40 seconds, where n-grams found 9 and 10, 44 and 46 (two seeds each).
 
     References
     ----------
-    .. [1] Wang, Li and Jha 2019, "Locally Differentially Private Heavy Hitter Identification",
-       section 4. There the last group both chooses and counts; here what it says is a test with a
-       level.
+    .. [1] Wang, Li, Jha. "Locally Differentially Private Heavy Hitter Identification". IEEE TDSC
+       2019, section 4. There the last group both selects and counts; here it is a test with a
+       level. https://arxiv.org/abs/1708.06674
 
     Examples
     --------
@@ -112,19 +122,19 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
 
     @cached_property
     def strings(self) -> Strings:
-        """TODO."""
+        """Strings of this length and alphabet."""
         return Strings(self.length, 1, self.alphabet)
 
     @cached_property
     def lengths(self) -> list[int]:
-        """The letters that each group reports: as many at first as can be told apart."""
+        """Number of letters that each group reports; the first is as long as can be enumerated."""
         letters = len(self.alphabet) + 2
         first = max(1, sum(letters**n <= FIRST for n in range(1, self.length)))
         return list(range(first, self.length + 1))
 
     @cached_property
     def schemes(self) -> list[LocalHashing]:
-        """The scheme of each group."""
+        """Scheme of each group."""
         names = [f"{self.metric}/{length}" for length in self.lengths[:-1]]
         return [
             *(whole_scheme(self.epsilon, name, CELLS) for name in names),
@@ -132,34 +142,34 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         ]
 
     def statement(self) -> PrivacyStatement | str:
-        """What a client is promised: one report at the whole epsilon, of a string or a prefix.
+        """State the privacy guarantee of a client: one report, at the full epsilon.
 
         Returns
         -------
         PrivacyStatement or str
-            What a client is promised: one report at the whole epsilon, of a string or a prefix.
+            Statement for replacing the string; a plain warning if epsilon is infinite.
         """
         return together(self.schemes[-1:], f"a string of {self.metric!r} or one of its prefixes")
 
     def encode_many(
         self, values: Column, *, secrets: Any = None, seed: int | None = None
     ) -> PrefixReports:
-        """The reports of a column of strings, a client a row.
+        """Encode a column of strings, one client per row.
 
         Parameters
         ----------
-        values : array_like
-            A column of text.
+        values : array_like of shape (n,)
+            Column of text.
         secrets : object, default=None
-            Uint8 (n, 16 or more), one a client, or none for a simulation in which every row is
-            another client.
+            Secrets of the clients, a uint8 array of shape (n, 16 or more); None for a simulation in
+            which every row is another client with fresh randomness.
         seed : int or None, default=None
-            For tests and figures only.
+            Seed for tests and figures: reports are reproducible and NOT private.
 
         Returns
         -------
         PrefixReports
-            The reports of a column of strings, a client a row.
+            Each client's report, in the group of its prefix length.
         """
         texts, codes = self.strings.padded(values)
         chosen = self._roles(codes.size, secrets, seed)
@@ -173,7 +183,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         return PrefixReports(tuple(groups))
 
     def _roles(self, rows: int, secrets: Any, seed: int | None) -> np.ndarray:
-        """The group of each client; the last reports whole strings."""
+        """Return the group of each client; the last reports full strings."""
         others = len(self.lengths) - 1
         line = f"prefixes/{self.length}/{others}/{self.metric}"
         own = None if seed is None else 256 * seed + 255
@@ -184,46 +194,48 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
     def find(
         self, reports: PrefixReports, *, level: float = 0.05, limit: int = 1000
     ) -> DiscoveredStrings:
-        """The strings that clients have, and how many have them.
-
-        Of the strings found, the part that no client has is about the level or less: candidates
-        come from other clients than those whose reports test them, and the test is `decode`'s over
-        what a first look left (measured, not proved: docs/telemetry.md).
+        """Find strings that clients have, and estimate how many have them.
 
         Parameters
         ----------
         reports : PrefixReports
-            Of this discovery.
+            Reports of this discovery.
         level : float, default=0.05
-            Between 0 and 1.
+            Level of the tests, between 0 and 1.
         limit : int, default=1000
-            Of prefixes of a length that are extended, 1 to 20,000. `notes` says where it left some
-            out.
+            Largest number of prefixes of one length that are extended, from 1 to 20,000; `notes` of
+            the result says where it left some out.
 
         Returns
         -------
         DiscoveredStrings
-            The strings that clients have, and how many have them.
+            Detected strings, the most frequent first.
+
+        Notes
+        -----
+        The expected fraction of strings that no client has is about the level or less: candidates
+        come from other clients than those whose reports test them, and the test is that of `decode`
+        over what a first screening left (measured, not proved: docs/telemetry.md).
         """
         level = fraction.check("PrefixDiscovery", "level", level)
         limit = integer(1, 20_000).check("PrefixDiscovery", "limit", limit)
         grown, notes = extended([""], self.alphabet, self.lengths[0]), []
         for length, group in zip(self.lengths, reports.groups[:-1], strict=False):
-            kept, left_out = _frequent(group, grown, limit)
+            frequent, left_out = _frequent(group, grown, limit)
             if left_out:
                 notes.append(f"{left_out} prefixes of {length} letters, the rarest, were left out.")
-            grown = extended(kept, self.alphabet, 1)
+            grown = extended(frequent, self.alphabet, 1)
         return confirmed(self.strings, reports.groups[-1], grown, len(reports), level, notes)
 
 
 def _frequent(group: Reports, prefixes: list[str], limit: int) -> tuple[list[str], int]:
-    """The prefixes that are near enough above 0, the most frequent first, and how many more."""
+    """Return the prefixes that score above NEAR, the most frequent first, and how many more."""
     found = scores(Counts(group.scheme).update(group), prefixes)
     order = np.argsort(-found, kind="stable")[: int((found >= NEAR).sum())]
     return [prefixes[at] for at in order[:limit]], max(0, order.size - limit)
 
 
 def whole_scheme(epsilon: float, metric: str, cells: int = WHOLE_CELLS) -> LocalHashing:
-    """Local hashing of strings: fewer cohorts where each has more cells."""
-    made = LocalHashing(epsilon, WHOLE_COHORTS, metric=metric)
-    return replace(made, cohorts=min(WHOLE_COHORTS, max(16, cells // made.cells)))
+    """Return local hashing of strings, with fewer cohorts where each has more cells."""
+    scheme = LocalHashing(epsilon, WHOLE_COHORTS, metric=metric)
+    return replace(scheme, cohorts=min(WHOLE_COHORTS, max(16, cells // scheme.cells)))

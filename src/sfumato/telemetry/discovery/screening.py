@@ -1,13 +1,9 @@
-"""Strings that were found: candidates that the reports of whole strings bear out.
-
-Which of very many strings are worth a test: how far their cells stand out, in bounded memory.
-Strings of one length over a known alphabet, and the n-grams that they are cut into. What each
-client of a group does: a number that its secret decides and its value does not.
-"""
+"""Screening and testing of candidate strings, n-grams of strings, and the group of each client."""
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from functools import cached_property
 from itertools import product
 from typing import Any, Generic, TypeVar
@@ -39,81 +35,84 @@ __all__ = [
     "scores",
 ]
 
-ENTRIES = 2**22  # cells of candidates that are looked up at a time
-STRONG = 5.0  # standard errors above 0 of strings that are taken out before others are scored
-STRONGEST = 256  # of these, at most
+ENTRIES = 2**22  # cells of candidates that are computed at a time
+STRONG = 5.0  # standard errors above 0 of strings that are subtracted before others are scored
+STRONGEST = 256  # number of these, at most
 
 R = TypeVar("R")
 
 
 class _StringDiscovery(Generic[R]):
-    """What every way to find strings has: a client's own reports, and those of a column."""
+    """Base of string discoveries: reports of one client, and of a column."""
 
     def encode(self, value: str, secret: bytes) -> R:
-        """The reports of one client, the same for ever.
+        """Encode the string of one client.
 
         Parameters
         ----------
         value : str
-            TODO.
+            String to report.
         secret : bytes
-            TODO.
+            At least 16 random bytes that never leave the client.
 
         Returns
         -------
         R
-            The reports of one client, the same for ever.
+            Reports of the client. Their permanent responses never change.
         """
         return self.encode_many([value], secrets=np.frombuffer(secret, np.uint8)[np.newaxis])
 
     def encode_many(self, values: Any, *, secrets: Any = None, seed: int | None = None) -> R:
-        """The reports of a column of strings, a client a row."""
+        """Encode a column of strings, one client per row."""
         raise NotImplementedError
 
 
 def scores(counts: Counts, candidates: list[str]) -> np.ndarray:
-    """How far the marks in each candidate's own cells are above chance, in standard errors.
+    """Return by how many standard errors the marks in each candidate's cells exceed expectation.
 
-    The error is that of a string with random cells, whatever made the marks uneven. Strings that
-    stand out raise the cells of others too, so they are fitted and taken out first, themselves put
-    back one by one. Schemes have one cell a string and cohort.
+    The error is that of a string with random cells, whatever made the marks uneven. Strong strings
+    raise the cells of others too, so they are fitted and subtracted first, and added back for their
+    own score. Schemes have one cell per string and cohort.
     """
-    left = counts.cells - counts.reports[:, np.newaxis] / counts.scheme.cells
-    found = _totals(counts, left, candidates) / _spread(left)
+    residual = counts.cells - counts.reports[:, np.newaxis] / counts.scheme.cells
+    found = _totals(counts, residual, candidates) / _std_error(residual)
     strong = np.argsort(-found, kind="stable")[:STRONGEST]
     strong = strong[found[strong] >= STRONG]
     if not strong.size:
         return np.asarray(found)
     cells = counts.scheme.members([candidates[at] for at in strong])[:, :, 0]
-    own = _take_out(left, cells)
-    found = _totals(counts, left, candidates)
+    own = _take_out(residual, cells)
+    found = _totals(counts, residual, candidates)
     found[strong] += own
-    return np.asarray(found / _spread(left))
+    return np.asarray(found / _std_error(residual))
 
 
-def _take_out(left: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Subtract the least-squares fit of some strings; the total that each had by itself."""
-    cohorts, share = len(left), 1 / left.shape[1]
+def _take_out(residual: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Subtract the least-squares fit of some strings in place; return the own total of each."""
+    cohorts, uniform = len(residual), 1 / residual.shape[1]
     rows = np.arange(cohorts)
-    same = np.array([(cells == own).sum(1) for own in cells]) - share * cohorts
-    fitted = np.linalg.lstsq(same, left[rows, cells].sum(1), rcond=1e-6)[0]
+    same = np.array([(cells == own).sum(1) for own in cells]) - uniform * cohorts
+    fitted = np.linalg.lstsq(same, residual[rows, cells].sum(1), rcond=1e-6)[0]
     for own, count in zip(cells, fitted, strict=True):
-        left[rows, own] -= count
-    left += fitted.sum() * share
-    return np.asarray(fitted * (1 - share) * cohorts)
+        residual[rows, own] -= count
+    residual += fitted.sum() * uniform
+    return np.asarray(fitted * (1 - uniform) * cohorts)
 
 
-def _spread(left: np.ndarray) -> float:
-    return float(np.sqrt(max((left**2).mean(1).sum(), 1e-300)))
+def _std_error(residual: np.ndarray) -> float:
+    """Return the standard error of a total over random cells."""
+    return float(np.sqrt(max((residual**2).mean(1).sum(), 1e-300)))
 
 
-def _totals(counts: Counts, left: np.ndarray, candidates: list[str]) -> np.ndarray:
-    rows = np.arange(len(left))
-    parts = [left[rows, cells].sum(1) for cells in _cells(counts, candidates)]
+def _totals(counts: Counts, residual: np.ndarray, candidates: list[str]) -> np.ndarray:
+    """Return the sum of residuals over the cells of each candidate."""
+    rows = np.arange(len(residual))
+    parts = [residual[rows, cells].sum(1) for cells in _cells(counts, candidates)]
     return np.concatenate(parts) if parts else np.empty(0)
 
 
 def _cells(counts: Counts, candidates: list[str]) -> Iterator[np.ndarray]:
+    """Yield the cells of candidates in blocks."""
     step = max(1, ENTRIES // counts.scheme.cohorts)
     for begin in range(0, len(candidates), step):
         yield counts.scheme.members(candidates[begin : begin + step])[:, :, 0]
@@ -125,7 +124,7 @@ PADDING = "\N{SYMBOL FOR NULL}"  # fills up a string that is too short
 
 @dataclass(frozen=True)
 class Strings:
-    """All strings of `length` letters, cut into pieces of `ngram` letters each."""
+    """All strings of `length` letters, cut into n-grams of `ngram` letters each."""
 
     length: int
     ngram: int
@@ -133,11 +132,12 @@ class Strings:
 
     @property
     def positions(self) -> int:
+        """Number of n-grams of a string."""
         return self.length // self.ngram
 
     @cached_property
     def grams(self) -> list[str]:
-        """Every n-gram there can be: letters, then nothing but padding."""
+        """All possible n-grams: letters, then only padding."""
         letters = self.alphabet + OTHER
         found = []
         for filled in range(self.ngram, -1, -1):
@@ -146,7 +146,7 @@ class Strings:
         return found
 
     def padded(self, column: Any) -> tuple[list[str], np.ndarray]:
-        """The distinct strings of a column as they are reported, and the place of every row."""
+        """Return the distinct strings of a column as they are reported, and each row's code."""
         values = reported_column(column)
         texts = [text.decode("utf-8", "replace") for text in values.texts()]
         known = set(self.alphabet)
@@ -157,33 +157,33 @@ class Strings:
         return [text.ljust(self.length, PADDING) for text in cut], values.codes
 
     def pieces(self, padded: list[str], position: int) -> list[str]:
-        """The n-gram of every string at a position."""
+        """Return the n-gram of every string at a position."""
         begin = position * self.ngram
         return [text[begin : begin + self.ngram] for text in padded]
 
     def joined(self, nodes: list[np.ndarray], cliques: np.ndarray) -> list[str]:
-        """Whole strings, from the n-grams of each position that a row of cliques points to.
+        """Return full strings, from the n-grams of each position that a row of cliques points to.
 
-        A string that goes on after padding is none.
+        Strings with letters after padding are left out.
         """
         pieces = [
-            np.array(self.grams, object)[held][cliques[:, at]] for at, held in enumerate(nodes)
+            np.array(self.grams, object)[node][cliques[:, at]] for at, node in enumerate(nodes)
         ]
         made = ["".join(row) for row in zip(*pieces, strict=True)]
         return [text for text in made if PADDING not in text.rstrip(PADDING)]
 
     def shown(self, padded: str) -> str:
-        """A string without its padding."""
+        """Return a string without its padding."""
         return padded.rstrip(PADDING)
 
 
 def dictionary(texts: list[str], codes: np.ndarray) -> pa.DictionaryArray:
-    """A column of texts, each named once."""
+    """Return a dictionary-encoded column of texts."""
     return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int64()), pa.array(texts, pa.string()))
 
 
 def extended(prefixes: list[str], alphabet: str, letters: int) -> list[str]:
-    """Every prefix with every choice of so many more letters; after padding there is only more."""
+    """Return every prefix with every choice of this number of letters; padding extends padding."""
     for _ in range(letters):
         prefixes = [
             prefix + letter
@@ -194,10 +194,11 @@ def extended(prefixes: list[str], alphabet: str, letters: int) -> list[str]:
 
 
 def check_alphabet(owner: str, letters: Any) -> None:
+    """Raise ValueError if an alphabet is not text of distinct letters without the marks."""
     if not isinstance(letters, str) or not letters or len(set(letters)) < len(letters):
         raise ValueError(f"{owner}: alphabet must be text of different letters.")
     if {OTHER, PADDING} & set(letters):
-        raise ValueError(f"{owner}: alphabet must not hold the marks U+FFFD and U+2400.")
+        raise ValueError(f"{owner}: alphabet must not contain the marks U+FFFD and U+2400.")
 
 
 _NEAR = 2.0  # standard errors above 0 of a candidate alone: below this no test of many succeeds
@@ -208,8 +209,8 @@ class DiscoveredStrings(Table):
     """Strings that were found, the most frequent first, with their counts among all clients.
 
     Columns: value (a letter outside the alphabet is U+FFFD), estimate, std_error (of the noise and
-    of which clients were asked), low, high, p_value. `candidates` is how many strings were tested,
-    `reports` how many clients there were; `notes` says what a limit left out.
+    of the sampling of clients that report full strings), low, high, p_value. `candidates` is how
+    many strings were tested, `reports` the number of clients; `notes` says what a limit left out.
     """
 
     value: list[str]
@@ -234,8 +235,9 @@ class DiscoveredStrings(Table):
         return described(self, **found, reports=self.reports, level=self.level)
 
     def to_json(self) -> str:
-        told: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
-        plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in told.items()}
+        """Write everything as JSON."""
+        fields: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields_of(self)}
+        plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in fields.items()}
         return json.dumps(plain, ensure_ascii=False, allow_nan=False)
 
     def __str__(self) -> str:
@@ -252,53 +254,55 @@ _COLUMNS = ("value", "estimate", "std_error", "low", "high", "p_value")
 
 def confirmed(
     strings: Strings,
-    whole: Reports,
+    full_reports: Reports,
     candidates: list[str],
     clients: int,
     level: float,
     notes: list[str],
 ) -> DiscoveredStrings:
-    """The candidates that the reports of whole strings bear out, counted among all clients."""
+    """Test candidates with the reports of full strings; return those detected, for all clients."""
     empty = np.empty(0)
-    value, count, error, chance = list[str](), empty, empty, empty
-    counts = Counts(whole.scheme).update(whole)
+    value, count, error, p_value = list[str](), empty, empty, empty
+    counts = Counts(full_reports.scheme).update(full_reports)
     near = [candidates[at] for at in np.flatnonzero(scores(counts, candidates) >= _NEAR)]
     if near:
-        told = decode(counts, near, level=level, correction="none")
-        # Candidates that are not near have tests too, which all failed.
-        every = np.append(told.p_value, np.ones(len(candidates) - len(near)))
-        sure = adjusted(every, "benjamini-hochberg")[: len(near)] <= level
-        order = np.argsort(-told.estimate, kind="stable")
-        order = order[sure[order]]
+        table = decode(counts, near, level=level, correction="none")
+        # Candidates that were screened out have tests too, which all failed.
+        every = np.append(table.p_value, np.ones(len(candidates) - len(near)))
+        detected = adjusted(every, "benjamini-hochberg")[: len(near)] <= level
+        order = np.argsort(-table.estimate, kind="stable")
+        order = order[detected[order]]
         value = [strings.shown(near[at]) for at in order]
-        count, error = _of_all(told.estimate[order], told.std_error[order], len(whole), clients)
-        chance = told.p_value[order]
-        notes = [*notes, *told.notes]
-    reach = norm.isf(level / 2) * error
-    low, high = np.clip([count - reach, count + reach], 0, clients)
-    ends = (low, high, chance, len(candidates), clients, level, tuple(notes))
+        count, error = _of_all(
+            table.estimate[order], table.std_error[order], len(full_reports), clients
+        )
+        p_value = table.p_value[order]
+        notes = [*notes, *table.notes]
+    half_width = norm.isf(level / 2) * error
+    low, high = np.clip([count - half_width, count + half_width], 0, clients)
+    ends = (low, high, p_value, len(candidates), clients, level, tuple(notes))
     return DiscoveredStrings(value, count, error, *ends)
 
 
 def _of_all(
-    count: np.ndarray, error: np.ndarray, asked: int, clients: int
+    count: np.ndarray, error: np.ndarray, reporting: int, clients: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Counts among all clients, of whom those asked are a random part without repetition."""
-    share = np.clip(count / asked, 0, 1)
-    sampled = asked * share * (1 - share) * (1 - asked / clients)
-    scale = clients / asked
-    return scale * count, scale * np.sqrt(error**2 + sampled)
+    """Scale counts to all clients, of whom the reporting ones are a sample without replacement."""
+    fraction = np.clip(count / reporting, 0, 1)
+    sampling_variance = reporting * fraction * (1 - fraction) * (1 - reporting / clients)
+    scale = clients / reporting
+    return scale * count, scale * np.sqrt(error**2 + sampling_variance)
 
 
 def roles(line: str, limit: int, rows: int, secrets: Any, seed: int | None) -> np.ndarray:
-    """A uniform number below the limit for every client.
+    """Return a uniform number below the limit for every client.
 
-    With secrets it is a function of secret and line, so the same for ever; else it is drawn, from
-    the seed in tests.
+    With secrets it is a function of secret and line, so it never changes; otherwise it is drawn,
+    from the seed in tests.
     """
     if secrets is None:
         source = None if seed is None else InsecureSeededSource(seed)
         return noise.uniform(limit, rows, source=source)
     if getattr(secrets, "dtype", None) != np.uint8 or secrets.ndim != 2 or len(secrets) != rows:
-        raise ValueError(f"secrets must be a uint8 array of {rows} rows, one a client.")
+        raise ValueError(f"secrets must be a uint8 array of {rows} rows, one per client.")
     return ClientKeys(np.ascontiguousarray(secrets), "sfumato/telemetry/1/" + line).cohorts(limit)

@@ -1,4 +1,4 @@
-"""Reports of clients: columns, files, counts and their checks."""
+"""Reports of clients: columns, files, counts and their validation."""
 
 from sfumato.telemetry.reports.reports import Reports
 

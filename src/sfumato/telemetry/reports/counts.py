@@ -1,4 +1,4 @@
-"""Counts: how often each cell of each cohort was marked, exact, mergeable, and no report twice."""
+"""Exact, mergeable counts of reports by cohort and cell, without duplicates."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,27 +47,36 @@ LAYOUT = {
 
 
 class Counts:
-    """How often reports of one scheme marked each cell of each cohort.
+    """Number of reports that mark each cell of each cohort.
 
-    scheme;
+    Memory is 8 bytes per cell of each cohort, plus 8 bytes per report if `keep_ids`.
 
     Parameters
     ----------
     scheme : Scheme
-        TODO.
+        Parameters that the clients used.
     keep_ids : bool, default=True
-        Whether to hold 8 bytes a report to find duplicates. Two ids that differ are taken for one
-        with chance 2**-64.
+        Whether to store a 64-bit hash of every report's id to detect duplicates. Two different
+        ids collide with probability 2**-64.
+
+    Attributes
+    ----------
+    cells : ndarray of shape (cohorts, cells)
+        Number of reports of the cohort that mark the cell, int64.
+    reports : ndarray of shape (cohorts,)
+        Number of reports of the cohort, int64.
+    refused : dict of str to int
+        Number of reports left out, by reason.
 
     Notes
     -----
-    **Guarantee.** Counts are exact: the same for any order, any batches and any split that is
-    merged. A report that cannot be one of the scheme's is left out and counted in `refused` by its
-    reason: other "parameters" (another fingerprint), a payload of another "length", a "cohort" that
-    is not there, "marks" that no client makes (a cell beyond the last, a wrong number of cells),
-    and a "duplicate", whose id was counted before; what the reader of the lines left out is added.
-    A call that raises leaves the counts as they were; Ctrl-C may leave the reports of one batch
-    counted without their ids.
+    **Guarantee.** Counts are exact: the same for any order, batching and split that is merged. A
+    report that no client of the scheme can have sent is left out and counted in `refused` by its
+    reason: "parameters" (another fingerprint), "length" (of the payload), "cohort" (out of range),
+    "marks" (a cell beyond the last, or a number of cells that no client marks) and "duplicate" (an
+    id that was counted before); what the reader of the lines left out is added. A call that raises
+    leaves the counts unchanged; Ctrl-C may leave the reports of one batch counted without their
+    ids.
 
     Examples
     --------
@@ -92,15 +101,15 @@ class Counts:
         self.keep_ids = flag.check("Counts", "keep_ids", keep_ids)
         self.cells = _table(scheme)
         self.reports = aligned(scheme.cohorts, np.int64)
-        self.refused, self._seen = {}, HashSet()
+        self.refused, self._id_hashes = {}, HashSet()
 
     def update(self, reports: Reports | Iterable[Reports]) -> Self:
-        """Count reports: one `Reports`, or batches of them, as `read_reports` gives them.
+        """Count reports.
 
         Parameters
         ----------
-        reports : Reports or iterable
-            TODO.
+        reports : Reports or iterable of Reports
+            One batch, or many, such as `read_reports` yields.
 
         Returns
         -------
@@ -119,55 +128,62 @@ class Counts:
         return self
 
     def merge(self, other: Self) -> Self:
-        """Take in other counts of the same scheme, as if their reports had come here too.
+        """Add other counts of the same scheme, as after counting their reports here too.
 
         Parameters
         ----------
         other : Self
-            TODO.
+            Counts with equal parameters and `keep_ids`.
 
         Returns
         -------
         Self
             The object itself.
+
+        Raises
+        ------
+        DuplicateReportsError
+            If some reports were counted in both.
+        ValueError
+            If parameters or `keep_ids` differ.
         """
         self._check_mergeable(other)
-        seen = self._seen.joined(other._seen)
-        self.cells, self.reports, self.refused, self._seen = (
+        id_hashes = self._id_hashes.joined(other._id_hashes)
+        self.cells, self.reports, self.refused, self._id_hashes = (
             self.cells + other.cells,
             self.reports + other.reports,
             added([self.refused, other.refused]),
-            seen,
+            id_hashes,
         )
         return self
 
     def copy(self) -> Self:
-        """Independent counts with the same content.
+        """Copy the counts.
 
         Returns
         -------
         Self
-            The object itself.
+            Independent counts with the same content.
         """
         twin = type(self)(self.scheme, keep_ids=self.keep_ids)
         twin.cells[...], twin.reports[...] = self.cells, self.reports
-        twin.refused, twin._seen = dict(self.refused), self._seen
+        twin.refused, twin._id_hashes = dict(self.refused), self._id_hashes
         return twin
 
     def without_ids(self) -> Self:
-        """Independent counts that hold no ids, so that duplicates will not be found.
+        """Copy the counts without the hashes of ids, so that duplicates are no longer detected.
 
         Returns
         -------
         Self
-            The object itself.
+            Independent counts with ``keep_ids=False``.
         """
         twin = self.copy()
-        twin.keep_ids, twin._seen = False, HashSet()
+        twin.keep_ids, twin._id_hashes = False, HashSet()
         return twin
 
     def __len__(self) -> int:
-        """How many reports are counted."""
+        """Return the number of reports counted."""
         return int(self.reports.sum())
 
     def __eq__(self, other: object) -> bool:
@@ -178,42 +194,42 @@ class Counts:
             and (self.keep_ids, self.refused) == (other.keep_ids, other.refused)
             and np.array_equal(self.cells, other.cells)
             and np.array_equal(self.reports, other.reports)
-            and np.array_equal(self._seen.sorted(), other._seen.sorted())
+            and np.array_equal(self._id_hashes.sorted(), other._id_hashes.sorted())
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        told = f"{len(self)} reports of parameters {self.scheme.fingerprint}"
-        return f"Counts({told}, refused {self.refused})"
+        counted = f"{len(self)} reports of parameters {self.scheme.fingerprint}"
+        return f"Counts({counted}, refused {self.refused})"
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the cells, the totals and the ids."""
-        return int(self.cells.nbytes + self.reports.nbytes) + self._seen.nbytes
+        """Bytes of the cells, the totals and the hashes of ids."""
+        return int(self.cells.nbytes + self.reports.nbytes) + self._id_hashes.nbytes
 
     @property
     def bytes_per_report(self) -> dict[str, int]:
-        """What a client sends: bytes of the payload alone, and of the longest line that has it."""
+        """Bytes that a client sends: "payload" alone, and "line", the longest JSON line with it."""
         return {"payload": self.scheme.payload_bytes, "line": line_bytes(self.scheme)}
 
     def dispersion(self) -> Dispersion:
-        """How much the counts vary, as a share of what independent clients give.
+        """Compare the variance of the counts with that of independent clients.
 
         Returns
         -------
         Dispersion
-            How much the counts vary, as a share of what independent clients give.
+            Variance ratios, about 1 if every report is of another client.
         """
         return dispersion(self.scheme, self.cells, self.reports)
 
     def to_bytes(self) -> bytes:
-        """The counts as bytes with magic, version, parameters, cells and checksum.
+        """Write the counts as bytes.
 
         Returns
         -------
         bytes
-            The counts as bytes with magic, version, parameters, cells and checksum.
+            File format with magic, version, parameters, cells, ids and checksum.
         """
         header = {
             "kind": KIND,
@@ -225,23 +241,28 @@ class Counts:
             "scheme": np.frombuffer(self.scheme.to_json().encode(), np.uint8),
             "cells": self.cells,
             "reports": self.reports,
-            "ids": self._seen.sorted(),
+            "ids": self._id_hashes.sorted(),
         }
         return pack(header, arrays)
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Self:
-        """The counts in these bytes; SketchFormatError when they are not whole and intact ones.
+        """Read the counts that `to_bytes` wrote.
 
         Parameters
         ----------
         data : bytes_like
-            TODO.
+            The complete bytes.
 
         Returns
         -------
         Self
-            The counts in these bytes; SketchFormatError when they are not whole and intact ones.
+            Equal counts.
+
+        Raises
+        ------
+        SketchFormatError
+            If the bytes are no counts, incomplete or damaged.
         """
         packed = Packed(data)
         if packed.kind != KIND:
@@ -253,28 +274,33 @@ class Counts:
             return cls._restored(packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file that is either complete or not there.
+        """Write the counts to a file, which is either complete or absent.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to write; an existing one is replaced.
         """
         write_atomic(Path(path), self.to_bytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The counts in a file; SketchFormatError when it is not a whole and intact one.
+        """Read the counts that `save` wrote.
 
         Parameters
         ----------
         path : path_like
-            TODO.
+            File to read.
 
         Returns
         -------
         Self
-            The counts in a file; SketchFormatError when it is not a whole and intact one.
+            Equal counts.
+
+        Raises
+        ------
+        SketchFormatError
+            If the file has no counts, is incomplete or damaged.
         """
         return cls.from_bytes(packed_file(path))
 
@@ -282,25 +308,26 @@ class Counts:
         return type(self).from_bytes, (self.to_bytes(),)
 
     def _count(self, batches: Sequence[Reports]) -> None:
-        """Judge all, then count all: what can fail comes first."""
-        kept, seen = [], self._seen
-        told: list[Mapping[str, int]] = [self.refused]
+        """Validate all batches first, then count them, so that a failure changes nothing."""
+        masks, id_hashes = [], self._id_hashes
+        reasons: list[Mapping[str, int]] = [self.refused]
         for sent in batches:
             if self.keep_ids:
-                keep, refused, seen = counted_once(self.scheme, sent, seen)
+                keep, refused, id_hashes = counted_once(self.scheme, sent, id_hashes)
             else:
                 keep, refused = fitting(self.scheme, sent)
-            kept.append(keep)
-            told += [sent.refused, refused]
-        refused = added(told)
+            masks.append(keep)
+            reasons += [sent.refused, refused]
+        refused = added(reasons)
         add = marks.add_symbols if self.scheme.kind == "symbol" else marks.add_bits
-        for sent, keep in zip(batches, kept, strict=True):
+        for sent, keep in zip(batches, masks, strict=True):
             if keep.any():
                 columns = (sent.cohorts, sent.payload, keep)
                 add(*columns, self.reports.view(np.uint64), self.cells.view(np.uint64))
-        self._seen, self.refused = seen, refused
+        self._id_hashes, self.refused = id_hashes, refused
 
     def _check_mergeable(self, other: Any) -> None:
+        """Raise if other counts cannot be merged into these."""
         if not isinstance(other, Counts):
             raise TypeError(f"Counts: cannot merge with {type(other).__name__}.")
         for name, mine, yours in (
@@ -308,18 +335,19 @@ class Counts:
             ("keep_ids", self.keep_ids, other.keep_ids),
         ):
             if mine != yours:
-                hint = "; `without_ids` makes them alike" if name == "keep_ids" else ""
+                hint = "; `without_ids` makes them equal" if name == "keep_ids" else ""
                 raise ValueError(
                     f"Counts: cannot merge, {name} is {mine!r} here and {yours!r} there{hint}."
                 )
-        if shared := self._seen.common(other._seen):
+        if shared := self._id_hashes.common(other._id_hashes):
             raise DuplicateReportsError(
-                f"Counts: cannot merge, {shared} reports are in both, and counts cannot tell what "
+                f"Counts: cannot merge, {shared} reports are in both, and counts do not say what "
                 "they marked; count those reports into one of them instead of merging."
             )
 
     @classmethod
     def _restored(cls, packed: Packed) -> Self:
+        """Return the counts of an unpacked file, validated."""
         arrays = packed.arrays(LAYOUT)
         scheme = read_scheme(arrays["scheme"].tobytes().decode())
         counts = cls.__new__(cls)
@@ -333,11 +361,12 @@ class Counts:
         ids = arrays["ids"]
         if ids.size != (len(counts) if counts.keep_ids else 0) or (ids[1:] <= ids[:-1]).any():
             raise ValueError("there must be an id for every report, in order, and none twice.")
-        counts._seen = HashSet([ids] if ids.size else [])
+        counts._id_hashes = HashSet([ids] if ids.size else [])
         return counts
 
 
 def _table(scheme: Scheme) -> np.ndarray:
+    """Return a zero count for every cell of every cohort."""
     cohorts, cells = scheme.cohorts, scheme.cells
     try:
         return aligned((cohorts, cells), np.int64)
@@ -352,6 +381,7 @@ REGISTRIES.append({KIND: Counts})
 
 
 def _all_reports(batches: Sequence[Any]) -> Sequence[Reports]:
+    """Check that every batch is Reports."""
     for batch in batches:
         if not isinstance(batch, Reports):
             raise TypeError(f"Counts: a batch must be Reports, not {type(batch).__name__}.")

@@ -1,6 +1,6 @@
-"""The CSV files of google/rappor: parameters, counts, maps; what is wrong is told by its line.
+"""The CSV files of google/rappor: parameters, counts, candidate maps and reports.
 
-Reports in google/rappor's CSV form: of its five columns only cohort and irr are used.
+Errors name the line. Of the five columns of reports only cohort and irr are used.
 """
 
 import csv
@@ -44,16 +44,19 @@ MOST = 2**62  # a larger count is a mistake, and sums stay in range
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CandidateMap:
-    """Candidates and their cells as a map file gives them; `decode` takes it for the candidates.
-
-    values: the candidates; members: int32 (candidates, cohorts, s), -1 where a set is smaller.
+    """Candidates and their cells as read from a map file, accepted by `decode` as candidates.
 
     Parameters
     ----------
-    values : list
-        TODO.
-    members : ndarray
-        TODO.
+    values : list of str
+        Candidates.
+    members : ndarray of shape (candidates, cohorts, s)
+        Cells of each candidate in each cohort, int32; -1 fills up smaller sets.
+
+    Examples
+    --------
+    >>> CandidateMap(["tea"], np.array([[[0, 3]]], np.int32))
+    CandidateMap(1 candidates)
     """
 
     values: list[str]
@@ -69,35 +72,51 @@ class CandidateMap:
 def read_params_csv(
     path: str | os.PathLike[str], *, own: bool = False, metric: str = ""
 ) -> GoogleRappor | Rappor:
-    """The parameters in a file of the columns k,h,m,p,q,f.
+    """Read the parameters from a file with the columns k,h,m,p,q,f.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file of a header and one row.
     own : bool, default=False
-        Whether to take the numbers as those of our own `Rappor`, whose cells are others, as for
-        collections with a map file and more than 32 bits.
+        Whether to return a `Rappor`, which hashes values to other cells, instead of a
+        `GoogleRappor`; for collections with a map file and more than 32 bits.
     metric : str, default=""
-        Of the scheme.
+        Metric of the scheme, which the file does not state.
 
     Returns
     -------
     GoogleRappor or Rappor
-        The parameters in a file of the columns k,h,m,p,q,f.
+        Scheme with k bits, h hashes, m cohorts and the probabilities f, p and q.
+
+    Raises
+    ------
+    ValueError
+        If the file is malformed or a parameter is out of range. The message names the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "params.csv"
+    ...     write_params_csv(path, GoogleRappor(16, 2, 64, f=0.5, p=0.25, q=0.75))
+    ...     read_params_csv(path).bits
+    16
     """
     rows = list(_rows(path))
     if not rows or rows[0][1] != HEADER:
-        raise _wrong(path, 1, "the header must be k,h,m,p,q,f")
+        raise _malformed(path, 1, "the header must be k,h,m,p,q,f")
     if len(rows) != 2 or len(rows[1][1]) != len(HEADER):
         at = rows[1][0] if len(rows) > 1 else 2
-        raise _wrong(path, at, "one row of six numbers must follow the header, and nothing else")
+        raise _malformed(
+            path, at, "one row of six numbers must follow the header, and nothing else"
+        )
     line, texts = rows[1]
     try:
         bits, hashes, cohorts = (int(text) for text in texts[:3])
         p, q, f = (float(text) for text in texts[3:])
     except ValueError:
-        raise _wrong(path, line, "k, h and m must be integers, p, q and f numbers") from None
+        raise _malformed(path, line, "k, h and m must be integers, p, q and f numbers") from None
     try:
         return (Rappor if own else GoogleRappor)(
             bits, hashes, cohorts, f=f, p=p, q=q, metric=metric
@@ -111,92 +130,141 @@ def read_params_csv(
 
 
 def write_params_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) -> None:
-    """Write k,h,m,p,q,f and their values; a domain and the metric are not part of this format.
+    """Write the parameters k,h,m,p,q,f; a domain and the metric are not part of this format.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file to write.
     scheme : GoogleRappor or Rappor
-        TODO.
+        Parameters to write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "params.csv"
+    ...     write_params_csv(path, GoogleRappor(16, 2, 64, f=0.5))
+    ...     path.read_text().splitlines()
+    ['k,h,m,p,q,f', '16,2,64,0.0,1.0,0.5']
     """
     sizes = (scheme.bits, scheme.hashes, scheme.cohorts)
     _write(path, [HEADER, [*sizes, scheme.p, scheme.q, scheme.f]])
 
 
 def read_counts_csv(path: str | os.PathLike[str], scheme: Scheme) -> Counts:
-    """The counts in a file of a row for each cohort: the reports, then the marks of every cell.
-
-    Such counts hold no ids, so reports that are added later are not compared with them.
+    """Read counts from a file with one row per cohort: its reports, then the marks of every cell.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file without a header.
     scheme : Scheme
-        TODO.
+        Parameters that the clients used.
 
     Returns
     -------
     Counts
-        The counts in a file of a row for each cohort: the reports, then the marks of every cell.
+        Counts without ids, so that reports added later are not compared with them.
+
+    Raises
+    ------
+    ValueError
+        If a count is missing, negative, or above the reports of its cohort. The message names the
+        line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> scheme = GoogleRappor(4, 1, 1, f=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "counts.csv"
+    ...     _ = path.write_text("10,4,6,5,7")
+    ...     read_counts_csv(path, scheme).cells
+    array([[4, 6, 5, 7]])
     """
     counts, line = Counts(scheme, keep_ids=False), 0
     for cohort, (line, row) in enumerate(_rows(path)):
         if cohort >= scheme.cohorts:
-            raise _wrong(path, line, f"there must be {scheme.cohorts} rows, one a cohort, not more")
+            why = f"there must be {scheme.cohorts} rows, one per cohort, not more"
+            raise _malformed(path, line, why)
         numbers = _numbers(path, line, row, scheme.cells + 1)
         if numbers.min() < 0:
-            raise _wrong(path, line, "a count is negative")
+            raise _malformed(path, line, "a count is negative")
         if numbers.max() > numbers[0]:
-            raise _wrong(path, line, "a count is above the number of reports, the first column")
+            raise _malformed(path, line, "a count is above the number of reports, the first column")
         if numbers[0] > MOST // scheme.cohorts:
-            raise _wrong(path, line, "a count is too large to be true")
+            raise _malformed(path, line, "a count is too large to be true")
         counts.reports[cohort], counts.cells[cohort] = numbers[0], numbers[1:]
     if line == 0 or cohort + 1 != scheme.cohorts:
-        raise _wrong(
-            path, line + 1, f"there must be {scheme.cohorts} rows, one a cohort, not fewer"
+        raise _malformed(
+            path, line + 1, f"there must be {scheme.cohorts} rows, one per cohort, not fewer"
         )
     return counts
 
 
 def write_counts_csv(path: str | os.PathLike[str], counts: Counts) -> None:
-    """Write a row for each cohort: the number of reports, then the marks of every cell.
+    """Write one row per cohort: the number of reports, then the marks of every cell.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file to write.
     counts : Counts
-        TODO.
+        Counts to write; their ids and refused reports are not part of this format.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "counts.csv"
+    ...     write_counts_csv(path, Counts(GoogleRappor(4, 1, 2, f=0.5)))
+    ...     path.read_text().splitlines()
+    ['0,0,0,0,0', '0,0,0,0,0']
     """
     _write(path, np.column_stack([counts.reports, counts.cells]).tolist())
 
 
 def read_map_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) -> CandidateMap:
-    """The candidates of a map file and their cells.
+    """Read candidates and their cells from a map file.
 
-    A row is a candidate and hashes x cohorts places, counted from 1 through all cohorts: place
-    cohort * k + cell + 1. A place may stand twice; of rows for one candidate the first is taken.
+    A row is a candidate and hashes x cohorts positions, counted from 1 through all cohorts:
+    ``cohort * k + cell + 1``. A position may occur twice; of rows with the same candidate the first
+    is taken.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file without a header.
     scheme : GoogleRappor or Rappor
-        TODO.
+        Parameters, which give the number of positions.
 
     Returns
     -------
     CandidateMap
-        The candidates of a map file and their cells.
+        Candidates in the order of the file, for `decode`.
+
+    Raises
+    ------
+    ValueError
+        If a row is malformed or a position out of range. The message names the line.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> scheme = GoogleRappor(8, 2, 1, f=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "map.csv"
+    ...     _ = path.write_text("tea,1,4")
+    ...     read_map_csv(path, scheme).members.tolist()
+    [[[0, 3]]]
     """
     values: dict[str, np.ndarray] = {}
     size, columns = scheme.cohorts * scheme.cells, scheme.hashes * scheme.cohorts
     for line, row in _rows(path):
         positions = _numbers(path, line, row[1:], columns, "candidate")
         if positions.min() < 1 or positions.max() > size:
-            raise _wrong(path, line, f"a place must be from 1 to {size}, k times m")
+            raise _malformed(path, line, f"a position must be from 1 to {size}, k times m")
         values.setdefault(row[0], positions)
     positions = np.array(list(values.values()), np.int64).reshape(len(values), columns)
     return CandidateMap(list(values), _members(positions - 1, scheme.cohorts, scheme.cells))
@@ -205,16 +273,26 @@ def read_map_csv(path: str | os.PathLike[str], scheme: GoogleRappor | Rappor) ->
 def write_map_csv(
     path: str | os.PathLike[str], scheme: GoogleRappor | Rappor, candidates: Sequence[Any]
 ) -> None:
-    """Write each candidate with its places, as the published tool does: repeated ones as well.
+    """Write each candidate with its positions, as google/rappor's tool does: repeated ones as well.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file to write.
     scheme : GoogleRappor or Rappor
-        TODO.
+        Parameters, which give the cells of each candidate.
     candidates : sequence
-        TODO.
+        Texts or integers to write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> scheme = GoogleRappor(16, 2, 2, f=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "map.csv"
+    ...     write_map_csv(path, scheme, ["apple"])
+    ...     path.read_text().strip()
+    'apple,5,1,26,26'
     """
     cells = scheme.hashed if isinstance(scheme, GoogleRappor) else scheme.members
     values = list(candidates)
@@ -228,7 +306,7 @@ def write_map_csv(
 
 
 def _members(positions: np.ndarray, cohorts: int, cells: int) -> np.ndarray:
-    """Cells by cohort from places through all cohorts, in any order, repeated or not."""
+    """Return cells by cohort from positions through all cohorts, in any order, repeated or not."""
     positions = np.sort(positions, axis=1)
     rows = positions.shape[0]
     fresh = np.ones(positions.shape, bool)
@@ -244,40 +322,42 @@ def _members(positions: np.ndarray, cohorts: int, cells: int) -> np.ndarray:
 
 
 def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[int, list[str]]]:
-    """The line number and the fields of every row that is not blank."""
+    """Yield the line number and the fields of every row that is not blank."""
     data = Path(path).read_bytes()
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
-        raise _wrong(path, line, "the text is not UTF-8") from None
+        raise _malformed(path, line, "the text is not UTF-8") from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for row in reader:
             if row:
                 yield reader.line_num, row
     except csv.Error:
-        raise _wrong(path, reader.line_num, "the line is no CSV") from None
+        raise _malformed(path, reader.line_num, "the line is no CSV") from None
 
 
 def _numbers(
     path: str | os.PathLike[str], line: int, row: list[str], wanted: int, first: str = ""
 ) -> np.ndarray:
+    """Return the integers of a row, which must be `wanted` many."""
     if len(row) != wanted:
         more = f" after the {first}" if first else ""
-        told = f"there must be {wanted} numbers{more}, not {len(row)}"
-        raise _wrong(path, line, told)
+        raise _malformed(path, line, f"there must be {wanted} numbers{more}, not {len(row)}")
     try:
         return np.array([int(text) for text in row], np.int64)
     except (ValueError, OverflowError):
-        raise _wrong(path, line, "all but the candidate must be integers") from None
+        raise _malformed(path, line, "all but the candidate must be integers") from None
 
 
-def _wrong(path: str | os.PathLike[str], line: int, why: str) -> ValueError:
+def _malformed(path: str | os.PathLike[str], line: int, why: str) -> ValueError:
+    """Error that names the file and the line."""
     return ValueError(f"{Path(path).name}, line {line}: {why}.")
 
 
 def _write(path: str | os.PathLike[str], rows: Any) -> None:
+    """Write rows as CSV to a file that is either complete or absent."""
     out = io.StringIO(newline="")
     csv.writer(out).writerows(rows)
     write_atomic(Path(path), out.getvalue().encode())
@@ -289,27 +369,42 @@ EMPTY = pa.table({name: pa.array([], pa.binary()) for name in COLUMNS})
 
 
 def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
-    """The reports in a file of the columns client, cohort, bloom, prr, irr, as one `Reports`.
+    """Read reports from a file with the columns client, cohort, bloom, prr, irr.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file with a header.
     scheme : Scheme
-        Of kind "bits"; irr is its cells as 0 and 1, the last cell first.
+        Scheme of kind "bits"; irr is its cells as 0 and 1, the last cell first.
 
     Returns
     -------
     Reports
-        The reports in a file of the columns client, cohort, bloom, prr, irr, as one `Reports`.
+        All reports of the file; `refused` counts those left out.
+
+    Raises
+    ------
+    ValueError
+        If the header is another one.
 
     Notes
     -----
-    **Guarantee.** Only cohort and irr are read: who the client was and what it hid (bloom, prr) is
-    not kept. Each line is read by itself; one that cannot be a report is left out and counted in
-    `refused` by its reason, as in `read_reports`: "unreadable", a "cohort" that is not there, irr
-    of another "length". Only a wrong header raises. The format has no ids, so each row gets a
-    random one, and a file that is read twice is counted twice.
+    **Guarantee.** Only cohort and irr are read: the client and its secret columns (bloom, prr) are
+    not stored. A line that cannot be a report is left out and counted in `refused` by its reason,
+    as in `read_reports`: "unreadable", a "cohort" out of range, irr of another "length". The format
+    has no ids, so each row gets a random one, and a file that is read twice is counted twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> scheme = GoogleRappor(4, 1, 2, f=0.5)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "reports.csv"
+    ...     _ = path.write_text("client,cohort,bloom,prr,irr" + chr(10) + "7,1,,,0101")
+    ...     reports = read_reports_csv(path, scheme)
+    >>> reports.cohorts.tolist(), reports.payload.tolist()
+    ([1], [[5]])
     """
     _check_kind(scheme)
     refused: Counter[str] = Counter()
@@ -324,14 +419,25 @@ def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
 
 
 def write_reports_csv(path: str | os.PathLike[str], reports: Reports) -> None:
-    """Write reports, the row's number for the client; bloom and prr are secret and left empty.
+    """Write reports with the row number as client; bloom and prr are secret and left empty.
 
     Parameters
     ----------
     path : path_like
-        TODO.
+        CSV file to write.
     reports : Reports
-        TODO.
+        Reports of a scheme of kind "bits".
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> reports = Reports(GoogleRappor(4, 1, 2, f=0.5), [1], np.array([[5]], np.uint8),
+    ...                   np.zeros((1, 16), np.uint8))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "reports.csv"
+    ...     write_reports_csv(path, reports)
+    ...     path.read_text().splitlines()
+    ['client,cohort,bloom,prr,irr', '0,1,,,0101']
     """
     scheme = reports.scheme
     _check_kind(scheme)
@@ -349,6 +455,7 @@ def write_reports_csv(path: str | os.PathLike[str], reports: Reports) -> None:
 
 
 def _check_kind(scheme: Scheme) -> None:
+    """Raise ValueError if the reports of a scheme are not bits."""
     if scheme.kind != "bits":
         raise ValueError(
             f"reports: this format is for schemes of kind 'bits', not {scheme.kind!r}."
@@ -356,7 +463,7 @@ def _check_kind(scheme: Scheme) -> None:
 
 
 def _rows_follow_header(path: str | os.PathLike[str]) -> bool:
-    """Whether there is more than the header, which must be the right one."""
+    """Check the header and return whether anything follows it."""
     with open(path, "rb") as file:
         first, more = file.readline(1 << 10), file.read(1)
     try:
@@ -366,12 +473,12 @@ def _rows_follow_header(path: str | os.PathLike[str]) -> bool:
     if len(row) != len(HEADERS) or any(
         name not in known for name, known in zip(row, HEADERS, strict=True)
     ):
-        raise _wrong(path, 1, "the header must be client,cohort,bloom,prr,irr")
+        raise _malformed(path, 1, "the header must be client,cohort,bloom,prr,irr")
     return bool(more)
 
 
 def _table(path: str | os.PathLike[str], refused: Counter[str]) -> pa.Table:
-    """All lines of five fields as bytes; the others are counted."""
+    """Return all lines of five fields as bytes; count the others."""
 
     def note(_: Any) -> str:
         refused["unreadable"] += 1
@@ -381,7 +488,7 @@ def _table(path: str | os.PathLike[str], refused: Counter[str]) -> pa.Table:
     try:
         return arrow_csv.read_csv(
             Path(path),
-            # In latin1 any byte is a letter; without quotes no line reaches into another.
+            # In latin1 any byte is a letter; without quotes no line extends into another.
             arrow_csv.ReadOptions(
                 use_threads=False, column_names=COLUMNS, skip_rows=1, encoding="latin1"
             ),
@@ -399,18 +506,18 @@ def _table(path: str | os.PathLike[str], refused: Counter[str]) -> pa.Table:
 def _report_rows(
     cohorts: pa.Array, irr: pa.Array, scheme: Scheme, refused: Counter[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cohorts and payloads of the rows that can be reports."""
+    """Return cohorts and payloads of the rows that can be reports; count the others."""
     readable = np.asarray(pc.match_substring_regex(cohorts, "^[0-9]{1,9}$"))
     readable &= np.asarray(pc.match_substring_regex(irr, "^[01]*$"))
     numbers = pc.if_else(pa.array(readable), cohorts, b"0").cast(pa.string()).cast(pa.int64())
     right = np.asarray(pc.binary_length(irr)) == scheme.cells
     known = np.asarray(numbers) < scheme.cohorts
-    for reason, wrong in (
+    for reason, invalid in (
         ("unreadable", ~readable),
         ("length", readable & ~right),
         ("cohort", readable & right & ~known),
     ):
-        refused[reason] += int(wrong.sum())
+        refused[reason] += int(invalid.sum())
     good = readable & right & known
     digits = np.frombuffer(b"".join(irr.filter(pa.array(good)).to_pylist()), np.uint8)
     bits = digits.reshape(-1, scheme.cells)[:, ::-1] - np.uint8(ord("0"))

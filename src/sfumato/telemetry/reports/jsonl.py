@@ -1,8 +1,8 @@
-"""Lines of reports: written in one form, read in any that JSON allows; a bad line is only counted.
+"""Reports as JSON lines: written in one canonical form, read in any that JSON allows.
 
 {"v":1,"params":"<16 hex>","cohort":3,"bits":"<hex of the payload>","id":"<32 hex>"}
 
-Bytes of a file, of lines or of memory in pieces that end with a line, whatever is damaged.
+Malformed lines are counted and never raise.
 """
 
 import gzip
@@ -33,11 +33,11 @@ __all__ = [
     "zipped",
 ]
 
-LONGEST = 1 << 20  # bytes of a line that is looked at; the longest report has 16,500
+LONGEST = 1 << 20  # bytes of a line that is parsed; the longest report has 16,500
 
 
 def whole_lines(source: Any, size: int, refused: dict[str, int]) -> Iterator[bytes]:
-    """Pieces of about `size` bytes, each ending with a line feed.
+    """Yield pieces of about `size` bytes, each ending with a line feed.
 
     A line above LONGEST, and what follows damage in a .gz file, is left out and counted in
     `refused` as "unreadable". A path is opened at once, so that a missing file raises here.
@@ -46,15 +46,17 @@ def whole_lines(source: Any, size: int, refused: dict[str, int]) -> Iterator[byt
 
 
 def zipped(path: str | os.PathLike[str]) -> bool:
+    """Return whether the name of a file says that it is compressed."""
     return os.fspath(path).endswith(".gz")
 
 
 def count(refused: dict[str, int], reason: str) -> None:
+    """Add one to the count of a reason."""
     refused[reason] = refused.get(reason, 0) + 1
 
 
 def _chunks(source: Any, size: int, refused: dict[str, int]) -> Iterator[bytes]:
-    """The bytes of a source, in pieces; a path is opened at once, so that a missing file raises."""
+    """Return the bytes of a source in pieces; a missing file raises at once."""
     if isinstance(source, str | os.PathLike):
         opened: Any = gzip.open if zipped(source) else open
         return _read(opened(source, "rb"), size, refused, close=True)
@@ -71,7 +73,8 @@ def _chunks(source: Any, size: int, refused: dict[str, int]) -> Iterator[bytes]:
 
 
 def _read(file: IO[Any], size: int, refused: dict[str, int], *, close: bool) -> Iterator[bytes]:
-    # read1 hands over what was unpacked before the place where a .gz file is damaged.
+    # read1 returns what was unpacked before the damage in a .gz file.
+    """Yield the bytes of a file until its end or damage, which is counted."""
     read = getattr(file, "read1", file.read)
     try:
         while piece := read(size):
@@ -84,39 +87,41 @@ def _read(file: IO[Any], size: int, refused: dict[str, int], *, close: bool) -> 
 
 
 def _gathered(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
-    held, length = [], 0
+    """Join chunks to pieces of at least `size` bytes."""
+    gathered, length = [], 0
     for chunk in chunks:
-        held.append(chunk)
+        gathered.append(chunk)
         length += len(chunk)
         if length >= size:
-            yield b"".join(held)
-            held, length = [], 0
-    yield b"".join(held)
+            yield b"".join(gathered)
+            gathered, length = [], 0
+    yield b"".join(gathered)
 
 
 def _encoded(text: Any) -> bytes:
+    """Return a line or piece as bytes."""
     if isinstance(text, str):
         return text.encode("utf-8", "surrogatepass")
     return bytes(text) if isinstance(text, bytes | bytearray) else b"not a line"
 
 
 def _cut_at_lines(chunks: Iterator[bytes], refused: dict[str, int]) -> Iterator[bytes]:
-    """The same bytes, each piece ending with a line; a line that never ends is not kept."""
-    rest, skipping = b"", False
+    """Yield the same bytes, cut at line ends; a line that never ends is dropped and counted."""
+    tail, skipping = b"", False
     for chunk in chunks:
         if skipping:
             skipping = b"\n" not in chunk
             chunk = b"" if skipping else chunk.split(b"\n", 1)[1]
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield rest + chunk[:end]
-            rest = b""
-        rest += chunk[end:]
-        if len(rest) > LONGEST:
+            yield tail + chunk[:end]
+            tail = b""
+        tail += chunk[end:]
+        if len(tail) > LONGEST:
             count(refused, "unreadable")
-            rest, skipping = b"", True
-    if rest:
-        yield rest + b"\n"
+            tail, skipping = b"", True
+    if tail:
+        yield tail + b"\n"
 
 
 VERSION = 1
@@ -128,28 +133,36 @@ VALUES[DIGITS] = VALUES[np.frombuffer(b"0123456789ABCDEF", np.uint8)] = np.arang
 
 
 def write_reports(path: str | os.PathLike[str], reports: Reports | Iterable[Reports]) -> int:
-    """Write reports to a file, one a line, and say how many; a name that ends in .gz is compressed.
-
-    The file takes its name only when it is complete. What was refused is not written.
+    """Write reports to a file, one JSON line each.
 
     Parameters
     ----------
     path : path_like
-        TODO.
-    reports : Reports or iterable
-        TODO.
+        File to write, compressed if the name ends in .gz. It appears under its name only when
+        complete.
+    reports : Reports or iterable of Reports
+        One batch or many. What they refused is not written.
 
     Returns
     -------
     int
-        TODO.
+        Number of reports written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sfumato.telemetry import Rappor, ReportEncoder
+    >>> reports = ReportEncoder(Rappor(f=0.5)).encode_many(["tea", "milk"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_reports(Path(folder) / "reports.jsonl.gz", reports)
+    2
     """
     batches = [reports] if isinstance(reports, Reports) else reports
     if not isinstance(batches, Iterable):
         raise TypeError(f"write_reports: reports must be Reports, not {type(reports).__name__}.")
     written = 0
     with written_whole(Path(path)) as file:
-        # The time of writing is left out of the file: it would tell two equal files apart.
+        # The time of writing is left out of the file, so that equal reports give equal files.
         packed = gzip.GzipFile("", "wb", 6, file, mtime=0) if zipped(path) else None
         for batch in batches:
             if not isinstance(batch, Reports):
@@ -165,7 +178,7 @@ def write_reports(path: str | os.PathLike[str], reports: Reports | Iterable[Repo
 
 
 def to_lines(reports: Reports) -> bytes:
-    """The reports as text, one a line."""
+    """Return the reports as text, one line each."""
     parts = _parts(reports.scheme)
     width = sum(map(len, parts)) + 11 + 2 * (reports.payload.shape[1] + ID_BYTES)
     out, size = np.empty(len(reports) * width, np.uint8), np.zeros(1, np.int64)
@@ -175,35 +188,36 @@ def to_lines(reports: Reports) -> bytes:
 
 
 def line_bytes(scheme: Scheme) -> int:
-    """How long the longest line of a report is, line feed included."""
+    """Return the length of the longest line of a report, line feed included."""
     digits = len(str(scheme.cohorts - 1))
     return sum(map(len, _parts(scheme))) + digits + 2 * (scheme.payload_bytes + ID_BYTES)
 
 
 def read_reports(source: Any, scheme: Scheme, *, rows: int = 1 << 17) -> Iterator[Reports]:
-    """Batches of the reports in a file or in lines, each with a count of what was left out.
+    """Read reports from a file or lines, in batches.
 
     Parameters
     ----------
     source : object
-        A path (compressed if it ends in .gz), bytes, a file, or lines of text or bytes; scheme.
+        Path (compressed if it ends in .gz), bytes, open file, or iterable of lines of text or
+        bytes.
     scheme : Scheme
-        TODO.
+        Parameters that the clients used.
     rows : int, default=131072
-        Of a batch at most.
+        Largest number of reports in a batch, from 1 to 2**24.
 
     Returns
     -------
-    iterator
-        TODO.
+    iterator of Reports
+        Batches in order, each with the count of what was left out in `refused`.
 
     Notes
     -----
     **Guarantee.** No line stops the reading and none is shown. Left out are lines that are
-    "unreadable" (no JSON, a field missing or no hex; a line above 1 MiB; the rest of a damaged .gz
-    file), of another "version", of other "parameters", with a payload of another "length" or a
-    "cohort" that is not there. Empty lines are no reports. Only a file that cannot be opened or
-    read raises.
+    "unreadable" (no JSON, a field missing or no hex; a line above 1 MiB; whatever follows damage in
+    a .gz file), of another "version", of other "parameters", with a payload of another "length" or
+    a "cohort" out of range. Empty lines are skipped. Only a file that cannot be opened or read
+    raises.
 
     Examples
     --------
@@ -221,7 +235,7 @@ def read_reports(source: Any, scheme: Scheme, *, rows: int = 1 << 17) -> Iterato
 
 
 def _parts(scheme: Scheme) -> tuple[np.ndarray, ...]:
-    """What stands before, between and after the cohort, the payload and the id."""
+    """Return the fixed texts before, between and after cohort, payload and id."""
     texts = (
         f'{{"v":{VERSION},"params":"{scheme.fingerprint}","cohort":',
         ',"bits":"',
@@ -234,6 +248,7 @@ def _parts(scheme: Scheme) -> tuple[np.ndarray, ...]:
 def _batches(
     pieces: Iterator[bytes], scheme: Scheme, rows: int, refused: dict[str, int]
 ) -> Iterator[Reports]:
+    """Yield Reports of at most `rows` rows from pieces of lines."""
     parts = _parts(scheme)
     for piece in pieces:
         text = np.zeros(len(piece) + line_bytes(scheme) + 16, np.uint8)
@@ -243,15 +258,16 @@ def _batches(
             cohorts, payload, ids = _parse(
                 text, parts, scheme, min(rows, len(piece)), state, refused
             )
-            left = dict(refused)
+            own_refused = dict(refused)
             refused.clear()
-            if left or len(cohorts):
-                yield Reports(scheme, cohorts, payload, ids, left)
+            if own_refused or len(cohorts):
+                yield Reports(scheme, cohorts, payload, ids, own_refused)
     if refused:
         yield Reports(scheme, *_columns(scheme, 0), refused)
 
 
 def _columns(scheme: Scheme, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return empty columns of cohorts, payloads and ids."""
     return (
         np.empty(rows, np.int32),
         np.empty((rows, scheme.payload_bytes), np.uint8),
@@ -267,24 +283,27 @@ def _parse(
     state: np.ndarray,
     refused: dict[str, int],
 ) -> list[np.ndarray]:
-    """The columns of the next lines: those of the written form at once, the others one by one."""
+    """Return the columns of the next lines: canonical ones by a kernel, others one by one."""
     digits = len(str(scheme.cohorts - 1))
-    # One row more than lines of the written form can be there: a line is tried in the next row.
+    # One row more than there can be canonical lines: a line is parsed into the next row.
     most = int(state[3]) // (line_bytes(scheme) - digits) + 1
-    columns, odd = _columns(scheme, min(rows, most)), np.empty((rows, 3), np.int64)
-    report_lines.parse_lines(text, parts, VALUES, scheme.cohorts, digits, *columns, odd, state)
+    columns, irregular = _columns(scheme, min(rows, most)), np.empty((rows, 3), np.int64)
+    report_lines.parse_lines(
+        text, parts, VALUES, scheme.cohorts, digits, *columns, irregular, state
+    )
     read = [column[: state[1]] for column in columns]
     others = []
-    for start, end, before in odd[: state[2]].tolist():
-        told = _line(text[start:end].tobytes(), scheme)
-        if isinstance(told, tuple):
-            others.append((before, *told))
-        elif told:
-            count(refused, told)
+    for start, end, before in irregular[: state[2]].tolist():
+        parsed = _line(text[start:end].tobytes(), scheme)
+        if isinstance(parsed, tuple):
+            others.append((before, *parsed))
+        elif parsed:
+            count(refused, parsed)
     return _inserted(read, others) if others else read
 
 
 def _inserted(read: list[np.ndarray], others: list[tuple[int, int, bytes, bytes]]) -> list[Any]:
+    """Insert rows that were read one by one among the others, in the order of the lines."""
     positions, cohorts, payload, ids = zip(*others, strict=True)
     rows: list[Any] = [
         np.array(cohorts, np.int32),
@@ -298,7 +317,7 @@ def _inserted(read: list[np.ndarray], others: list[tuple[int, int, bytes, bytes]
 
 
 def _line(line: bytes, scheme: Scheme) -> tuple[int, bytes, bytes] | str:
-    """Cohort, payload and id of a line, or the reason why it is left out ("" for a blank one)."""
+    """Return cohort, payload and id of a line, or why it is left out ("" for a blank one)."""
     if not line.strip(b" \t\r"):
         return ""
     if len(line) > LONGEST:
@@ -309,16 +328,17 @@ def _line(line: bytes, scheme: Scheme) -> tuple[int, bytes, bytes] | str:
         return "unreadable"
 
 
-def _fields(told: Any, scheme: Scheme) -> tuple[int, bytes, bytes] | str:
-    if type(told["v"]) is not int:
+def _fields(fields: Any, scheme: Scheme) -> tuple[int, bytes, bytes] | str:
+    """Return cohort, payload and id of parsed JSON, or why it is left out."""
+    if type(fields["v"]) is not int:
         return "unreadable"
-    if told["v"] != VERSION:
+    if fields["v"] != VERSION:
         return "version"
-    if not isinstance(told["params"], str):
+    if not isinstance(fields["params"], str):
         return "unreadable"
-    if told["params"] != scheme.fingerprint:
+    if fields["params"] != scheme.fingerprint:
         return "parameters"
-    cohort, payload, name = told["cohort"], unhexlify(told["bits"]), unhexlify(told["id"])
+    cohort, payload, name = fields["cohort"], unhexlify(fields["bits"]), unhexlify(fields["id"])
     if type(cohort) is not int or len(name) != ID_BYTES:
         return "unreadable"
     if len(payload) != scheme.payload_bytes:

@@ -1,4 +1,4 @@
-"""Reports: what clients sent, as columns that do not change, with a count of what was left out."""
+"""Reports of clients as immutable columns, with a count of those left out."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -16,26 +16,39 @@ ID_BYTES = 16
 
 
 class Reports:
-    """Reports of one scheme: for each client its cohort, its payload and the report's random id.
+    """Reports of one scheme: the cohort, payload and random id of each.
 
     Parameters
     ----------
     scheme : Scheme
-        Whose parameters the clients ran.
+        Parameters that the clients used.
     cohorts : object
-        Integers, one a report.
+        Column of n integers, one per report.
     payload : object
-        Uint8, a row a report: cell i is bit i & 7 of byte i >> 3, or a symbol is a 32-bit number,
-        low byte first.
+        Array of uint8, shape (n, payload_bytes): cell i is bit ``i & 7`` of byte ``i >> 3``, or
+        the symbol is a little-endian uint32.
     ids : array_like or scalar
-        Uint8, 16 bytes a report.
-    refused : mapping or None, default=None
-        How many reports were left out before these columns were made, for each reason.
+        Array of uint8, shape (n, 16): the random id of each report.
+    refused : mapping of str to int or None, default=None
+        Number of reports left out before, by reason.
+
+    Attributes
+    ----------
+    scheme : Scheme
+        As given.
+    cohorts : ndarray of shape (n,)
+        As int32; a number below 0 or beyond 31 bits becomes -1, which no scheme accepts.
+    payload : ndarray of shape (n, payload_bytes)
+        As given, read-only.
+    ids : ndarray of shape (n, 16)
+        As given, read-only.
+    refused : mapping
+        As given, read-only.
 
     Notes
     -----
-    **Guarantee.** The columns have one length and cannot be written to; nothing but what a client
-    sent is held. Whether a cohort or a payload fits the scheme is for `Counts` to say, which counts
+    **Guarantee.** The columns have one length and are read-only; only what a client sent is stored.
+    Whether a cohort or payload fits the scheme is not checked here: `Counts` does so and counts
     those that do not.
 
     Examples
@@ -71,17 +84,22 @@ class Reports:
 
     @classmethod
     def concat(cls, batches: Iterable[Self]) -> Self:
-        """One Reports of all batches, in their order; at least one, all of one scheme.
+        """Concatenate batches of one scheme.
 
         Parameters
         ----------
-        batches : iterable
-            TODO.
+        batches : iterable of Reports
+            At least one batch, all of the same parameters.
 
         Returns
         -------
         Self
-            One Reports of all batches, in their order; at least one, all of one scheme.
+            All reports, in order; the counts in `refused` are added up.
+
+        Raises
+        ------
+        ValueError
+            If there is no batch, or the parameters of two differ.
         """
         batches = list(batches)
         if not batches:
@@ -107,8 +125,8 @@ class Reports:
         return len(self.cohorts)
 
     def __repr__(self) -> str:
-        left = f", {sum(self.refused.values())} refused" if self.refused else ""
-        return f"Reports({len(self)} of parameters {self.scheme.fingerprint}{left})"
+        refused = f", {sum(self.refused.values())} refused" if self.refused else ""
+        return f"Reports({len(self)} of parameters {self.scheme.fingerprint}{refused})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reports):
@@ -126,17 +144,17 @@ class Reports:
         )
 
     def take(self, rows: Any) -> Self:
-        """The reports at these positions, or where a mask is true; `refused` is not carried on.
+        """Select reports by position or mask.
 
         Parameters
         ----------
         rows : object
-            TODO.
+            Positions, a boolean mask or a slice.
 
         Returns
         -------
         Self
-            The reports at these positions, or where a mask is true; `refused` is not carried on.
+            The selected reports, with an empty `refused`.
         """
         rows = rows if isinstance(rows, slice) else np.asarray(rows)
         if isinstance(rows, np.ndarray) and rows.size == 0 and rows.dtype != bool:
@@ -145,15 +163,16 @@ class Reports:
 
     @property
     def nbytes_per_report(self) -> int:
-        """Bytes a report takes in these columns: payload, 4 of the cohort and 16 of the id."""
+        """Bytes of one report in these columns: payload, 4 for the cohort, 16 for the id."""
         return int(self.payload.shape[1]) + 4 + ID_BYTES
 
     def _keep(self, name: str, value: Any) -> None:
+        """Set an attribute once, although the object is immutable."""
         object.__setattr__(self, name, value)
 
 
 def added(refused: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """The counts of all, reason by reason."""
+    """Return the sum of counts by reason."""
     total: dict[str, int] = {}
     for each in refused:
         for reason, count in each.items():
@@ -162,24 +181,27 @@ def added(refused: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _cohorts(cohorts: Any) -> np.ndarray:
+    """Return a column of integers as int32, -1 for those out of range."""
     column = plain_numbers(cohorts)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise ValueError("Reports: cohorts must be one column of integers.")
-    # What 32 bits cannot hold is no cohort of any scheme, and neither is -1.
+    # No scheme has a cohort beyond 31 bits, and none has -1.
     inside = (column >= 0) & (column < 2**31)
     return _fixed(np.where(inside, column, -1).astype(np.int32))
 
 
 def _octets(name: str, table: Any, rows: int, width: int | None = None) -> np.ndarray:
+    """Check a uint8 table and return it read-only."""
     table = np.asarray(table)
     if table.dtype != np.uint8 or table.ndim != 2 or len(table) != rows:
-        raise ValueError(f"Reports: {name} must be a uint8 table of {rows} rows, one a cohort.")
+        raise ValueError(f"Reports: {name} must be a uint8 table of {rows} rows, as cohorts has.")
     if width is not None and table.shape[1] != width:
-        raise ValueError(f"Reports: {name} must have {width} bytes a row, not {table.shape[1]}.")
+        raise ValueError(f"Reports: {name} must have {width} bytes per row, not {table.shape[1]}.")
     return _fixed(np.ascontiguousarray(table))
 
 
 def _fixed(array: np.ndarray) -> np.ndarray:
+    """Return a read-only view."""
     view = array.view()
     view.flags.writeable = False
     return view

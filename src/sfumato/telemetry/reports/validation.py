@@ -1,9 +1,4 @@
-"""The ids that were counted, as sorted 64-bit hashes: 8 bytes a report, looked up in order.
-
-What counts of a scheme must satisfy, wherever they come from. Which reports fit a scheme: one rule
-for all that count or decode them. Dispersion: whether counts vary as those of independent clients
-do, and what noise will hide.
-"""
+"""Validation of reports and counts: the set of counted ids, the rules of a scheme, dispersion."""
 
 import math
 from collections.abc import Sequence
@@ -33,18 +28,19 @@ __all__ = [
 
 
 def hashes(ids: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of every id, a row of 16 bytes."""
+    """Return a 64-bit hash of every id, a row of 16 bytes."""
     rows, width = ids.shape
     buffer = pa.py_buffer(np.ascontiguousarray(ids))
     return hash_column(pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), rows, [None, buffer]))
 
 
 class HashSet:
-    """A set of hashes that never changes; adding makes another that shares what it can.
+    """Immutable set of 64-bit hashes; adding returns another set that shares what it can.
 
-    It holds sorted runs, each more than twice as long as the next, so that n hashes are sorted into
-    longer runs log2(n) times each and looked up in as many runs at most. Two ids that differ have
-    one hash with chance 2**-64: among a hundred million reports that happens once in 3,700 times.
+    It stores sorted runs, each more than twice as long as the next, so that n hashes are merged
+    into longer runs at most log2(n) times each and looked up in as many runs at most. Two different
+    ids have one hash with probability 2**-64: among a hundred million reports this happens with
+    probability 1 in 3,700.
     """
 
     def __init__(self, runs: Sequence[np.ndarray] = ()) -> None:
@@ -55,43 +51,44 @@ class HashSet:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all runs."""
         return sum(run.nbytes for run in self._runs)
 
     def sorted(self) -> np.ndarray:
-        """All hashes, in order."""
+        """Return all hashes in order."""
         return np.sort(np.concatenate([np.empty(0, np.uint64), *self._runs]))
 
-    def holds(self, asked: np.ndarray) -> np.ndarray:
-        """Which of the hashes, which are sorted, are here."""
-        found, here = np.zeros(asked.size, bool), np.empty(asked.size, bool)
+    def holds(self, queries: np.ndarray) -> np.ndarray:
+        """Return which of these sorted hashes are in the set."""
+        found, here = np.zeros(queries.size, bool), np.empty(queries.size, bool)
         for run in self._runs:
-            runs.among(run, asked, here)
+            runs.among(run, queries, here)
             found |= here
         return found
 
-    def plus(self, asked: np.ndarray) -> tuple[np.ndarray, "HashSet"]:
-        """Which of the hashes are neither here nor earlier in the column, and a set of all."""
-        run = np.sort(asked)
+    def plus(self, hashes: np.ndarray) -> tuple[np.ndarray, "HashSet"]:
+        """Return which hashes are neither here nor earlier in the column, and a set of all."""
+        run = np.sort(hashes)
         if not (run[1:] == run[:-1]).any() and not self.holds(run).any():
-            return np.ones(asked.size, bool), self._with(run)
-        run, positions = np.unique(asked, return_index=True)
+            return np.ones(hashes.size, bool), self._with(run)
+        run, positions = np.unique(hashes, return_index=True)
         new = ~self.holds(run)
-        first = np.zeros(asked.size, bool)
+        first = np.zeros(hashes.size, bool)
         first[positions[new]] = True
         return first, self._with(run[new])
 
     def common(self, other: "HashSet") -> int:
-        """How many hashes are in both."""
+        """Return the number of hashes that are in both sets."""
         few, many = sorted((self, other), key=len)
         return int(sum(many.holds(run).sum() for run in few._runs))
 
     def joined(self, other: "HashSet") -> "HashSet":
-        """The set of both, which have nothing in common."""
+        """Return the union with a disjoint set."""
         few, many = sorted((self, other), key=len)
         return many._with(few.sorted())
 
     def _with(self, run: np.ndarray) -> "HashSet":
-        """A set with these hashes too, which are sorted, all different and not here."""
+        """Return the set with these hashes too, which are sorted, distinct and not in it."""
         longer = list(self._runs)
         while longer and longer[-1].size <= 2 * run.size:
             # A stable sort finds two sorted halves and merges them in one pass.
@@ -103,7 +100,7 @@ MOST = 2**46  # reports of all cohorts, so that the marks of 65,536 cells fit in
 
 
 def marks_of_a_report(scheme: Scheme) -> int | None:
-    """How many cells every report marks, or None where that varies."""
+    """Return the number of cells that every report marks, None if it varies."""
     if scheme.kind == "bits":
         return None
     if scheme.kind == "symbol":
@@ -112,7 +109,7 @@ def marks_of_a_report(scheme: Scheme) -> int | None:
 
 
 def cells_of_a_value(scheme: Scheme) -> int:
-    """How many cells a value has in a cohort, at most."""
+    """Return the largest number of cells of a value in a cohort."""
     if scheme.kind == "bits":
         return int(getattr(scheme, "hashes", 1))
     marks = marks_of_a_report(scheme) or 1
@@ -121,11 +118,11 @@ def cells_of_a_value(scheme: Scheme) -> int:
 
 
 def check_counts(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> None:
-    """Raise ValueError, naming the cohort, where counts cannot be of reports of the scheme."""
+    """Raise ValueError, naming the cohort, if counts cannot be of reports of the scheme."""
     if cells.shape != (scheme.cohorts, scheme.cells) or reports.shape != (scheme.cohorts,):
         raise ValueError(f"counts must be of {scheme.cohorts} cohorts and {scheme.cells} cells.")
     marks = marks_of_a_report(scheme)
-    for wrong, why in (
+    for invalid, why in (
         (reports < 0, "a negative number of reports"),
         (reports > MOST // len(reports), f"more reports than {MOST // len(reports)}"),
         ((cells < 0).any(axis=1), "a negative count"),
@@ -134,82 +131,94 @@ def check_counts(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> None
             np.zeros(reports.shape, bool)
             if marks is None
             else cells.sum(axis=1) != marks * reports,
-            f"a number of marks other than {marks} a report",
+            f"a number of marks other than {marks} per report",
         ),
     ):
-        if wrong.any():
-            raise ValueError(f"cohort {int(np.argmax(wrong))} has {why}.")
+        if invalid.any():
+            raise ValueError(f"cohort {int(np.argmax(invalid))} has {why}.")
 
 
 def fitting(scheme: Scheme, sent: Reports) -> tuple[np.ndarray, dict[str, int]]:
-    """A mask of the reports that a client of the scheme can have sent, and what is wrong with how
-    many others: "parameters", "length", "cohort" or "marks"."""
+    """Return a mask of the reports that a client of the scheme can have sent, and why others not.
+
+    The reasons are counted: "parameters", "length", "cohort" or "marks".
+    """
     rows = len(sent)
     if sent.scheme.fingerprint != scheme.fingerprint:
         return np.zeros(rows, bool), {"parameters": rows} if rows else {}
     if sent.payload.shape[1] != scheme.payload_bytes:
         return np.zeros(rows, bool), {"length": rows} if rows else {}
-    wrong = np.empty(rows, np.uint8)
+    verdicts = np.empty(rows, np.uint8)
     columns = (sent.cohorts, sent.payload, scheme.cohorts, scheme.cells)
     if scheme.kind == "symbol":
-        marks.judge_symbols(*columns, wrong)
+        marks.judge_symbols(*columns, verdicts)
     else:
-        marks.judge_bits(*columns, marks_of_a_report(scheme) or -1, wrong)
+        marks.judge_bits(*columns, marks_of_a_report(scheme) or -1, verdicts)
     reasons = (("cohort", marks.COHORT), ("marks", marks.MARKS))
-    refused = {name: int((wrong == code).sum()) for name, code in reasons}
-    return wrong == 0, {name: number for name, number in refused.items() if number}
+    refused = {name: int((verdicts == code).sum()) for name, code in reasons}
+    return verdicts == 0, {name: number for name, number in refused.items() if number}
 
 
 def counted_once(
-    scheme: Scheme, sent: Reports, seen: HashSet
+    scheme: Scheme, sent: Reports, id_hashes: HashSet
 ) -> tuple[np.ndarray, dict[str, int], HashSet]:
-    """The same without the reports whose id was seen, which are a "duplicate"; and all ids seen.
+    """As `fitting`, without reports whose id is known ("duplicate"); return the set of all ids too.
 
     A report that does not fit uses no id.
     """
     keep, refused = fitting(scheme, sent)
-    fresh, seen = seen.plus(hashes(sent.ids if keep.all() else sent.ids[keep]))
+    fresh, id_hashes = id_hashes.plus(hashes(sent.ids if keep.all() else sent.ids[keep]))
     if repeated := int(fresh.size - fresh.sum()):
         refused["duplicate"] = repeated
         keep[keep] = fresh
-    return keep, refused, seen
+    return keep, refused, id_hashes
 
 
-LIMIT = 5.0  # spreads above 1; the marks' ratio of one cohort, the worst, goes there 1 time in 200
+LIMIT = 5.0  # standard deviations above 1; for one cohort, the worst case, `marks` exceeds it 1/200
 
 
 @dataclass(frozen=True)
 class Dispersion:
-    """Two variances as shares of what independent clients give, and the count that noise hides.
+    """Variance ratios of counts against independent clients, and the smallest visible count.
 
-    cohorts: the variance of the reports of a cohort, as a share of n / m, for n reports of clients
-    that fell into m cohorts evenly and independently. marks: the mean over cohorts of the squared
-    distance of all their marks from the expected number, as a share of its variance; any value
-    marks as many cells, so this needs no decoding. Both are about 1, give or take their `spread` (a
-    standard deviation), when every report is of another client that runs these parameters. If each
-    client reports r times, `cohorts` is about r, and so is `marks` where no fresh noise is added.
-    `marks` is also large when clients run other chances, and `cohorts` when some cohorts cannot
-    report. Neither sees which values were reported. NaN: not defined for this scheme or these
-    counts (one cohort; a fixed number of marks; sets of several sizes). floor: a value in fewer
-    reports than this has an estimate whose standard deviation is above its mean (over-dispersion,
-    as some call it), even if all other values are spread evenly over the cells: what lies below is
-    hidden by the noise that keeps reports private, and by nothing else. Infinite where every value
-    has all cells, so that no report tells values apart.
+    Use it to detect clients that report repeatedly or with other parameters. Both ratios are about
+    1, within a few standard deviations, if every report is of another client with these parameters.
 
     Parameters
     ----------
     reports : int
-        TODO.
+        Number of reports n.
     cohorts : float
-        TODO.
+        Variance of the number of reports per cohort over n / m, its expectation for clients that
+        are assigned to m cohorts uniformly and independently.
     cohorts_spread : float
-        TODO.
+        Standard deviation of `cohorts` for independent clients.
     marks : float
-        TODO.
+        Mean over cohorts of the squared deviation of their number of marks from its expectation,
+        over its variance. Any value marks equally many cells, so this needs no decoding.
     marks_spread : float
-        TODO.
+        Standard deviation of `marks` for independent clients.
     floor : float
-        TODO.
+        Number of reports below which the estimate of a value has a standard deviation above its
+        mean, even if all other values are distributed evenly over the cells: smaller counts are
+        hidden by the noise that makes reports private. Infinite where every value has all cells,
+        so that no report distinguishes values.
+
+    Notes
+    -----
+    If each client reports r times, `cohorts` is about r, and so is `marks` if no fresh noise is
+    added. `marks` is also large if clients use other probabilities, and `cohorts` if some cohorts
+    cannot report. Neither depends on which values were reported. A ratio is NaN where it is not
+    defined: for one cohort, for a fixed number of marks, for sets of several sizes.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import Counts, Rappor, ReportEncoder
+    >>> scheme = Rappor(32, 2, 8, f=0.5)
+    >>> sent = ReportEncoder(scheme, seed=1).encode_many(["tea"] * 4000)
+    >>> result = Counts(scheme).update(sent).dispersion()
+    >>> result.repeated, round(result.floor)
+    (False, 43)
     """
 
     reports: int
@@ -221,35 +230,35 @@ class Dispersion:
 
     @property
     def repeated(self) -> bool:
-        """Whether a ratio is above 1 by more than independent clients explain."""
+        """Whether a ratio exceeds 1 by more than five standard deviations."""
         return any(
-            ratio > 1 + LIMIT * spread
-            for ratio, spread in (
+            ratio > 1 + LIMIT * deviation
+            for ratio, deviation in (
                 (self.cohorts, self.cohorts_spread),
                 (self.marks, self.marks_spread),
             )
         )
 
     def __str__(self) -> str:
-        told = [
-            f"{what} {ratio:.3f} (1 give or take {spread:.3f} for independent clients)"
-            for what, ratio, spread in (
+        parts = [
+            f"{what} {ratio:.3f} (1 give or take {deviation:.3f} for independent clients)"
+            for what, ratio, deviation in (
                 ("cohort sizes", self.cohorts, self.cohorts_spread),
                 ("marks", self.marks, self.marks_spread),
             )
             if not math.isnan(ratio)
         ]
-        hidden = "all values have the same cells, and"
+        subject = "all values have the same cells, and"
         if math.isfinite(self.floor):
-            hidden = f"values of fewer than {math.ceil(self.floor)} reports"
-        told.append(f"{hidden} are below the noise")
+            subject = f"values of fewer than {math.ceil(self.floor)} reports"
+        parts.append(f"{subject} are below the noise")
         if self.repeated:
-            told.append("clients seem to report repeatedly, or with other parameters")
-        return "; ".join(told) + "."
+            parts.append("clients seem to report repeatedly, or with other parameters")
+        return "; ".join(parts) + "."
 
 
 def dispersion(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> Dispersion:
-    """The dispersion of the counts of a scheme."""
+    """Return the dispersion of the counts of a scheme."""
     total, cohorts = int(reports.sum()), reports.size
     even, used = total / cohorts, int(np.count_nonzero(reports))
     sizes = math.nan
@@ -266,7 +275,7 @@ def dispersion(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> Disper
 
 
 def _marks(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> float:
-    """Mean over cohorts of (T_j - N_j mean)**2 / (N_j variance), T_j all marks of cohort j."""
+    """Return the mean over cohorts j of (T_j - N_j mean)**2 / (N_j variance), T_j their marks."""
     used = reports > 0
     if not isinstance(scheme, Rappor) or not used.any():
         return math.nan
@@ -281,13 +290,13 @@ def _marks(scheme: Scheme, cells: np.ndarray, reports: np.ndarray) -> float:
 
 
 def _floor(scheme: Scheme, reports: int) -> float:
-    """sqrt(n v) for the variance v of what one report of another value adds to an estimate."""
+    """Return sqrt(n v), v being the variance that a report of another value adds to an estimate."""
     own, high, low = cells_of_a_value(scheme), float(scheme.high), float(scheme.low)
     apart = scheme.domain is not None and own == 1  # every value has a cell of its own
     shared = 0.0 if apart else own / scheme.cells
     marked = low + shared * (high - low)  # a cell of the value, by a report of another
     if shared == 1:
         return math.inf
-    # A symbol falls into the set or not; bits of it are marked each for itself.
+    # A symbol falls into the set or not; bits of it are marked independently.
     one = own * marked * (1 - (own if scheme.kind == "symbol" else 1) * marked)
     return math.sqrt(reports * one) / (own * (high - marked))

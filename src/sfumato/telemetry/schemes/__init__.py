@@ -1,1 +1,1 @@
-"""How one value becomes one private report: RAPPOR and the other local randomizers."""
+"""Local randomizers that turn a value into a private report: RAPPOR and alternatives."""

@@ -1,8 +1,7 @@
-"""What every scheme of reports is: cohorts by cells, chances, a line that names it, JSON.
+"""Base classes of the report schemes: their common interface, JSON form and privacy statement.
 
-Chances in steps of 2**-32, so that one random word decides, which never cost more than asked.
-Reports of one cell: one random word decides whether it is of the value or any of all cells. What a
-client is promised that sends reports of several schemes: their costs add up.
+All probabilities are multiples of 2**-32, so that one random 32-bit word decides an outcome; they
+are rounded so that the privacy loss never exceeds the requested epsilon.
 """
 
 import hashlib
@@ -10,7 +9,8 @@ import json
 import math
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from dataclasses import fields as fields_of
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -46,35 +46,56 @@ __all__ = [
 
 FORMAT, VERSION = "sfumato telemetry parameters", 1
 LONGEST = 200  # bytes of a metric's name
-ENTRIES = 1 << 20  # of a table of members that is made at a time
+ENTRIES = 1 << 20  # of a table of members, built at a time
 COVERS = (
-    "one value of one client, for ever, to who sees all its reports but not its secret: many "
-    "reports of a value reveal no more than its permanent response. It is per distinct value and "
-    "secret: a changed value, cleared storage, another metric or new parameters draw a new "
-    "response, and what they cost adds up. One report alone costs epsilon {one}. Permanent "
-    "responses come from HMAC-SHA-256, so the promise is computational: it holds against who "
-    "cannot break HMAC. Secrets are separated by metric and parameters; clients that share one "
-    "give equal permanent responses to equal values, which shows that they are equal, and who has "
-    "it can undo the noise. Not hidden: how often a client reports, its cohort, and that reports "
-    "with like noise are of one client and value"
+    "one value of one client, for ever, against anyone who sees all its reports but not its "
+    "secret: many reports of a value reveal no more than its permanent response. It is per "
+    "distinct value and secret: a changed value, cleared storage, another metric or new "
+    "parameters draw a new response, and their epsilons add up. One report alone costs epsilon "
+    "{one}. Permanent responses come from HMAC-SHA-256, so the guarantee is computational: it "
+    "holds against anyone who cannot break HMAC. Secrets are separated by metric and parameters; "
+    "clients that share one give equal permanent responses to equal values, which shows that they "
+    "are equal, and whoever has it can undo the noise. Not protected: how often a client reports, "
+    "its cohort, and that reports with similar noise are of one client and value"
 )
 
 
 @dataclass(frozen=True, repr=False)
 class Scheme:
-    """A table of cohorts by cells, in which every report marks some cells of its cohort.
+    """Local randomizer that turns a client's value into a report over cohorts and cells.
 
-    A value has a set of cells in each cohort. A report marks a cell of that set with the chance
-    `high` and any other with `low`, both of the code that runs: independently (kind "bits"), or
-    exactly one cell (kind "symbol"), or a fixed number of them (kind "subset").
-
-    A payload of kind "symbol" is the cell as uint32, low byte first; else cell i is bit i & 7 of
-    byte i >> 3.
+    Base class of `Rappor`, `GoogleRappor`, `LocalHashing`, `SubsetSelection` and
+    `HadamardResponse`; use one of those, or `plan` to choose one. Every client belongs to one of
+    `cohorts` cohorts, and in each cohort a value is mapped to a set of the `cells` cells.
 
     Parameters
     ----------
     metric : str, default=""
-        Text up to 200 bytes that separates secrets, without control characters.
+        Name of what is collected, up to 200 bytes of UTF-8 without control characters. Clients
+        derive independent noise for different metrics from the same secret.
+
+    Notes
+    -----
+    **Guarantee.** In a report, a cell of the value's set is marked with probability `high` and any
+    other cell with probability `low`. Both are exact rational numbers, those of the code that runs.
+    Cells are marked independently (kind "bits"), or exactly one cell is (kind "symbol"), or a
+    fixed number of them (kind "subset").
+
+    What is stated of repeated reports of a value assumes that they are made with one secret (see
+    `ReportEncoder`), from which HMAC-SHA-256 derives the permanent response: that guarantee is
+    computational. Every further distinct value of a client adds its own epsilon.
+
+    The payload of a report of kind "symbol" is the cell as a little-endian uint32. Of the other
+    kinds, cell i is bit ``i & 7`` of byte ``i >> 3``.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import Rappor
+    >>> scheme = Rappor(bits=16, cohorts=4, f=0.5, metric="home page")
+    >>> isinstance(scheme, Scheme), scheme.kind, scheme.payload_bytes
+    (True, 'bits', 2)
+    >>> Scheme.from_json(scheme.to_json()) == scheme
+    True
     """
 
     metric: str = field(default="", kw_only=True)
@@ -106,95 +127,104 @@ class Scheme:
             )
 
     def __repr__(self) -> str:
-        names = [each.name for each in fields(self) if each.init and each.repr]
+        names = [each.name for each in fields_of(self) if each.init and each.repr]
         return described(self, **{name: getattr(self, name) for name in names})
 
     def line(self) -> str:
-        """All that clients and servers must agree on, in one line.
+        """Format all that clients and servers must agree on as one line of text.
 
         Returns
         -------
         str
-            All that clients and servers must agree on, in one line.
+            Format version, scheme, sizes, probabilities, domain and metric, separated by slashes.
+            Client keys and the `fingerprint` are derived from it.
         """
         raise NotImplementedError
 
     @cached_property
     def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that reports carry: the start of SHA-256 of the line."""
+        """Hash of the parameters in every report: 16 hex digits, the start of SHA-256 of `line`."""
         return hashlib.sha256(self.line().encode()).hexdigest()[:16]
 
     @property
     def domain(self) -> list[Any] | None:
-        """The values that can be reported, in the order of their cells, where they are known."""
+        """Values that can be reported, in the order of their cells; None if any value can be."""
         return None
 
     @property
     def payload_bytes(self) -> int:
-        """TODO."""
+        """Size of the payload of one report in bytes: 4 for a symbol, else one bit per cell."""
         return 4 if self.kind == "symbol" else -(-self.cells // 8)
 
     def values(self, column: Column) -> Values:
-        """A column of values as the scheme takes them; ValueError or TypeError by position.
+        """Convert a column to values of the scheme's domain.
 
         Parameters
         ----------
-        column : array_like
-            TODO.
+        column : array_like of shape (n,)
+            Text or integers; numbers if the scheme has bin edges.
 
         Returns
         -------
         Values
-            A column of values as the scheme takes them; ValueError or TypeError by position.
+            The distinct values and the code of each row.
+
+        Raises
+        ------
+        ValueError or TypeError
+            If a row is null or outside the domain. The message names the row, not the value.
         """
         return value_column(column)
 
     def reported(self, column: Column) -> Values:
-        """A column of what clients report, each row by itself; none raises.
+        """Convert a column to what clients report, without ever raising for a value.
 
-        What is no value is reported as the scheme says by a public rule: as an empty text here.
+        A report that fails to arrive would reveal something about the value, so a row that is no
+        value of the domain is replaced by a public rule.
 
         Parameters
         ----------
-        column : array_like
-            TODO.
+        column : array_like of shape (n,)
+            Any objects; each row is converted independently of the others.
 
         Returns
         -------
         Values
-            A column of what clients report, each row by itself; none raises.
+            The distinct values and the code of each row. What cannot be reported (null, NaN, a
+            fraction, an object) becomes the empty text; a scheme with a known domain reports it
+            without a cell (RAPPOR) or as the last category (the others).
         """
         return reported_column(column)
 
     def members(self, values: Column) -> np.ndarray:
-        """The cells of each value in each cohort: int32 (n, cohorts, s), -1 where there are fewer.
+        """Map each value to its set of cells in every cohort.
 
         Parameters
         ----------
-        values : array_like
-            A column of text or integers (or what the scheme's domain holds).
+        values : array_like of shape (n,)
+            Text, integers, or values of the scheme's domain.
 
         Returns
         -------
-        ndarray
-            The cells of each value in each cohort: int32 (n, cohorts, s), -1 where there are fewer.
+        ndarray of shape (n, cohorts, s) with dtype int32
+            Cells of each value; -1 fills up sets of fewer than s cells.
         """
         raise NotImplementedError
 
     def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:
-        """The cells of the value of each row in its own cohort: int32 (n, s).
+        """Map each value to its set of cells in the cohort of its own row.
 
         Parameters
         ----------
         values : Values
-            TODO.
-        cohorts : ndarray
-            TODO.
+            Values of n rows, as `values` or `reported` returns them.
+        cohorts : ndarray of shape (n,)
+            Cohort of each row, from 0 to cohorts - 1.
 
         Returns
         -------
-        ndarray
-            The cells of the value of each row in its own cohort: int32 (n, s).
+        ndarray of shape (n, s) with dtype int32
+            Cells of each row; -1 fills up sets of fewer than s cells.
         """
         texts, order = values.texts(), np.argsort(values.codes, kind="stable")
         ends = np.cumsum(np.bincount(values.codes, minlength=len(texts)))
@@ -209,17 +239,22 @@ class Scheme:
         return out
 
     def inside(self, members: np.ndarray) -> np.ndarray:
-        """Members as int32 (n, s), once it is sure that none lies beyond the cells.
+        """Check that all cells are cells of this scheme.
 
         Parameters
         ----------
-        members : ndarray
-            TODO.
+        members : ndarray of shape (n, s)
+            Cells from 0 to cells - 1, or -1 for none.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n, s) with dtype int32
+            The same cells as a contiguous array.
+
+        Raises
+        ------
+        ValueError
+            If a cell is out of range.
         """
         low, high = members.min(initial=0), members.max(initial=0)
         if members.ndim != 2 or not -1 <= low <= high < self.cells:
@@ -230,81 +265,82 @@ class Scheme:
         return np.ascontiguousarray(members, np.int32)
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """The permanent response of every row to its cells, int32 (n, s): uint8 payloads.
+        """Draw the permanent response of every row.
 
         Parameters
         ----------
         stream : Stream
-            TODO.
-        members : ndarray
-            TODO.
+            Uniform 32-bit words, one stream per row: keyed by the client's secret, or fresh.
+        members : ndarray of shape (n, s)
+            Cells of each row's value in its cohort, as `own_members` returns them.
 
         Returns
         -------
-        ndarray
-            The permanent response of every row to its cells, int32 (n, s): uint8 payloads.
+        ndarray of shape (n, payload_bytes) with dtype uint8
+            Payload of each row; a deterministic function of the stream and the cells.
         """
         raise NotImplementedError
 
     def instant(self, payload: np.ndarray, source: Source) -> np.ndarray:
-        """What is sent of a permanent response: itself, where no fresh noise is added.
+        """Draw the instantaneous response: add fresh noise to permanent responses.
 
         Parameters
         ----------
-        payload : ndarray
-            TODO.
+        payload : ndarray of shape (n, payload_bytes)
+            Permanent responses, uint8.
         source : Source
-            TODO.
+            Random source of the fresh noise.
 
         Returns
         -------
-        ndarray
-            What is sent of a permanent response: itself, where no fresh noise is added.
+        ndarray of shape (n, payload_bytes) with dtype uint8
+            Payloads to send; the permanent responses themselves if the scheme adds no fresh noise.
         """
         return payload
 
     def loss(self) -> Loss:
-        """What a permanent response costs, as a description that composes.
+        """Describe the privacy loss of a permanent response, for composition.
 
         Returns
         -------
         Loss
-            What a permanent response costs, as a description that composes.
+            Loss between any two values of one client, under the relation "replace".
         """
         raise NotImplementedError
 
     @property
     def epsilon_permanent(self) -> float:
-        """Of all reports of one value."""
+        """Epsilon of a permanent response, hence of any number of reports of one value."""
         return self.loss().epsilon
 
     @property
     def epsilon_one(self) -> float:
-        """Of one report: the same, where no fresh noise is added."""
+        """Epsilon of a single report; `epsilon_permanent` if the scheme adds no fresh noise."""
         return self.epsilon_permanent
 
     def sentence(self) -> str:
-        """The mechanism in a few words.
+        """Describe the mechanism in a few words.
 
         Returns
         -------
         str
-            The mechanism in a few words.
+            Scheme, sizes and probabilities, as in the `mechanism` of the privacy statement.
         """
         raise NotImplementedError
 
     def statement(self) -> PrivacyStatement | str:
-        """What a client is promised; a plain warning where there is nothing to promise.
+        """State the privacy guarantee of a client that reports one value, any number of times.
 
         Returns
         -------
         PrivacyStatement or str
-            What a client is promised; a plain warning where there is nothing to promise.
+            Statement for one value under the relation "replace"; a plain warning if
+            `epsilon_permanent` is infinite.
         """
         if not math.isfinite(self.epsilon_permanent):
             return (
-                f"NOT PRIVATE: epsilon_permanent is infinite ({self.sentence()}). Who collects the "
-                f"reports of a client may learn its value. One report alone: {self._one()}."
+                f"NOT PRIVATE: epsilon_permanent is infinite ({self.sentence()}). Whoever collects "
+                f"the reports of a client may learn its value. One report alone: {self._one()}."
             )
         loss = self.loss()
         return PrivacyStatement(
@@ -318,96 +354,115 @@ class Scheme:
 
     @property
     def _cohort_words(self) -> str:
-        """How many cohorts, for a sentence."""
+        """Number of cohorts, for a sentence."""
         return f"{self.cohorts} cohort{'' if self.cohorts == 1 else 's'}"
 
     def _one(self) -> str:
+        """Epsilon of one report as text."""
         return f"{self.epsilon_one:.6g}" if math.isfinite(self.epsilon_one) else "infinite"
 
     def to_json(self) -> str:
-        """The parameters as JSON, with their fingerprint.
+        """Write the parameters as JSON, with their fingerprint.
 
         Returns
         -------
         str
-            The parameters as JSON, with their fingerprint.
+            Indented JSON that `from_json` and `read_scheme` read.
         """
-        told = {"format": FORMAT, "version": VERSION, "scheme": self.name, "metric": self.metric}
-        told |= self._told() | {"fingerprint": self.fingerprint}
-        return json.dumps(told, ensure_ascii=False, indent=1, allow_nan=False)
+        fields = {"format": FORMAT, "version": VERSION, "scheme": self.name, "metric": self.metric}
+        fields |= self._fields() | {"fingerprint": self.fingerprint}
+        return json.dumps(fields, ensure_ascii=False, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """The scheme of `to_json`; ValueError where the text is not that of one.
+        """Read the parameters that `to_json` wrote.
 
         Parameters
         ----------
         text : str or bytes
-            TODO.
+            JSON of this class, or, called on `Scheme`, of any scheme.
 
         Returns
         -------
         Self
-            The scheme of `to_json`; ValueError where the text is not that of one.
+            Equal scheme.
+
+        Raises
+        ------
+        ValueError
+            If the text is not JSON of this scheme, or its fingerprint does not match.
         """
         scheme = read_scheme(text)
         if not isinstance(scheme, cls):
             raise ValueError(f"{cls.__name__}: the parameters are of the scheme {scheme.name!r}.")
         return scheme
 
-    def _told(self) -> dict[str, Any]:
-        """The parameters beside the metric, as plain JSON values."""
-        held = {each.name: getattr(self, each.name) for each in fields(self)}
+    def _fields(self) -> dict[str, Any]:
+        """Parameters except the metric, as plain JSON values."""
+        fields = {each.name: getattr(self, each.name) for each in fields_of(self)}
         return {
-            name: value for name, value in held.items() if name != "metric" and value is not None
+            name: value for name, value in fields.items() if name != "metric" and value is not None
         }
 
 
 def read_scheme(text: str | bytes) -> Scheme:
-    """The scheme that a JSON text of parameters describes; its fingerprint must agree.
+    """Read the scheme that a JSON text of parameters describes.
 
     Parameters
     ----------
     text : str or bytes
-        TODO.
+        JSON that `Scheme.to_json` wrote, of any scheme.
 
     Returns
     -------
     Scheme
-        The scheme that a JSON text of parameters describes; its fingerprint must agree.
+        An object of the class that the text names.
+
+    Raises
+    ------
+    ValueError
+        If the text is not JSON of parameters, a parameter is unknown or invalid, or the
+        fingerprint is not that of the parameters.
+
+    Examples
+    --------
+    >>> from sfumato.telemetry import LocalHashing
+    >>> read_scheme(LocalHashing(epsilon=2, metric="home page").to_json())
+    LocalHashing(metric='home page', epsilon=2.0, cohorts=1024, cells=8)
     """
     try:
-        told = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("parameters: the text is not JSON.") from None
-    if not isinstance(told, dict) or told.pop("format", None) != FORMAT:
+    if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
         raise ValueError(f"parameters: the text must be JSON of the format {FORMAT!r}.")
-    if (version := told.pop("version", None)) != VERSION:
+    if (version := fields.pop("version", None)) != VERSION:
         raise ValueError(f"parameters: version must be {VERSION}, not {version!r}.")
-    kind = Scheme.KNOWN.get(str(name := told.pop("scheme", None)))
+    kind = Scheme.KNOWN.get(str(name := fields.pop("scheme", None)))
     if kind is None:
         raise ValueError(f"parameters: scheme must be one of {sorted(Scheme.KNOWN)}, not {name!r}.")
-    mark = told.pop("fingerprint", None)
-    if strange := sorted(set(told) - {each.name for each in fields(kind)}):
-        raise ValueError(f"parameters: {strange[0]!r} is no parameter of the scheme {name!r}.")
+    fingerprint = fields.pop("fingerprint", None)
+    if unknown := sorted(set(fields) - {each.name for each in fields_of(kind)}):
+        raise ValueError(f"parameters: {unknown[0]!r} is no parameter of the scheme {name!r}.")
     try:
-        scheme = kind(**told)
+        scheme = kind(**fields)
     except (TypeError, ArithmeticError, LookupError, RecursionError, MemoryError) as error:
         raise ValueError(f"parameters: {error}.") from None
-    if mark != scheme.fingerprint:
+    if fingerprint != scheme.fingerprint:
         raise ValueError(
             "parameters: fingerprint must be that of these parameters: the parameters were "
-            "changed; take the whole text from where it was made."
+            "changed; take the complete text from where it was made."
         )
     return scheme
 
 
 def log_up(ratio: Fraction) -> float:
-    """The logarithm of a ratio of at least 1, rounded up."""
+    """Return the logarithm of a ratio of at least 1, rounded up."""
     return math.log1p(float(ratio - 1)) * UP
 
 
 def _is_line(text: Any) -> bool:
+    """Return whether this is a text of at most LONGEST bytes without control characters."""
     try:
         fits = isinstance(text, str) and len(text.encode()) <= LONGEST
     except UnicodeEncodeError:
@@ -419,15 +474,15 @@ GRID = 2**32
 
 
 def log_ratio(more: Fraction, less: Fraction) -> float:
-    """The log of more / less, which is above 1, rounded up: an epsilon that may be promised."""
+    """Return ln(more / less) for more > less, rounded up so that it can be stated as an epsilon."""
     return Flips(less / (more + less)).epsilon
 
 
 def symbol_step(owner: str, cells: int, members: int, epsilon: float) -> int:
-    """The fewest words, of GRID, that lead to each cell that is not the value's, within epsilon.
+    """Return the fewest words, of GRID, for each cell outside the value's set, within epsilon.
 
-    All cells get so many, and the value's own share what is left, which `members` divides: it is
-    1, or it and `cells` are powers of two.
+    Every cell gets this number of words, and the value's `members` cells divide the remaining
+    words equally; that is exact since `members` is 1, or it and `cells` are powers of two.
     """
 
     def fits(wrong: int) -> bool:
@@ -441,18 +496,18 @@ def symbol_step(owner: str, cells: int, members: int, epsilon: float) -> int:
 
 
 def subset_step(owner: str, cells: int, chosen: int, epsilon: float) -> int:
-    """The most words, of GRID, that put the value's own cell in the subset, within epsilon.
+    """Return the most words, of GRID, that put the value's own cell in the subset, within epsilon.
 
-    Given that it is in, every subset with it is as likely as any other; and so without it. There
-    are chosen / (cells - chosen) as many of the first kind as of the second.
+    Given that the cell is in, all subsets that contain it are equally likely; given that it is not,
+    so are all others. The first kind are chosen / (cells - chosen) times as many as the second.
     """
     odds = Fraction(cells - chosen, chosen)
 
     def fits(left_out: int) -> bool:
-        kept = odds * (GRID - left_out)
-        return kept > left_out and log_ratio(kept, Fraction(left_out)) <= epsilon
+        included = odds * (GRID - left_out)
+        return included > left_out and log_ratio(included, Fraction(left_out)) <= epsilon
 
-    even = GRID * (cells - chosen) // cells  # left out so often, a report would tell nothing
+    even = GRID * (cells - chosen) // cells  # with these, reports do not depend on the value
     most = even - (even * cells == GRID * (cells - chosen))
     if most < 1 or not fits(most):
         raise _nothing(owner, epsilon)
@@ -460,7 +515,7 @@ def subset_step(owner: str, cells: int, chosen: int, epsilon: float) -> int:
 
 
 def _least(fits: Callable[[int], bool], most: int) -> int:
-    """The least number from 1 on that fits, when `most` does and so do all in between."""
+    """Return the least integer from 1 on that fits, given that all from there up to `most` do."""
     low, high = 0, most
     while high - low > 1:
         middle = (low + high) // 2
@@ -469,9 +524,10 @@ def _least(fits: Callable[[int], bool], most: int) -> int:
 
 
 def _nothing(owner: str, epsilon: float) -> ValueError:
+    """Error for an epsilon at which reports would carry no information."""
     return ValueError(
         f"{owner}: epsilon must be larger, not {epsilon!r}, or the cells fewer: reports in steps "
-        f"of 2**-32 would tell nothing."
+        f"of 2**-32 would carry no information."
     )
 
 
@@ -480,10 +536,11 @@ BLOCK = 1 << 16  # rows answered at a time, whose words stay in the cache
 
 @dataclass(frozen=True, repr=False)
 class SymbolScheme(Scheme):
-    """A report marks one cell: of 2**32 words, `wrong` lead to each cell, the rest to the value's.
+    """Scheme whose report is one cell, decided by one 32-bit word.
 
-    A value has `set_size` cells, which share that rest equally, so a cell that is the value's has
-    the chance `high` and any other `low`; their ratio is at most exp(epsilon).
+    Of all words, `wrong` lead to each cell; the `set_size` cells of the value divide the remaining
+    words equally. So a cell of the value's set has probability `high` and any other `low`; their
+    ratio is at most exp(epsilon).
     """
 
     epsilon: float = field(kw_only=True)
@@ -492,53 +549,47 @@ class SymbolScheme(Scheme):
 
     @property
     def set_size(self) -> int:
-        """TODO."""
+        """Number of cells of a value."""
         return 1
 
     @cached_property
     def wrong(self) -> int:
-        """How many of 2**32 words lead to each cell that is not the value's."""
+        """Number of 32-bit words that lead to each cell outside the value's set."""
         return symbol_step(type(self).__name__, self.cells, self.set_size, self.epsilon)
 
     @property
     def extra(self) -> int:
-        """How many more lead to each cell of the value."""
+        """Number of further 32-bit words that lead to each cell of the value's set."""
         return (GRID - self.cells * self.wrong) // self.set_size
 
     @property
     def high(self) -> Fraction:
-        """TODO."""
+        """Probability of each cell of the value's set."""
         return Fraction(self.wrong + self.extra, GRID)
 
     @property
     def low(self) -> Fraction:
-        """TODO."""
+        """Probability of each cell outside the value's set."""
         return Fraction(self.wrong, GRID)
 
     def loss(self) -> Loss:
-        """Between two values a report is a function of one bit that was flipped.
-
-        Returns
-        -------
-        Loss
-            TODO.
-        """
+        # Between two values a report is a function of one flipped bit.
         return Flips(self.low / (self.high + self.low), relation="replace")
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """The cell that the first word of each row's stream leads to, as uint32, low byte first.
+        """Draw the permanent response of every row: the cell that its first random word leads to.
 
         Parameters
         ----------
         stream : Stream
-            TODO.
-        members : ndarray
-            TODO.
+            Uniform 32-bit words, one stream per row: keyed by the client's secret, or fresh.
+        members : ndarray of shape (n, s)
+            Cells of each row's value in its cohort, as `own_members` returns them.
 
         Returns
         -------
-        ndarray
-            The cell that the first word of each row's stream leads to, as uint32, low byte first.
+        ndarray of shape (n, 4) with dtype uint8
+            Cell of each row as a little-endian uint32.
         """
         out = np.empty((members.shape[0], 4), np.uint8)
         for begin in range(0, len(out), BLOCK):
@@ -549,46 +600,51 @@ class SymbolScheme(Scheme):
         return out
 
     def _cells_of(self, words: np.ndarray, own: np.ndarray) -> np.ndarray:
-        """The first cells * wrong words lead to all cells alike, the others to the value's own."""
-        rest = words - self.cells * self.wrong
-        kept = own[np.arange(len(own)), np.maximum(rest, 0) // self.extra]
-        return np.where(rest < 0, words // self.wrong, kept)
+        """Map the first cells * wrong words to all cells equally, the others to the value's set."""
+        surplus = words - self.cells * self.wrong
+        true_cells = own[np.arange(len(own)), np.maximum(surplus, 0) // self.extra]
+        return np.where(surplus < 0, words // self.wrong, true_cells)
 
 
 def pair_statement(first: Scheme, second: Scheme) -> PrivacyStatement | str:
-    """What a client is promised that reports two variables: the two epsilons add up.
+    """State the privacy guarantee of a client that reports two variables.
 
     Parameters
     ----------
     first : Scheme
-        TODO.
+        Scheme of the first variable.
     second : Scheme
-        TODO.
+        Scheme of the second variable, with another metric.
 
     Returns
     -------
     PrivacyStatement or str
-        What a client is promised that reports two variables: the two epsilons add up.
+        Statement for replacing both values at once; a plain warning if an epsilon is infinite.
+
+    Raises
+    ------
+    ValueError
+        If both schemes have the same fingerprint, so that their noise would be the same.
 
     Notes
     -----
-    **Guarantee.** Epsilon is at least the sum of both permanent epsilons, by basic composition,
-    since both variables may change at once; a metric of its own for each keeps their noise
-    independent.
+    **Guarantee.** The stated epsilon is at least the sum of both permanent epsilons (basic
+    composition), since both values may change at once. Metrics of their own keep the noise of the
+    two variables independent.
 
     Examples
     --------
     >>> from sfumato.telemetry import Rappor
     >>> tea, cup = (Rappor.for_epsilon(1, metric=name, bits=16) for name in ("tea", "cup"))
-    >>> told = pair_statement(tea, cup)
-    >>> told.epsilon >= tea.epsilon_permanent + cup.epsilon_permanent
+    >>> statement = pair_statement(tea, cup)
+    >>> statement.epsilon >= tea.epsilon_permanent + cup.epsilon_permanent
     True
     """
     return together([first, second], f"the pair of metrics {first.metric!r} and {second.metric!r}")
 
 
 def together(schemes: Sequence[Scheme], what: str) -> PrivacyStatement | str:
-    """The statement of one client that answers all schemes once, under replacing all its values."""
+    """State the guarantee of a client that reports to all schemes, under replacing all values."""
     separate(schemes, what)
     parts = "; ".join(scheme.sentence() for scheme in schemes)
     epsilon = _sum([scheme.epsilon_permanent for scheme in schemes])
@@ -606,7 +662,7 @@ def together(schemes: Sequence[Scheme], what: str) -> PrivacyStatement | str:
 
 
 def separate(schemes: Sequence[Scheme], what: str) -> None:
-    """Refuse schemes that would give a client the same key twice."""
+    """Raise ValueError if two schemes would give a client the same key."""
     if len({scheme.fingerprint for scheme in schemes}) < len(schemes):
         raise ValueError(
             f"{what}: each variable must have a metric of its own, or a client's secret would give "
@@ -615,6 +671,7 @@ def separate(schemes: Sequence[Scheme], what: str) -> None:
 
 
 def _sum(parts: list[float]) -> float:
+    """Sum epsilons exactly and round up; infinite if any is."""
     if not all(math.isfinite(part) for part in parts):
         return math.inf
     return round_up(sum((Fraction(part) for part in parts), Fraction(0)))

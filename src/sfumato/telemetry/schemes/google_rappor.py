@@ -35,38 +35,44 @@ UNSEPARATED = (
 
 @dataclass(frozen=True, repr=False)
 class GoogleRappor(Scheme):
-    """RAPPOR as google/rappor's Python client runs it, to read and to continue its collections.
+    """RAPPOR as google/rappor's Python client runs it, to read and continue its collections.
 
-    github.com/google/rappor, client/python/rappor.py.
-
-    bits k, 1 to 32; hashes h, 1 to 16, of which some may fall on one bit;
+    For new collections use `Rappor`: here two hashes of a value may fall on one bit, and if `bits`
+    is no power of two the first bits are slightly more likely.
 
     Parameters
     ----------
     bits : int, default=16
-        TODO.
+        Bits k of a report, from 1 to 32.
     hashes : int, default=2
-        TODO.
+        Hash functions h, from 1 to 16; two may fall on the same bit.
     cohorts : int, default=64
-        1 to 65536; f from 0 to 127/128; p below q; metric. A value has fewer cells than hashes
-        where two fall together, and for k that is no power of two the first cells are a little
-        likelier: `Rappor` has neither flaw.
+        Number of cohorts m, from 1 to 65536.
     metric : str, default=""
-        TODO.
+        Name of what is collected; noise of different metrics is independent in `ReportEncoder`.
     f : float
-        TODO.
+        Probability, from 0 to 127/128, that the permanent response replaces a bit by a fair coin;
+        rounded up to a multiple of 1/128.
     p : float, default=0.0
-        TODO.
+        Probability of sending a 1 where the permanent response is 0; below `q`.
     q : float, default=1.0
-        TODO.
+        Probability of sending a 1 where the permanent response is 1.
 
     Notes
     -----
-    **Guarantee.** The Bloom bits of a value are the first h bytes of MD5(cohort, value), each
-    modulo k; `permanent` noises them by HMAC-SHA-256(secret, Bloom bits), a byte a cell: where its
-    upper seven bits are below 128 f, the lowest bit is sent instead. So f runs as the next multiple
-    of 1/128, `f_runs`, and both epsilons are computed from that; p and q run as multiples of
-    2**-16. A `ReportEncoder` draws the same noise by its own rule, which separates metrics.
+    **Guarantee.** Under replacing the value of one client, any number of reports of it with one
+    secret are `epsilon_permanent`-differentially private and a single report is
+    `epsilon_one`-differentially private. Both are computed from the probabilities that run: f
+    rounded up to `f_runs`, p and q rounded to multiples of 2**-16.
+
+    The Bloom bits of a value are the first h bytes of MD5(cohort, value), each modulo k.
+    `permanent` randomizes them by HMAC-SHA-256(secret, Bloom bits), one byte per bit: where the
+    upper seven bits of the byte are below 128 f, its lowest bit is sent instead. A `ReportEncoder`
+    draws noise of the same distribution from its own keys, which are separate for each metric.
+
+    References
+    ----------
+    .. [1] google/rappor, client/python/rappor.py. https://github.com/google/rappor
 
     Examples
     --------
@@ -93,32 +99,32 @@ class GoogleRappor(Scheme):
 
     @property
     def f_runs(self) -> Fraction:
-        """The share of bits that are replaced: f, rounded up to a multiple of 1/128."""
+        """Probability that a bit is replaced by a coin: f, rounded up to a multiple of 1/128."""
         return Fraction(math.ceil(self.f * STEPS), STEPS)
 
     @property
     def cells(self) -> int:
-        """TODO."""
+        """Number of bits of a report."""
         return self.bits
 
     @property
     def high(self) -> Fraction:
-        """TODO."""
+        """Probability q* that a bit of the value is sent as 1."""
         return sent(GRID - self._flip, self._twin.p16, self._twin.q16)
 
     @property
     def low(self) -> Fraction:
-        """TODO."""
+        """Probability p* that any other bit is sent as 1."""
         return sent(self._flip, self._twin.p16, self._twin.q16)
 
     @property
     def epsilon_permanent(self) -> float:
-        """Of all reports of one value, for the f that runs; infinite where f is 0."""
+        """Epsilon of any number of reports of one value, for the f that runs; infinite at f = 0."""
         return self.loss().epsilon if self.f_runs else math.inf
 
     @property
     def epsilon_one(self) -> float:
-        """Of one report, for the f that runs."""
+        """Epsilon of a single report, for the f that runs."""
         return cost_of_report(self._flip, self._twin.p16, self._twin.q16, self.hashes)
 
     def line(self) -> str:
@@ -127,21 +133,21 @@ class GoogleRappor(Scheme):
         return f"sfumato/telemetry/1/published/{sizes}/{twin.p16}/{twin.q16}/{self.metric}"
 
     def hashed(self, values: Column) -> np.ndarray:
-        """The cells as they are hashed, int32 (n, cohorts, hashes): some may stand twice.
+        """Map each value to the bits that its hash functions choose, with repetitions.
 
         Parameters
         ----------
-        values : array_like
-            TODO.
+        values : array_like of shape (n,)
+            Text or integers.
 
         Returns
         -------
-        ndarray
-            The cells as they are hashed, int32 (n, cohorts, hashes): some may stand twice.
+        ndarray of shape (n, cohorts, hashes) with dtype int32
+            Bits in the order of the hash functions; `members` replaces repeated ones by -1.
         """
-        held = value_column(values)
-        table = self._hashed(held, *in_all_cohorts(held, self.cohorts, self.hashes))
-        return np.asarray(table.reshape(-1, self.cohorts, self.hashes)[held.codes])
+        column = value_column(values)
+        table = self._hashed(column, *in_all_cohorts(column, self.cohorts, self.hashes))
+        return np.asarray(table.reshape(-1, self.cohorts, self.hashes)[column.codes])
 
     def members(self, values: Column) -> np.ndarray:
         return without_repeats(self.hashed(values))
@@ -150,43 +156,49 @@ class GoogleRappor(Scheme):
         return without_repeats(self._hashed(values, values.codes, cohorts))
 
     def permanent(self, secrets: Any, cohorts: Any, values: Column) -> np.ndarray:
-        """The permanent responses of the published client: uint8 payloads, one a row.
+        """Draw the permanent responses that the published client would draw.
 
         Parameters
         ----------
         secrets : object
-            Bytes of one client or uint8 (n, length), one a row.
+            Secret of one client as bytes, or a uint8 array of shape (n, length), one row per value.
         cohorts : object
-            A number or a column.
-        values : array_like
+            Cohort of the client, or a column of n cohorts.
+        values : array_like of shape (n,)
             Text or integers.
 
         Returns
         -------
-        ndarray
-            The permanent responses of the published client: uint8 payloads, one a row.
+        ndarray of shape (n, payload_bytes) with dtype uint8
+            Payload of each value.
+
+        Notes
+        -----
+        This noise depends on the secret and the Bloom bits alone, not on the metric or the other
+        parameters, so every metric needs a secret of its own.
         """
-        held = reported_column(values)
-        rows = held.codes.size
-        members = self.own_members(held, self._column(cohorts, rows))
+        column = reported_column(values)
+        rows = column.codes.size
+        members = self.own_members(column, self._column(cohorts, rows))
         return self.respond(_BloomKeyed(_table(secrets, rows), self._bloom(members)), members)
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """Cell i is replaced by bit 0 of byte i of the row's stream where the rest is below 128 f.
+        """Draw the permanent response of every row, as the published client does from its bytes.
 
-        Bytes: of the words in order, the highest first.
+        Bit i is replaced by bit 0 of byte i of the row's stream where the upper seven bits of that
+        byte are below 128 f.
 
         Parameters
         ----------
         stream : Stream
-            TODO.
-        members : ndarray
-            TODO.
+            Uniform 32-bit words, one stream per row; bytes are taken from the highest on.
+        members : ndarray of shape (n, s)
+            Bits that the value of each row sets, -1 for none.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n, payload_bytes) with dtype uint8
+            Payload of each row.
         """
         out = self._bloom(members)
         below = int(self.f_runs * STEPS)
@@ -206,44 +218,47 @@ class GoogleRappor(Scheme):
         return Flips(self.f_runs / 2, 2 * self.hashes, relation="replace")
 
     def sentence(self) -> str:
-        told = f"published RAPPOR, {self.hashes} hashes to {self.bits} bits, {self.cohorts} cohorts"
-        told += f", each bit turned for ever with probability {float(self.f_runs / 2):.6g}"
+        text = f"published RAPPOR, {self.hashes} hashes to {self.bits} bits, {self.cohorts} cohorts"
+        text += f", each bit turned for ever with probability {float(self.f_runs / 2):.6g}"
         if not self._twin.one_time:
-            told += f", then sent as 1 with {self.q:.6g} if 1 and {self.p:.6g} if 0"
-        return told + f", metric {self.metric!r}"
+            text += f", then sent as 1 with {self.q:.6g} if 1 and {self.p:.6g} if 0"
+        return text + f", metric {self.metric!r}"
 
     def statement(self) -> PrivacyStatement | str:
-        told = super().statement()
-        return told if isinstance(told, str) else replace(told, covers=told.covers + UNSEPARATED)
+        found = super().statement()
+        if isinstance(found, str):
+            return found
+        return replace(found, covers=found.covers + UNSEPARATED)
 
     @property
     def _flip(self) -> int:
+        """Probability that the permanent response flips a bit, in units of 1/65536."""
         return int(self.f_runs / 2 * GRID)
 
     @cached_property
     def _twin(self) -> Rappor:
-        """Parameters of ours with the same p and q, which make the instantaneous response."""
+        """Rappor parameters with the same p and q, which draw the instantaneous response."""
         try:
             return Rappor(self.bits, 1, 1, f=0, p=self.p, q=self.q)
         except ParameterError as error:
             raise error.renamed("GoogleRappor") from None
 
     def _column(self, cohorts: Any, rows: int) -> np.ndarray:
-        """The cohort of every row, from one number or a column of them."""
+        """Return the cohort of every row, from one integer or a column of them."""
         given = np.asarray(cohorts)
         integer = given.dtype.kind in "iu" if given.size else True
         integer = integer and given.shape in ((), (rows,))
         if not integer or not ((given >= 0) & (given < self.cohorts)).all():
             raise ValueError(
                 f"GoogleRappor: cohorts must be an integer from 0 to {self.cohorts - 1}, or a "
-                f"column of {rows} of them, one a value."
+                f"column of {rows} of them, one per value."
             )
         return np.full(rows, given, np.int32)
 
     def _hashed(self, values: Values, codes: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
-        """The first bytes of MD5 of the cohort in four bytes and the text, once for each pair.
+        """Return the first bytes of MD5 of cohort (four bytes) and text, computed once per pair.
 
-        Collisions of MD5 can be made at will, so nothing here is kept secret by it.
+        MD5 collisions can be made at will, so nothing here relies on it for secrecy.
         """
         pairs, rows = np.unique(
             codes.astype(np.int64) * self.cohorts + cohorts, return_inverse=True
@@ -258,13 +273,14 @@ class GoogleRappor(Scheme):
         return np.asarray((first % self.bits).astype(np.int32)[rows])
 
     def _bloom(self, members: np.ndarray) -> np.ndarray:
+        """Return payloads with the bits of the members set."""
         out = np.zeros((members.shape[0], self.payload_bytes), np.uint8)
         responses.toggle(self.inside(members), out)
         return out
 
 
 def without_repeats(cells: np.ndarray) -> np.ndarray:
-    """The cells of the last axis, -1 for one that stands earlier in its row."""
+    """Replace cells that stand earlier in their row (last axis) by -1."""
     out = cells.copy()
     for j in range(1, cells.shape[-1]):
         out[..., j][(cells[..., :j] == cells[..., j : j + 1]).any(axis=-1)] = -1
@@ -288,9 +304,12 @@ class _BloomKeyed:
 
 
 def _table(secrets: Any, rows: int) -> np.ndarray:
+    """Return the secrets as a uint8 table of one row, or of one row per value."""
     if isinstance(secrets, bytes | bytearray) and len(secrets):
         return np.frombuffer(bytes(secrets), np.uint8)[np.newaxis]
     table = np.asarray(secrets)
     if table.dtype != np.uint8 or table.ndim != 2 or len(table) != rows or not table.shape[1]:
-        raise ValueError("GoogleRappor: secrets must be bytes, or a uint8 array, one row a value.")
+        raise ValueError(
+            "GoogleRappor: secrets must be bytes, or a uint8 array, one row per value."
+        )
     return np.ascontiguousarray(table)

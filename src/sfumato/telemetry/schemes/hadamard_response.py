@@ -1,4 +1,4 @@
-"""Hadamard response: a report is one cell, more often one of the half block that is the value's."""
+"""Hadamard response: a report is one cell, more often one of the half block of the value."""
 
 import math
 from dataclasses import dataclass, field
@@ -20,33 +20,42 @@ LARGEST = 2**26  # entries of a table of members: 256 MiB
 
 @dataclass(frozen=True, repr=False)
 class HadamardResponse(SymbolScheme):
-    """Reports of four bytes for known categories, of whatever number.
+    """Hadamard response: four-byte reports for any number of known categories.
+
+    Use it for known values where reports must be small and epsilon is at most about 1. A table of
+    members beyond 2**26 entries is refused.
 
     Parameters
     ----------
     epsilon : float
-        Above 0.
-    categories : tuple, default=()
-        2 to 65536 texts.
+        Largest privacy loss of all reports of one value, above 0.
+    categories : tuple of str, default=()
+        Known values, 2 to 65536 with "(other)".
     metric : str, default=""
-        Text that separates secrets. A table of members beyond 2**26 entries is refused.
+        Name of what is collected; noise of different metrics is independent.
     blocks : int, default=None
-        A power of two, the best if left out.
+        Number of Hadamard blocks, a power of two; if None the best for rare values.
     other : bool, default=False
-        Whether all values that are no category share one more set.
+        Whether values outside the categories share one more set of cells, "(other)".
 
     Notes
     -----
-    **Guarantee.** The cells are blocks of 2**b, to which the values go in turn; a value has half a
-    block, where its row of the Hadamard matrix is positive. Each of those cells has the chance
-    `high`, any other `low`, both multiples of 2**-32; epsilon_permanent = epsilon_one = ln(high /
-    low), never above epsilon, however often the same value is reported. The count of a rare value
-    is off by (exp(epsilon) + 2 blocks - 1) / (exp(epsilon) - 1) sqrt(n / blocks): as by the best
-    schemes at small epsilon, by up to 1.41 times that at large.
+    **Guarantee.** Under replacing the value of one client, all reports of a value together are
+    epsilon-differentially private, however often it is reported with one secret. The cells form
+    blocks of 2**b, to which the values are assigned in turn; a value has the half of its block
+    where its row of the Hadamard matrix is positive. Each of those cells has probability `high` and
+    any other `low`, both multiples of 2**-32, and ``epsilon_permanent = epsilon_one = ln(high /
+    low) <= epsilon``.
+
+    The standard error of the count of a rare value is
+    ``(exp(epsilon) + 2 blocks - 1) / (exp(epsilon) - 1) sqrt(n / blocks)``: that of the best
+    schemes at small epsilon, up to 1.41 times that at large epsilon.
 
     References
     ----------
-    .. [1] Acharya, Sun and Zhang 2019, sections 3 and 5.
+    .. [1] Acharya, Sun, Zhang. "Hadamard Response: Estimating Distributions Privately, Efficiently,
+       and with Little Communication". AISTATS 2019, sections 3 and 5.
+       https://arxiv.org/abs/1802.04705
 
     Examples
     --------
@@ -72,11 +81,11 @@ class HadamardResponse(SymbolScheme):
         if self.blocks is None:
             object.__setattr__(self, "blocks", _best_blocks(len(self.known.names), self.epsilon))
         power_of_two.check("HadamardResponse", "blocks", self.blocks)
-        self.wrong  # noqa: B018  refuses an epsilon that would tell nothing
+        self.wrong  # noqa: B018  refuses an epsilon at which reports carry no information
 
     @cached_property
     def known(self) -> Categories:
-        """The domain."""
+        """Known categories."""
         return Categories("HadamardResponse", self.categories, self.other)
 
     @property
@@ -85,27 +94,27 @@ class HadamardResponse(SymbolScheme):
 
     @property
     def cohorts(self) -> int:
-        """TODO."""
+        """Number of cohorts, always 1."""
         return 1
 
     @property
     def length(self) -> int:
-        """The cells of a block: a power of two with a row, beside the first, for each value."""
+        """Cells of a block: a power of two, with a Hadamard row beside the first for each value."""
         return _length(len(self.known.names), self.blocks)
 
     @property
     def cells(self) -> int:
-        """TODO."""
+        """Number of cells: blocks times length."""
         return self.blocks * self.length
 
     @property
     def set_size(self) -> int:
-        """TODO."""
+        """Number of cells of a value: half a block."""
         return self.length // 2
 
     def line(self) -> str:
         sizes = f"{self.cells}/{self.blocks}/{self.wrong}"
-        return f"sfumato/telemetry/1/{self.name}/{sizes}/{self.known.mark}/{self.metric}"
+        return f"sfumato/telemetry/1/{self.name}/{sizes}/{self.known.digest}/{self.metric}"
 
     def sentence(self) -> str:
         return (
@@ -129,22 +138,23 @@ class HadamardResponse(SymbolScheme):
         return found
 
     def _sets(self, positions: np.ndarray) -> np.ndarray:
-        """The cells of category number `places` of each row: int32 (n, set_size).
+        """Return the cells of the categories at these positions: int32 (n, set_size).
 
-        Cell y of a block is in the set of row r if r & y has an even number of ones: whatever the
-        other bits of y, the one at the lowest one of r makes it even.
+        Cell y of a block is in the set of row r if r & y has an even number of ones: for any other
+        bits of y, the bit at the lowest one of r makes it even.
         """
         self._fits(positions.size)
         row, block = np.divmod(positions.astype(np.int32), np.int32(self.blocks))
         row = (row + 1)[:, np.newaxis]  # row 0 is positive everywhere
         lowest = row & (~row + 1)
-        rest = np.arange(self.set_size, dtype=np.int32)
-        below = rest & (lowest - 1)
-        found: np.ndarray = ((rest - below) << 1) + below
+        other_bits = np.arange(self.set_size, dtype=np.int32)
+        below = other_bits & (lowest - 1)
+        found: np.ndarray = ((other_bits - below) << 1) + below
         found += lowest * (np.bitwise_count(found & row) & 1)
         return found + (block * np.int32(self.length))[:, np.newaxis]
 
     def _fits(self, values: int) -> None:
+        """Raise ValueError if the members of this number of values exceed LARGEST entries."""
         if values * self.set_size > LARGEST:
             raise ValueError(
                 f"HadamardResponse: {values} values with {self.set_size} cells each are more than "
@@ -154,11 +164,12 @@ class HadamardResponse(SymbolScheme):
 
 
 def _length(values: int, blocks: int) -> int:
+    """Return the cells of a block."""
     return 1 << max(1, math.ceil(values / blocks).bit_length())
 
 
 def _best_blocks(values: int, epsilon: float) -> int:
-    """The power of two with the least (e + 2 blocks - 1)**2 / blocks, e = exp(epsilon)."""
-    odds = math.exp(min(epsilon, 22.0))  # beyond what chances of 2**-32 can reach
+    """Return the power of two that minimises (e + 2 blocks - 1)**2 / blocks, e = exp(epsilon)."""
+    odds = math.exp(min(epsilon, 22.0))  # beyond what steps of 2**-32 can express
     fit = [1 << power for power in range(17) if 1 << power <= max(1, values // 2)]
     return min(fit, key=lambda blocks: (odds + 2 * blocks - 1) ** 2 / blocks)

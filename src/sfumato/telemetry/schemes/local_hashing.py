@@ -1,4 +1,4 @@
-"""Local hashing: a value of any dictionary, hashed to a few cells, sent as one noised cell."""
+"""Local hashing: any value, hashed to a few cells and sent as one randomized cell."""
 
 import math
 from dataclasses import dataclass, field
@@ -19,34 +19,42 @@ COHORTS = 1024
 
 @dataclass(frozen=True, repr=False)
 class LocalHashing(SymbolScheme):
-    """Optimized local hashing with shared hash functions: one for each cohort.
+    """Optimized local hashing with one shared hash function per cohort.
+
+    Use it for values that are not known in advance, where reports must be small: a report is one
+    cell, four bytes. Decoding hashes every candidate once per cohort.
 
     Parameters
     ----------
     epsilon : float
-        Above 0.
+        Largest privacy loss of all reports of one value, above 0.
     cohorts : int, default=1024
-        1 to 65536.
+        Number of cohorts and hash functions, from 1 to 65536.
     cells : int, default=None
-        2 to 65536, chosen if left out.
+        Range of the hash functions, from 2 to 65536; if None the best for rare values, close to
+        exp(epsilon) + 1.
     metric : str, default=""
-        Text that separates secrets.
+        Name of what is collected; noise of different metrics is independent.
 
     Notes
     -----
-    **Guarantee.** A cell that is not the value's has the chance `low`, a multiple of 2**-32, and
-    the value's own `high`; epsilon_permanent = epsilon_one = ln(high / low), never above epsilon,
-    however often the same value is reported. The count of a rare value is off by sqrt(n / (cells -
-    1)) / (high - low), least where cells is near exp(epsilon) + 1. Shared functions cost two
-    things. What is not among the candidates falls alike for all clients of a cohort: a variance of
-    n**2 sum(share**2) / (cohorts (cells - 1)) over those values. And M candidates take M of the
-    cohorts (cells - 1) free counts, so that variances grow by 1 / (1 - M / (cohorts (cells - 1))).
-    With 1024 cohorts, at epsilon 2, both stay below 5 % for 200 words of a text of a million;
-    `plan` chooses more for a longer dictionary, and decoding hashes every candidate once a cohort.
+    **Guarantee.** Under replacing the value of one client, all reports of a value together are
+    epsilon-differentially private, however often it is reported with one secret: the value's own
+    cell is sent with probability `high` and each other with `low`, a multiple of 2**-32, and
+    ``epsilon_permanent = epsilon_one = ln(high / low) <= epsilon``.
+
+    The standard error of the count of a rare value is ``sqrt(n / (cells - 1)) / (high - low)`` for
+    n reports. Sharing the hash functions adds two terms. Values outside the candidates collide
+    equally for all clients of a cohort, which adds a variance of
+    ``n**2 sum(fraction**2) / (cohorts (cells - 1))`` over those values. And M candidates use up M
+    of the ``cohorts (cells - 1)`` degrees of freedom, which multiplies variances by
+    ``1 / (1 - M / (cohorts (cells - 1)))``. With 1024 cohorts, at epsilon 2, both stay below 5 %
+    for 200 words of a text of a million. `plan` chooses more cohorts for a longer dictionary.
 
     References
     ----------
-    .. [1] Wang, Blocki, Li and Jha 2017, section 4.4.
+    .. [1] Wang, Blocki, Li, Jha. "Locally Differentially Private Protocols for Frequency
+       Estimation". USENIX Security 2017, section 4.4 (optimal local hashing).
 
     Examples
     --------
@@ -70,7 +78,7 @@ class LocalHashing(SymbolScheme):
         checked(self, self.LIMITS)
         if self.cells is None:
             object.__setattr__(self, "cells", _best_cells(self.epsilon))
-        self.wrong  # noqa: B018  refuses an epsilon that would tell nothing
+        self.wrong  # noqa: B018  refuses an epsilon at which reports carry no information
 
     def line(self) -> str:
         sizes = f"{self.cells}/{self.cohorts}/{self.wrong}"
@@ -90,7 +98,7 @@ class LocalHashing(SymbolScheme):
 
 
 def _best_cells(epsilon: float) -> int:
-    """The integer of cells g with the least (e + g - 1)**2 / (g - 1), e = exp(epsilon)."""
-    odds = math.exp(min(epsilon, 11.0))  # so that no more than 65536 cells are asked for
+    """Return the integer g that minimises (e + g - 1)**2 / (g - 1), where e = exp(epsilon)."""
+    odds = math.exp(min(epsilon, 11.0))  # so that there are at most 65536 cells
     around = {max(2, math.floor(odds) + 1), max(2, math.ceil(odds) + 1)}
     return min(around, key=lambda cells: (odds + cells - 1) ** 2 / (cells - 1))

@@ -1,7 +1,4 @@
-"""RAPPOR: its parameters, the chances that run, and what they cost.
-
-The chances of RAPPOR, of 65536, that make the least noise and keep what was promised.
-"""
+"""RAPPOR: its parameters, the probabilities that the code realises, and their privacy loss."""
 
 import math
 from collections.abc import Iterator
@@ -25,7 +22,7 @@ from sfumato.telemetry.schemes.cells import (
     check_categories,
     checked_categories,
     checked_edges,
-    domain_mark,
+    domain_digest,
     in_all_cohorts,
 )
 from sfumato.telemetry.values import (
@@ -38,55 +35,56 @@ from sfumato.telemetry.values import (
     values_of,
 )
 
-__all__ = ["GRID", "Rappor", "chances", "cost_of_flips", "cost_of_report", "sent"]
+__all__ = ["GRID", "Rappor", "cost_of_flips", "cost_of_report", "probabilities", "sent"]
 
-GRID = 2**16  # chances are multiples of its inverse
+GRID = 2**16  # probabilities are multiples of its inverse
 
 
-def sent(kept: int, p16: int, q16: int) -> Fraction:
-    """The chance that a 1 is sent where the permanent response is 1 with kept / 65536."""
-    return Fraction(q16 * kept + p16 * (GRID - kept), GRID * GRID)
+def sent(ones: int, p16: int, q16: int) -> Fraction:
+    """Probability of sending a 1 for a bit whose permanent response is 1 with ones / 65536."""
+    return Fraction(q16 * ones + p16 * (GRID - ones), GRID * GRID)
 
 
 def cost_of_flips(flip: int, hashes: int) -> float:
-    """2h ln((1 - f/2) / (f/2)), rounded up: 2h cells may differ between two values."""
+    """Return 2h ln((1 - f/2) / (f/2)), rounded up: 2h bits may differ between two values."""
     return 2 * hashes * log_up(Fraction(GRID - flip, flip)) if flip else np.inf
 
 
 def cost_of_report(flip: int, p16: int, q16: int, hashes: int) -> float:
-    """h ln(q*(1 - p*) / (p*(1 - q*))), rounded up: h cells may become 0 and h others 1."""
+    """Return h ln(q*(1 - p*) / (p*(1 - q*))), rounded up: h bits may become 0 and h others 1."""
     high, low = sent(GRID - flip, p16, q16), sent(flip, p16, q16)
     if low == 0 or high == 1:
         return np.inf
     return hashes * log_up(high * (1 - low) / (low * (1 - high)))
 
 
-def chances(permanent: float, one: float, hashes: int) -> tuple[int, int, int]:
-    """flip, p16 and q16: the least flip for `permanent`, and the p and q of least noise for `one`.
+def probabilities(permanent: float, one: float, hashes: int) -> tuple[int, int, int]:
+    """Return the least flip for `permanent`, and the p16 and q16 of least noise for `one`.
 
-    Noise: low (1 - low) / (high - low)**2, the variance of the count of a cell that few values
-    have, for one report.
+    Noise is low (1 - low) / (high - low)**2, the variance per report of the estimated count of a
+    rare value.
     """
     flip = _least_flip(permanent, hashes)
     if cost_of_flips(flip, hashes) <= one:
         return flip, 0, GRID
     q16 = np.arange(1, GRID + 1)
     p16 = _least_p(q16, flip, one / hashes)
-    high, low = (_sent(kept / GRID, p16, q16) for kept in (GRID - flip, flip))
+    high, low = (_sent(ones / GRID, p16, q16) for ones in (GRID - flip, flip))
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = np.where(p16 < q16, low * (1 - low) / (high - low) ** 2, np.inf)
     for at in np.argsort(noise, kind="stable"):
         p, q = int(p16[at]), int(q16[at])
         if p < q and cost_of_report(flip, p, q, hashes) <= one:
             return flip, p, q
-    problem = f"must be larger, not {one!r}: the reports would tell nothing."
+    problem = f"must be larger, not {one!r}: the reports would carry no information."
     raise ParameterError.of("Rappor", "one", problem)
 
 
 def _least_flip(permanent: float, hashes: int) -> int:
+    """Return the least flip probability, of 65536, whose permanent response is within epsilon."""
     low, high = 0, GRID // 2 - 1
     if cost_of_flips(high, hashes) > permanent:
-        problem = f"must be larger, not {permanent!r}: the reports would tell nothing."
+        problem = f"must be larger, not {permanent!r}: the reports would carry no information."
         raise ParameterError.of("Rappor", "permanent", problem)
     while high - low > 1:
         middle = (low + high) // 2
@@ -95,84 +93,95 @@ def _least_flip(permanent: float, hashes: int) -> int:
 
 
 def _least_p(q16: np.ndarray, flip: int, bound: float) -> np.ndarray:
-    """For every q the least p whose report costs at most the bound a hash, up to float rounding."""
+    """Return for every q the least p whose report costs at most `bound` per hash, in floats."""
     low, high = np.full(q16.size, -1), q16.copy()
     while (high - low).max() > 1:
         middle = (low + high) // 2
-        a, b = (_sent(kept / GRID, middle, q16) for kept in (GRID - flip, flip))
+        a, b = (_sent(ones / GRID, middle, q16) for ones in (GRID - flip, flip))
         with np.errstate(divide="ignore", invalid="ignore"):
             fits = np.log(a * (1 - b)) - np.log(b * (1 - a)) <= bound * (1 - 1e-12)
-        fits &= middle > low  # where nothing is left between, nothing moves
+        fits &= middle > low  # a search that has ended does not move
         low, high = np.where(fits, low, middle), np.where(fits, middle, high)
     return high
 
 
-def _sent(kept: float, p16: np.ndarray, q16: np.ndarray) -> np.ndarray:
-    return (q16 * kept + p16 * (1 - kept)) / GRID
+def _sent(ones: float, p16: np.ndarray, q16: np.ndarray) -> np.ndarray:
+    """As `sent`, for columns of p and q and in floats."""
+    return (q16 * ones + p16 * (1 - ones)) / GRID
 
 
 BLOCK = 1 << 16  # cells noised at a time, whose random words stay in the cache
 BITS, HASHES, COHORTS = 128, 2, 64
 
 
-class _Share(between):
+class _Probability(between):
     """A number from 0 to 1, both included."""
 
     def _wanted(self) -> str:
         return "a number from 0 to 1"
 
 
-SHARE = _Share(0, math.nextafter(1, 2))
+PROBABILITY = _Probability(0, math.nextafter(1, 2))
 LIMITS: dict[str, Any] = {
     "bits": integer(1, 2**16),
     "hashes": integer(1, 16),
     "cohorts": integer(1, 2**16),
     "f": between(0, 1),
-    "p": SHARE,
-    "q": SHARE,
+    "p": PROBABILITY,
+    "q": PROBABILITY,
 }
 
 
 @dataclass(frozen=True, repr=False)
 class Rappor(Scheme):
-    """The parameters of RAPPOR: Bloom filter bits, a permanent and an instantaneous response.
+    """RAPPOR: Bloom filter bits with a permanent and an instantaneous randomized response.
+
+    Use it for values that clients report repeatedly: the permanent response limits what all
+    reports of a value reveal, the instantaneous one what a single report reveals. With `categories`
+    or `edges` it is basic RAPPOR, with one bit per category or bin. A report takes bits / 8 bytes.
 
     Parameters
     ----------
     bits : int, default=128
-        Cells of a report, 1 to 65536; hashes h, cells of a value, 1 to 16 and at most bits.
+        Bits of a report, from 1 to 65536.
     hashes : int, default=2
-        TODO.
+        Bits that a value sets, from 1 to 16 and at most `bits`.
     cohorts : int, default=64
-        1 to 65536, each with hashes of its own.
+        Number of cohorts, each with its own hash functions, from 1 to 65536.
     metric : str, default=""
-        Text that separates secrets. With categories (texts, one bit each) or edges (increasing
-        numbers, one bit for each bin between two; what is outside goes to the first or last), it is
-        basic RAPPOR: bits is their number, hashes and cohorts are 1.
+        Name of what is collected; noise of different metrics is independent.
     f : float
-        From 0 up to 1, the share of bits that the permanent response replaces by a fair coin (0:
-        nothing is promised for many reports).
+        Probability, from 0 up to 1 exclusive, that the permanent response replaces a bit by a
+        fair coin. At 0 nothing is guaranteed for repeated reports.
     p : float, default=0.0
-        Chances to send a 1 where the permanent response is 0 and where it is 1, p below q (0 and 1:
-        the permanent response is sent as it is, "one-time").
+        Probability of sending a 1 where the permanent response is 0; below `q`.
     q : float, default=1.0
-        Chances to send a 1 where the permanent response is 0 and where it is 1, p below q (0 and 1:
-        the permanent response is sent as it is, "one-time").
-    categories : tuple or None, default=None
-        TODO.
-    edges : tuple or None, default=None
-        TODO.
+        Probability of sending a 1 where the permanent response is 1. With p = 0 and q = 1 the
+        permanent response is sent as it is ("one-time" RAPPOR).
+    categories : tuple of str or None, default=None
+        Known values, one bit each. `bits` is then their number, `hashes` and `cohorts` are 1.
+    edges : tuple of float or None, default=None
+        Increasing bin edges, one bit per bin. Numbers outside count in the first or last bin.
+        `bits` is then the number of bins, `hashes` and `cohorts` are 1.
 
     Notes
     -----
-    **Guarantee.** A permanent response costs `epsilon_permanent` = 2h ln((1 - f/2) / (f/2)) and one
-    report `epsilon_one` = h ln(q*(1 - p*) / (p*(1 - q*))), q* and p* being the chances `high` and
-    `low` of a cell that is and is not of the value; replacing the value. All chances that run are
-    multiples of 2**-16, f/2, p and q rounded to the nearest, and both are computed from those.
+    **Guarantee.** Under replacing the value of one client, any number of reports of it with one
+    secret are `epsilon_permanent`-differentially private and a single report is
+    `epsilon_one`-differentially private, with ``epsilon_permanent = 2 h ln((1 - f/2) / (f/2))`` and
+    ``epsilon_one = h ln(q* (1 - p*) / (p* (1 - q*)))``. Here h is `hashes`, and q* and p* are the
+    probabilities `high` and `low` that a bit of the value and another bit are sent as 1. f/2, p and
+    q are rounded to the nearest multiple of 2**-16, and both epsilons are computed from the rounded
+    probabilities, which are those that run.
+
+    The bits of a value are chosen by SHA-256, without repetition; they differ from those of
+    google/rappor, which `GoogleRappor` reproduces.
 
     References
     ----------
-    .. [1] Erlingsson, Pihur and Korolova 2014, sections 3 and 4. The sets of cells are our own.
+    .. [1] Erlingsson, Pihur, Korolova. "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
+       Response". CCS 2014, sections 3 (privacy of the permanent and of one report) and 4.
+       https://arxiv.org/abs/1407.6981
 
     Examples
     --------
@@ -203,7 +212,7 @@ class Rappor(Scheme):
             problem = f"must be at most bits, {self.bits}, not {self.hashes!r}."
             raise ParameterError.of("Rappor", "hashes", problem)
         if self.flip >= GRID // 2:
-            problem = f"must be below 0.99998, not {self.f!r}: nothing is told."
+            problem = f"must be below 0.99998, not {self.f!r}: reports would carry no information."
             raise ParameterError.of("Rappor", "f", problem)
         if self.p16 >= self.q16:
             problem = f"must be below q by 2**-16 or more, not {self.p!r} with q {self.q!r}."
@@ -213,31 +222,35 @@ class Rappor(Scheme):
     def for_epsilon(
         cls, permanent: float, one: float | None = None, *, hashes: int = HASHES, **others: Any
     ) -> Self:
-        """The parameters of the least noise that keep both promises.
+        """Choose f, p and q of the least noise for given epsilons.
 
         Parameters
         ----------
         permanent : float
-            Above 0; without one, or where it is no less than permanent, reports are one-time;
-            hashes and the others as of the class.
+            Largest epsilon of all reports of one value, above 0.
         one : float or None, default=None
-            Above 0; without one, or where it is no less than permanent, reports are one-time;
-            hashes and the others as of the class.
+            Largest epsilon of one report, above 0. If None, or not below `permanent`, the
+            permanent response is sent as it is.
         hashes : int, default=2
-            TODO.
+            Bits that a value sets; 1 if categories or edges are given.
         **others : object
-            TODO.
+            Further parameters of `Rappor`: `bits`, `cohorts`, `metric`, `categories` or `edges`.
 
         Returns
         -------
         Self
-            The parameters of the least noise that keep both promises.
+            Parameters whose epsilons are at most those requested.
+
+        Raises
+        ------
+        ParameterError
+            If an epsilon is so small that reports would carry no information.
 
         Notes
         -----
-        **Guarantee.** Epsilon_permanent is at most `permanent` and epsilon_one at most `one`. The
-        instantaneous response is the one that estimates rare values best: of all p and q that keep
-        the promise, low (1 - low) / (high - low)**2 is least.
+        **Guarantee.** ``epsilon_permanent <= permanent`` and ``epsilon_one <= one``. f is the least
+        that fits; of all p and q that fit, those with the least variance of the count of a rare
+        value, ``low (1 - low) / (high - low)**2`` per report, are taken.
 
         Examples
         --------
@@ -250,23 +263,23 @@ class Rappor(Scheme):
         if any(others.get(domain) is not None for domain in ("categories", "edges")):
             hashes = 1
         hashes = LIMITS["hashes"].check(cls.__name__, "hashes", hashes)
-        flip, p16, q16 = chances(permanent, one, hashes)
+        flip, p16, q16 = probabilities(permanent, one, hashes)
         f, p, q = flip / (GRID // 2), p16 / GRID, q16 / GRID
         return cls(hashes=hashes, f=f, p=p, q=q, **others)
 
     @property
     def flip(self) -> int:
-        """The chance, of 65536, that the permanent response turns a bit: f / 2."""
+        """Probability f / 2 that the permanent response flips a bit, in units of 1/65536."""
         return math.floor(self.f * (GRID // 2) + 0.5)
 
     @property
     def p16(self) -> int:
-        """TODO."""
+        """Probability p, in units of 1/65536."""
         return math.floor(self.p * GRID + 0.5)
 
     @property
     def q16(self) -> int:
-        """TODO."""
+        """Probability q, in units of 1/65536."""
         return math.floor(self.q * GRID + 0.5)
 
     @property
@@ -276,39 +289,39 @@ class Rappor(Scheme):
 
     @property
     def cells(self) -> int:
-        """TODO."""
+        """Number of bits of a report."""
         return self.bits
 
     @property
     def high(self) -> Fraction:
-        """TODO."""
+        """Probability q* that a bit of the value is sent as 1."""
         return sent(GRID - self.flip, self.p16, self.q16)
 
     @property
     def low(self) -> Fraction:
-        """TODO."""
+        """Probability p* that any other bit is sent as 1."""
         return sent(self.flip, self.p16, self.q16)
 
     @property
     def epsilon_permanent(self) -> float:
-        """Of all reports of one value; infinite where f is 0."""
+        """Epsilon of any number of reports of one value; infinite if f is 0."""
         return cost_of_flips(self.flip, self.hashes)
 
     @property
     def epsilon_one(self) -> float:
-        """Of one report."""
+        """Epsilon of a single report."""
         return cost_of_report(self.flip, self.p16, self.q16, self.hashes)
 
     @property
     def domain(self) -> list[Any] | None:
-        """The categories, or the lower edge of every bin."""
+        """Categories, or the lower edge of every bin; None if any value can be reported."""
         if self.categories is not None:
             return list(self.categories)
         return None if self.edges is None else list(self.edges[:-1])
 
     def line(self) -> str:
         sizes = f"{self.bits}/{self.hashes}/{self.cohorts}/{self.flip}/{self.p16}/{self.q16}"
-        domain = domain_mark(self.categories, self.edges)
+        domain = domain_digest(self.categories, self.edges)
         return f"sfumato/telemetry/1/rappor/{sizes}/{domain}/{self.metric}"
 
     def values(self, column: Column) -> Values:
@@ -321,18 +334,6 @@ class Rappor(Scheme):
         return values
 
     def reported(self, column: Column) -> Values:
-        """What is no category, and no number where there are edges, has no cell and no name.
-
-        Parameters
-        ----------
-        column : array_like
-            TODO.
-
-        Returns
-        -------
-        Values
-            What is no category, and no number where there are edges, has no cell and no name.
-        """
         if self.edges is not None:
             found = reported_numbers(column)
             bins = np.searchsorted(np.array(self.edges[1:-1]), found, side="right")
@@ -350,33 +351,31 @@ class Rappor(Scheme):
         return values_of(list(once), positions[values.codes])
 
     def members(self, values: Column) -> np.ndarray:
-        held = self.values(values)
-        found: np.ndarray = self._table(held)[held.codes]
+        column = self.values(values)
+        found: np.ndarray = self._table(column)[column.codes]
         return found
 
     def own_members(self, values: Values, cohorts: np.ndarray) -> np.ndarray:
         if values.distinct * self.cohorts > values.codes.size:
             return self._cells(values, values.codes, cohorts)
-        table = self._table(values).reshape(-1, self.hashes)  # fewer hashes than one a row
+        table = self._table(values).reshape(-1, self.hashes)  # fewer hashes than one per row
         found: np.ndarray = table.take(values.codes * self.cohorts + cohorts, axis=0)
         return found
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """Every bit turned with the chance flip / 65536: bit i is B_i xor (u_i < flip).
-
-        u_i: the 16-bit halves of the words of the row's stream, in order.
+        """Draw the permanent response of every row: bit i is B_i xor (u_i < flip).
 
         Parameters
         ----------
         stream : Stream
-            TODO.
-        members : ndarray
-            TODO.
+            Uniform 32-bit words, one stream per row; u_i are their 16-bit halves, in order.
+        members : ndarray of shape (n, s)
+            Bits B_i that the value of each row sets, -1 for none.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n, payload_bytes) with dtype uint8
+            Payload of each row.
         """
         out = np.zeros((members.shape[0], self.payload_bytes), np.uint8)
         for part, rows in self._blocks(out):
@@ -387,19 +386,19 @@ class Rappor(Scheme):
         return out
 
     def instant(self, payload: np.ndarray, source: Source) -> np.ndarray:
-        """Every bit b sent as u_i < (q16 if b else p16), u_i from the source, high byte first.
+        """Draw the instantaneous response: send bit b as 1 with probability q16 if b, else p16.
 
         Parameters
         ----------
-        payload : ndarray
-            TODO.
+        payload : ndarray of shape (n, payload_bytes)
+            Permanent responses, uint8.
         source : Source
-            TODO.
+            Random source of 16-bit numbers, one per bit.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n, payload_bytes) with dtype uint8
+            Payloads to send; the permanent responses themselves if `one_time`.
         """
         if self.one_time:
             return payload
@@ -416,28 +415,28 @@ class Rappor(Scheme):
         return Flips(Fraction(self.flip, GRID), 2 * self.hashes, relation="replace")
 
     def sentence(self) -> str:
-        told = f"RAPPOR, {self.hashes} of {self.bits} bits a value, {self._cohort_words}, each "
-        told += f"bit turned for ever with probability {self.flip / GRID:.6g}"
+        text = f"RAPPOR, {self.hashes} of {self.bits} bits a value, {self._cohort_words}, each "
+        text += f"bit turned for ever with probability {self.flip / GRID:.6g}"
         if not self.one_time:
-            told += (
+            text += (
                 f", then sent as 1 with {self.q16 / GRID:.6g} if 1 and {self.p16 / GRID:.6g} if 0"
             )
-        return told + f", metric {self.metric!r}"
+        return text + f", metric {self.metric!r}"
 
     def _blocks(self, payload: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """A few rows at a time, and their numbers."""
+        """Yield blocks of a few rows and their row numbers."""
         step = max(1, BLOCK // self.bits)
         for begin in range(0, len(payload), step):
             part = payload[begin : begin + step]
             yield part, np.arange(begin, begin + len(part))
 
     def _table(self, values: Values) -> np.ndarray:
-        """The cells of the distinct values in all cohorts."""
+        """Return the cells of distinct values in all cohorts: int32 (distinct, cohorts, hashes)."""
         found = self._cells(values, *in_all_cohorts(values, self.cohorts, self.hashes))
         return found.reshape(values.distinct, self.cohorts, self.hashes)
 
     def _cells(self, values: Values, codes: np.ndarray, cohorts: np.ndarray) -> np.ndarray:
-        """The cells of value codes[r] in cohort cohorts[r]."""
+        """Return the cells of value codes[r] in cohort cohorts[r]: int32 (n, hashes)."""
         if self.categories is not None:
             return category_cells(values, self.categories)[codes, np.newaxis]
         if self.edges is not None:
@@ -446,7 +445,7 @@ class Rappor(Scheme):
         return bloom_cells(values, codes, cohorts, self.bits, self.hashes)
 
     def _take_domain(self) -> None:
-        """Keep the domain in its plain type and set what follows from it."""
+        """Check the domain and set the sizes that follow from it."""
         if self.categories is not None and self.edges is not None:
             raise ValueError("Rappor: categories and edges exclude each other; give one.")
         if self.categories is not None:
@@ -468,7 +467,7 @@ class Rappor(Scheme):
 
 
 def _wide(rows: np.ndarray) -> np.ndarray:
-    """Rows of numbers filled up to a multiple of 64 bytes and seen as uint32, for the kernel."""
+    """Pad rows of numbers to a multiple of 64 bytes and view them as uint32, for the kernel."""
     over = -rows.shape[1] * rows.itemsize % 64
     if over:
         rows = np.pad(rows, ((0, 0), (0, over // rows.itemsize)))

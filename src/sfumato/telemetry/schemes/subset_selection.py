@@ -1,4 +1,4 @@
-"""Subset selection: a report is a random set of cells that holds the value's own more often."""
+"""Subset selection: a report is a random subset of cells that favours the value's own cell."""
 
 import math
 from collections.abc import Iterator
@@ -28,39 +28,50 @@ CELLS, COHORTS = 256, 64
 
 @dataclass(frozen=True, repr=False)
 class SubsetSelection(Scheme):
-    """Reports of exactly `chosen` cells, for known categories or for hashed values.
+    """Subset selection: reports of exactly `chosen` cells, for known categories or hashed values.
+
+    Use it where accuracy matters more than the size of a report, cells / 8 bytes. With
+    ``chosen=1`` and categories it is k-ary randomized response.
 
     Parameters
     ----------
     epsilon : float
-        Above 0.
-    categories : tuple or None, default=None
-        2 to 65536 texts with a cell each (cohorts is then 1), or cells, 2 to 65536,.
+        Largest privacy loss of all reports of one value, above 0.
+    categories : tuple of str or None, default=None
+        Known values, 2 to 65536 with "(other)", one cell each; None hashes any value to cells.
     cells : int, default=None
-        TODO.
+        Range of the hash functions, from 2 to 65536; if None, 256. Follows from `categories`.
     cohorts : int, default=None
-        1 to 65536, for values that are hashed (256 and 64 if left out).
+        Number of cohorts and hash functions, from 1 to 65536; if None, 64. With `categories`, 1.
     metric : str, default=""
-        Text that separates secrets.
+        Name of what is collected; noise of different metrics is independent.
     chosen : int, default=None
-        1 to cells - 1, the best if left out (1 is k-ary response).
+        Cells of a report, from 1 to cells - 1; if None the best for rare values, close to
+        cells / (exp(epsilon) + 1).
     other : bool, default=False
-        Whether all values that are no category share one more cell.
+        Whether values outside the categories share one more cell, "(other)".
 
     Notes
     -----
-    **Guarantee.** The value's own cell is in the set with the chance `high`, a multiple of 2**-32;
-    given that it is or is not, all sets are alike, without bias. So epsilon_permanent = epsilon_one
-    = ln(high (cells - chosen) / ((1 - high) chosen)), never above epsilon, however often the same
-    value is reported. With known categories, no scheme has a smaller worst error as n grows (Ye and
-    Barg). Hashed to many cells, the count of a rare value is off as by local hashing at its best,
-    by 2 exp(epsilon / 2) / (exp(epsilon) - 1) sqrt(n), but at any epsilon, since chosen / cells
-    need not be one over an integer; and its cohorts (cells - 1) free counts need fewer cohorts, so
-    fewer hashes to decode. The price is cells / 8 bytes a report instead of four.
+    **Guarantee.** Under replacing the value of one client, all reports of a value together are
+    epsilon-differentially private, however often it is reported with one secret. The value's own
+    cell is in the subset with probability `high`, a multiple of 2**-32; given that it is or is not,
+    all such subsets are equally likely. So ``epsilon_permanent = epsilon_one = ln(high (cells -
+    chosen) / ((1 - high) chosen)) <= epsilon``.
+
+    With known categories, no scheme has a smaller worst-case error as n grows [1]_. Hashed to many
+    cells, the standard error of the count of a rare value is that of local hashing at its best,
+    ``2 exp(epsilon / 2) / (exp(epsilon) - 1) sqrt(n)``, but at any epsilon, since chosen / cells
+    need not be one over an integer. Its ``cohorts (cells - 1)`` degrees of freedom allow fewer
+    cohorts, hence fewer hashes to decode. The price is cells / 8 bytes per report instead of four.
 
     References
     ----------
-    .. [1] Ye and Barg 2018, section III; Wang, Huang, Wang, Nie, Xu, Yang, Li and Qiao 2016.
+    .. [1] Ye, Barg. "Optimal Schemes for Discrete Distribution Estimation under Locally
+       Differential Privacy". IEEE Transactions on Information Theory 2018, section III.
+       https://arxiv.org/abs/1702.00610
+    .. [2] Wang, Huang, Wang, Nie, Xu, Yang, Li, Qiao. "Mutual Information Optimally Local Private
+       Discrete Distribution Estimation". 2016. https://arxiv.org/abs/1607.08025
 
     Examples
     --------
@@ -99,10 +110,10 @@ class SubsetSelection(Scheme):
         if self.chosen >= self.cells:
             limit = f"below the number of cells, {self.cells}"
             raise ValueError(f"SubsetSelection: chosen must be {limit}, not {self.chosen!r}.")
-        self.kept  # noqa: B018  refuses an epsilon that would tell nothing
+        self.kept  # noqa: B018  refuses an epsilon at which reports carry no information
 
     def _settle(self, name: str, usual: int, needed: int | None = None) -> None:
-        """What was left out becomes the usual; with categories another value is refused."""
+        """Replace a parameter of None by its default; refuse one that the categories exclude."""
         given = getattr(self, name)
         if needed is not None and given not in (None, needed):
             raise ValueError(
@@ -114,7 +125,7 @@ class SubsetSelection(Scheme):
 
     @cached_property
     def known(self) -> Categories | None:
-        """The domain, where it is known."""
+        """Known categories; None if values are hashed."""
         if self.categories is None:
             return None
         return Categories("SubsetSelection", self.categories, self.other)
@@ -125,34 +136,28 @@ class SubsetSelection(Scheme):
 
     @cached_property
     def kept(self) -> int:
-        """How many of 2**32 words put the value's own cell in the set."""
+        """Number of 32-bit words that put the value's own cell in the subset."""
         return subset_step("SubsetSelection", self.cells, self.chosen, self.epsilon)
 
     @property
     def high(self) -> Fraction:
-        """TODO."""
+        """Probability that the value's own cell is in the subset."""
         return Fraction(self.kept, GRID)
 
     @property
     def low(self) -> Fraction:
-        """TODO."""
+        """Probability that any other cell is in the subset."""
         return (self.chosen - self.high) / (self.cells - 1)
 
     def loss(self) -> Loss:
-        """Between two values a report is a function of one bit that was flipped.
-
-        Returns
-        -------
-        Loss
-            TODO.
-        """
+        # Between two values a report is a function of one flipped bit.
         odds = self.high * (self.cells - self.chosen) / ((1 - self.high) * self.chosen)
         return Flips(1 / (1 + odds), relation="replace")
 
     def line(self) -> str:
         sizes = f"{self.cells}/{self.chosen}/{self.cohorts}/{self.kept}"
-        mark = self.known.mark if self.known else "-"
-        return f"sfumato/telemetry/1/{self.name}/{sizes}/{mark}/{self.metric}"
+        digest = self.known.digest if self.known else "-"
+        return f"sfumato/telemetry/1/{self.name}/{sizes}/{digest}/{self.metric}"
 
     def sentence(self) -> str:
         return (
@@ -179,66 +184,72 @@ class SubsetSelection(Scheme):
         return own_hashed_members(values, cohorts, self.cohorts, self.cells)
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """Word 0 of the row's stream says whether the own cell is in; the next choose the others.
+        """Draw the permanent response of every row: a subset of `chosen` cells.
 
-        They are taken `chosen` at a time; where one of them would favour some cells, the row goes
-        on with the next so many, so that what is left is uniform.
+        Word 0 of a row's stream decides whether the own cell is in; the next `chosen` words choose
+        the others. Where one of these words would favour some cells, the row goes on with the next
+        `chosen` words, so that the subset is uniform.
 
         Parameters
         ----------
         stream : Stream
-            TODO.
-        members : ndarray
-            TODO.
+            Uniform 32-bit words, one stream per row: keyed by the client's secret, or fresh.
+        members : ndarray of shape (n, 1)
+            Cell of each row's value in its cohort.
 
         Returns
         -------
-        ndarray
-            TODO.
+        ndarray of shape (n, payload_bytes) with dtype uint8
+            Payload of each row.
         """
         members = self.inside(members)
         out = np.empty((members.shape[0], self.payload_bytes), np.uint8)
         for rows in self._blocks(len(out)):
             words = stream.words(rows, 0, 1 + self.chosen)
-            kept = words[:, 0] < self.kept
-            refused = self._draw(words[:, 1:], rows, kept, members, out)
+            included = words[:, 0] < self.kept
+            refused = self._draw(words[:, 1:], rows, included, members, out)
             starts = count(1 + self.chosen, self.chosen)
             while refused.any():
-                rows, kept = rows[refused], kept[refused]
+                rows, included = rows[refused], included[refused]
                 words = stream.words(rows, next(starts), self.chosen)
-                refused = self._draw(words, rows, kept, members, out)
+                refused = self._draw(words, rows, included, members, out)
         return out
 
     def _blocks(self, rows: int) -> Iterator[np.ndarray]:
-        """The numbers of a few rows at a time."""
+        """Yield row numbers in blocks."""
         step = max(1, min(BLOCK, WORDS // (1 + self.chosen)))
         for begin in range(0, rows, step):
             yield np.arange(begin, min(begin + step, rows))
 
     def _draw(
-        self, words: np.ndarray, rows: np.ndarray, kept: np.ndarray, members: np.ndarray, out: Any
+        self,
+        words: np.ndarray,
+        rows: np.ndarray,
+        included: np.ndarray,
+        members: np.ndarray,
+        out: np.ndarray,
     ) -> np.ndarray:
-        """Write the sets of these rows and say which of them need other words."""
+        """Write the subsets of these rows and return which of them need other words."""
         refused, part = np.zeros(rows.size, bool), np.zeros((rows.size, out.shape[1]), np.uint8)
         own = members[rows, 0].astype(np.int64)
         words = np.ascontiguousarray(words)  # one kind of array, so one compiled kernel
-        subsets.choose_subset(words, own, kept, self.chosen, self.cells, refused, part)
+        subsets.choose_subset(words, own, included, self.chosen, self.cells, refused, part)
         out[rows] = part
         return refused
 
     def _best(self) -> int:
-        """The size of a set that estimates rare values best: about cells / (exp(epsilon) + 1)."""
-        odds = math.exp(min(self.epsilon, 22.0))  # beyond what chances of 2**-32 can reach
-        share = self.cells / (odds + 1)
-        around = {max(1, math.floor(share)), max(1, math.ceil(share))}
-        return min(around, key=lambda chosen: _spread(chosen, self.cells, odds, bool(self.known)))
+        """Return the subset size of least variance, about cells / (exp(epsilon) + 1)."""
+        odds = math.exp(min(self.epsilon, 22.0))  # beyond what steps of 2**-32 can express
+        ideal = self.cells / (odds + 1)
+        around = {max(1, math.floor(ideal)), max(1, math.ceil(ideal))}
+        return min(around, key=lambda chosen: _variance(chosen, self.cells, odds, bool(self.known)))
 
 
-def _spread(chosen: int, cells: int, odds: float, known: bool) -> float:
-    """The variance, per report, of the count of a rare value."""
+def _variance(chosen: int, cells: int, odds: float, known: bool) -> float:
+    """Return the variance per report of the count of a rare value."""
     high = chosen * odds / (chosen * odds + cells - chosen)
     low = (chosen - high) / (cells - 1)
     if high <= low:
-        return math.inf  # an epsilon so small that floats see no difference
-    mean = low if known else chosen / cells  # hashed, a cell also has others' values
+        return math.inf  # an epsilon so small that both are one float
+    mean = low if known else chosen / cells  # a hashed cell is also that of other values
     return mean * (1 - mean) / (high - low) ** 2

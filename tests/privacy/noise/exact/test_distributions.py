@@ -66,7 +66,7 @@ def test_floors_of_gaussian_sizes_are_certain(sigma, both):
 
 
 @pytest.mark.parametrize(("scale", "base"), [(Fraction(5), 4), (Fraction(20000), 64)])
-def test_digits_and_sign_make_up_the_laplace_law(scale, base):
+def test_digits_and_sign_make_up_the_laplace_distribution(scale, base):
     # P(2r + s) P(q) must be the mass of the number base q + r, or -1 - that, exactly.
     x = mp.exp(-1 / real(scale))
     low = floors_of(
@@ -100,23 +100,25 @@ class Script:
             flat[i] = self.words.pop(0) if self.words else 0
 
 
-@pytest.mark.parametrize("law", [SizeOfLaplace(Fraction(1, 3)), HalfGaussian(Fraction(30))])
-def test_a_draw_on_a_boundary_is_decided_by_its_further_digits(law):
-    near, exact = law.floors(63), law.floors(127)
+@pytest.mark.parametrize(
+    "distribution", [SizeOfLaplace(Fraction(1, 3)), HalfGaussian(Fraction(30))]
+)
+def test_a_draw_on_a_boundary_is_decided_by_its_further_digits(distribution):
+    near, exact = distribution.floors(63), distribution.floors(127)
     for k in range(0, len(near) - 1, 7):
         further = exact[k] & (2**64 - 1)
         for digits, outcome in ((further - 1, k), (further + 1, k + 1)):
             word = int.from_bytes(digits.to_bytes(8, "little"), "big")  # as bytes are read
-            assert law.resolve(near[k], 63, Bits(Script(word))) == outcome
+            assert distribution.resolve(near[k], 63, Bits(Script(word))) == outcome
 
 
 def test_the_far_tail_is_reached_and_exact():
     # All 63 bits set leaves everything beyond 1 - 2**-63 open; the next digits pick the outcome.
-    law = SizeOfLaplace(Fraction(1, 3))
+    distribution = SizeOfLaplace(Fraction(1, 3))
     x = mp.exp(-mp.mpf(1) / 3)
     for further in (0, 1, 2**63, 2**64 - 2**20):
         word = int.from_bytes(further.to_bytes(8, "little"), "big")
-        outcome = law.resolve(2**63 - 1, 63, Bits(Script(word)))
+        outcome = distribution.resolve(2**63 - 1, 63, Bits(Script(word)))
         left = mp.mpf(2) ** -63 * (1 - mp.mpf(further) / 2**64)  # of the mass, above the draw
         assert 2 * x ** (outcome + 1) / (1 + x) < left <= 2 * x**outcome / (1 + x)
 

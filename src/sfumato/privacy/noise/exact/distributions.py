@@ -1,8 +1,8 @@
-"""The laws behind the noise as integers: certain digits of every cumulative probability.
+"""Exact noise distributions as integers: certified digits of every cumulative probability.
 
-A law numbers its outcomes from 0. `floors(bits)` lists floor(2**bits CDF(k)) for each outcome k,
-the last being the first outcome with CDF(k) > 1 - 2**-bits. The digits are certain: they come from
-whole lower and upper bounds, computed again with more digits as long as the two disagree.
+A distribution numbers its outcomes from 0. `floors(bits)` lists floor(2**bits CDF(k)) for each
+outcome k, the last being the first outcome with CDF(k) > 1 - 2**-bits. The digits are certain: they
+come from integer lower and upper bounds, computed again with more digits while the two disagree.
 """
 
 from bisect import bisect_left
@@ -27,18 +27,19 @@ Bounds = tuple[int, int]
 
 
 class ExactDistribution:
-    """A law on 0, 1, 2, ...; `_masses(digits)` bounds its unnormalised masses times 2**digits."""
+    """Distribution on 0, 1, 2, ...; `_masses(digits)` bounds its masses, times 2**digits."""
 
     def _masses(self, digits: int) -> Iterator[Bounds]:
+        """Yield integer bounds of the unnormalised masses times 2**digits."""
         raise NotImplementedError
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
-        """The most that all later masses sum to, or None as long as that is not small."""
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
+        """Bound the sum of all later masses; None while that is not small."""
         raise NotImplementedError
 
-    @lru_cache(8)  # noqa: B019  laws are small values, and few
+    @lru_cache(8)  # noqa: B019  distributions are small values, and few
     def floors(self, bits: int) -> list[int]:
-        """floor(2**bits CDF(k)) for k = 0, 1, ... until that is 2**bits - 1, or 2**bits."""
+        """List floor(2**bits CDF(k)) for k = 0, 1, ... until that is 2**bits - 1, or 2**bits."""
         for guard in count(64, 64):
             found = self._certain(bits, bits + guard)
             if found is not None:
@@ -46,10 +47,10 @@ class ExactDistribution:
         raise AssertionError("unreachable")
 
     def resolve(self, prefix: int, bits: int, more: Bits) -> int:
-        """The outcome of a uniform number whose first bits are given, drawing as many as it needs.
+        """Return the outcome of a uniform number with these first bits, drawing more as needed.
 
         With u those bits as a number: u < floor means that the number lies below CDF(k), u > floor
-        that it lies above, and only u = floor leaves it open.
+        that it lies above, and only u = floor leaves it undecided.
         """
         while True:
             floors = self.floors(bits)
@@ -59,21 +60,22 @@ class ExactDistribution:
             prefix, bits = prefix << 64 | more.take(64), bits + 64
 
     def _certain(self, bits: int, digits: int) -> list[int] | None:
+        """Return the floors where `digits` digits decide them all, else None."""
         masses: list[Bounds] = []
-        rest = None
+        tail = None
         for mass in self._masses(digits):
             masses.append(mass)
-            rest = self._rest(mass, digits)
-            if rest is not None:
+            tail = self._tail_bound(mass, digits)
+            if tail is not None:
                 break
         least = sum(low for low, _ in masses)
-        most = sum(high for _, high in masses) + (rest or 0)
+        most = sum(high for _, high in masses) + (tail or 0)
         floors: list[int] = []
         below, above, top = 0, 0, 1 << bits
         for low, high in masses:
             below, above = below + low, above + high
             floor, ceiling = (below << bits) // most, (above << bits) // least
-            if rest is not None:  # later outcomes have some mass, however little
+            if tail is not None:  # later outcomes have some mass, however little
                 ceiling = min(ceiling, top - 1)
             elif len(floors) == len(masses) - 1:
                 floor = ceiling = top
@@ -87,7 +89,7 @@ class ExactDistribution:
 
 @dataclass(frozen=True)
 class SizeOfLaplace(ExactDistribution):
-    """|k| for k with mass exp(-rate |k|): every outcome but 0 counts twice."""
+    """Distribution of |k| for k with mass exp(-rate |k|): every outcome but 0 counts twice."""
 
     rate: Fraction
 
@@ -95,13 +97,13 @@ class SizeOfLaplace(ExactDistribution):
         for k, (low, high) in enumerate(_powers(self.rate, digits)):
             yield (low, high) if k == 0 else (2 * low, 2 * high)
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
-        return _geometric_rest(self.rate, last, digits)
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
+        return _geometric_tail(self.rate, last, digits)
 
 
 @dataclass(frozen=True)
 class Digit(ExactDistribution):
-    """k with mass exp(-rate k), below `base` if that is not 0: a digit of such a number.
+    """Distribution of k with mass exp(-rate k), below `base` if that is not 0: one digit.
 
     If k = base q + r has mass exp(-rate k) on 0, 1, ..., then q and r are independent.
     """
@@ -115,13 +117,13 @@ class Digit(ExactDistribution):
                 return
             yield bounds
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
-        return None if self.base else _geometric_rest(self.rate, last, digits)
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
+        return None if self.base else _geometric_tail(self.rate, last, digits)
 
 
 @dataclass(frozen=True)
 class SignedDigit(ExactDistribution):
-    """2 r + s: the lowest digit r of a number k as in `Digit`, and a sign s.
+    """Distribution of 2 r + s: the lowest digit r of a number k as in `Digit`, and a sign s.
 
     With P(s = 1) = x / (1 + x), x = exp(-rate), the number k or, where s is 1, -1 - k has mass
     proportional to exp(-rate |number|) on all integers.
@@ -139,13 +141,13 @@ class SignedDigit(ExactDistribution):
             yield following
             here = following
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         return None
 
 
 @dataclass(frozen=True)
 class HalfGaussian(ExactDistribution):
-    """k with mass exp(-k**2 / (2 variance)) on 0, 1, ...; if `both`, that of |k| on all numbers."""
+    """Mass exp(-k**2 / (2 variance)) on 0, 1, ...; if `both`, that of |k| on all integers."""
 
     variance: Fraction
     both: bool = True
@@ -160,13 +162,13 @@ class HalfGaussian(ExactDistribution):
             step = _times(step, square, digits)
             yield (2 * mass[0], 2 * mass[1]) if self.both else mass
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         """Later masses fall faster than the first two do once k > 0."""
-        return _geometric_rest(1 / (2 * self.variance), last, digits)
+        return _geometric_tail(1 / (2 * self.variance), last, digits)
 
 
 def exp_bounds(x: Fraction, digits: int) -> Bounds:
-    """Integers around 2**digits exp(-x), x >= 0, as near as a few units."""
+    """Return integers around 2**digits exp(-x), x >= 0, within a few units."""
     if x > digits:
         return 0, 1
     halvings = max(0, x.numerator.bit_length() - x.denominator.bit_length() + 9)
@@ -185,7 +187,7 @@ def exp_bounds(x: Fraction, digits: int) -> Bounds:
 
 
 def _powers(rate: Fraction, digits: int) -> Iterator[Bounds]:
-    """Bounds of 2**digits exp(-rate k) for k = 0, 1, ..."""
+    """Yield bounds of 2**digits exp(-rate k) for k = 0, 1, ...."""
     factor = exp_bounds(rate, digits)
     power: Bounds = 1 << digits, 1 << digits
     while True:
@@ -194,11 +196,12 @@ def _powers(rate: Fraction, digits: int) -> Iterator[Bounds]:
 
 
 def _times(one: Bounds, other: Bounds, digits: int) -> Bounds:
+    """Multiply two bounded numbers of `digits` digits."""
     return one[0] * other[0] >> digits, -(-(one[1] * other[1]) >> digits)
 
 
-def _geometric_rest(rate: Fraction, last: Bounds, digits: int) -> int | None:
-    """All masses after the last, each at most exp(-rate) times the one before it."""
+def _geometric_tail(rate: Fraction, last: Bounds, digits: int) -> int | None:
+    """Bound all masses after the last, each at most exp(-rate) times the previous one."""
     if last[0] >> 16:
         return None
     high = exp_bounds(rate, digits)[1]

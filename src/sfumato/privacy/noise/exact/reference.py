@@ -1,7 +1,8 @@
-"""The reference samplers: integers, rational numbers and random bits, one sample at a time.
+"""Reference samplers: integers, rational numbers and random bits, one sample at a time.
 
-Every decision is exact: no float occurs, and a probability that is not an integer of 2**-64
-takes as many bits as it needs. Canonne, Kamath and Steinke 2020, algorithms 1 to 3.
+Every decision is exact: no float occurs, and a probability that is not a multiple of 2**-64 takes
+as many bits as it needs. Canonne, Kamath and Steinke 2020, Algorithms 1 to 3 (exact Bernoulli,
+Laplace and Gaussian samplers).
 """
 
 import math
@@ -15,37 +16,37 @@ __all__ = ["Bits", "bernoulli", "bernoulli_exp", "gaussian", "geometric_exp", "l
 
 
 class Bits:
-    """Whole random numbers out of a source, from a small store of its words."""
+    """Uniform random integers from a source, through a small buffer of its words."""
 
     def __init__(self, source: Source) -> None:
         self._source, self._store = source, 1
 
     def take(self, count: int) -> int:
-        """A uniform number of so many bits."""
+        """Return a uniform integer of `count` bits."""
         while self._store.bit_length() <= count:
             words = np.empty(64, np.uint64)
             self._source.fill(words)
             self._store = self._store << (64 * words.size) | int.from_bytes(words.tobytes(), "big")
-        rest = self._store.bit_length() - 1 - count  # the highest bit only marks the length
-        high = self._store >> rest
-        self._store = self._store & ((1 << rest) - 1) | (1 << rest)
+        unused = self._store.bit_length() - 1 - count  # the highest bit only marks the length
+        high = self._store >> unused
+        self._store = self._store & ((1 << unused) - 1) | (1 << unused)
         return high & ((1 << count) - 1)
 
     def below(self, limit: int) -> int:
-        """A uniform number from 0 to limit - 1."""
+        """Return a uniform integer from 0 to limit - 1."""
         bits = (limit - 1).bit_length()
         while (number := self.take(bits)) >= limit:
             pass
         return number
 
 
-def bernoulli(chance: Fraction, bits: Bits) -> bool:
-    """True with this rational chance."""
-    return bits.below(chance.denominator) < chance.numerator
+def bernoulli(probability: Fraction, bits: Bits) -> bool:
+    """Return True with this rational probability."""
+    return bits.below(probability.denominator) < probability.numerator
 
 
 def bernoulli_exp(gamma: Fraction, bits: Bits) -> bool:
-    """True with chance exp(-gamma), gamma >= 0 (algorithm 1)."""
+    """Return True with probability exp(-gamma), gamma >= 0 (Algorithm 1)."""
     while gamma > 1:
         if not bernoulli_exp(Fraction(1), bits):
             return False
@@ -57,7 +58,7 @@ def bernoulli_exp(gamma: Fraction, bits: Bits) -> bool:
 
 
 def geometric_exp(rate: Fraction, bits: Bits) -> int:
-    """k >= 0 with chance proportional to exp(-rate k)."""
+    """Sample k >= 0 with probability proportional to exp(-rate k)."""
     s, t = rate.numerator, rate.denominator
     while not bernoulli_exp(Fraction(low := bits.below(t), t), bits):
         pass
@@ -68,7 +69,7 @@ def geometric_exp(rate: Fraction, bits: Bits) -> int:
 
 
 def laplace(scale: Fraction, bits: Bits) -> int:
-    """k with chance proportional to exp(-|k| / scale) (algorithm 2)."""
+    """Sample k with probability proportional to exp(-|k| / scale) (Algorithm 2)."""
     while True:
         negative, size = bits.take(1), geometric_exp(1 / scale, bits)
         if size or not negative:
@@ -76,7 +77,7 @@ def laplace(scale: Fraction, bits: Bits) -> int:
 
 
 def gaussian(variance: Fraction, bits: Bits) -> int:
-    """k with chance proportional to exp(-k**2 / (2 variance)) (algorithm 3)."""
+    """Sample k with probability proportional to exp(-k**2 / (2 variance)) (Algorithm 3)."""
     t = _root(variance) + 1
     while True:
         y = laplace(Fraction(t), bits)
@@ -85,5 +86,5 @@ def gaussian(variance: Fraction, bits: Bits) -> int:
 
 
 def _root(value: Fraction) -> int:
-    """The largest integer whose square is not above the value."""
+    """Return the largest integer whose square is not above the value."""
     return math.isqrt(value.numerator // value.denominator)

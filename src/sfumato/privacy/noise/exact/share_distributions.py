@@ -1,9 +1,9 @@
-"""The laws behind a share of discrete Laplace noise, as integers with certain digits.
+"""Exact distributions behind a noise share of discrete Laplace noise, with certified digits.
 
 With x = exp(-1 / scale), the noise has the generating function (1 - x)**2 / ((1 - x z)(1 - x / z)).
 Its n-th root is exp(mu (L(z) + L(1 / z) - 2) / 2) for mu = (2 / n) log(1 / (1 - x)) and
-L(z) = log(1 - x z) / log(1 - x): a number of terms of Poisson's law with mean mu, each with either
-sign and a size k of mass proportional to x**k / k (Fisher's logarithmic law).
+L(z) = log(1 - x z) / log(1 - x): a Poisson number of terms with mean mu, each with either
+sign and a size k of mass proportional to x**k / k (Fisher's logarithmic distribution).
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class NumberOfTerms(ExactDistribution):
             k += 1
             mass = (mass[0] * low >> digits) // k, -((-mass[1] * high >> digits) // k)
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         """Masses up to k = 2 mu are above 0.4; from there on each is less than half the last."""
         return None if last[0] >> 16 else last[1]
 
@@ -56,16 +56,16 @@ class SizeStrips(ExactDistribution):
 
     def _masses(self, digits: int) -> Iterator[Bounds]:
         step = exp_bounds(self.rate, digits)
-        power, place, i = (1 << digits, 1 << digits), 0, 0
+        power, exponent, i = (1 << digits, 1 << digits), 0, 0
         while True:
             first, here = strip(i)
-            while place < here:
-                step, place = _times(step, step, digits), place + 1
-            lead = first >> place
+            while exponent < here:
+                step, exponent = _times(step, step, digits), exponent + 1
+            lead = first >> exponent
             yield power[0] // lead, -(-power[1] // lead)
             power, i = _times(power, step, digits), i + 1
 
-    def _rest(self, last: Bounds, digits: int) -> int | None:
+    def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         """Masses so small begin past 70 scales, where a strip is wider than an eighth of a scale.
 
         Each is then below 0.89 of the one before, but for the next to begin with a power of two,
@@ -75,11 +75,11 @@ class SizeStrips(ExactDistribution):
 
 
 def strip(outcome: int) -> tuple[int, int]:
-    """The first number of a strip, and the power of two that is its width."""
+    """Return the first number of a strip, and the exponent of its width, a power of two."""
     code, base = outcome + 1, 1 << LEADING
-    place = max((code >> LEADING) - 1, 0)
+    exponent = max((code >> LEADING) - 1, 0)
     lead = code if code < base else (code & (base - 1)) + base
-    return lead << place, place
+    return lead << exponent, exponent
 
 
 def minus_log_bounds(number: int, digits: int) -> Bounds:

@@ -1,4 +1,4 @@
-"""How well a score tells two sides apart: areas, ties, few false alarms, and their intervals."""
+"""How well a score separates two sides: areas, ties, few false positives, and their intervals."""
 
 import math
 import pickle
@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest, norm
 
 from sfumato.attack.mechanism_audit.lower_bounds import pairs_lower_bound
-from sfumato.attack.membership.inference import Rate, mean_rank_rate, told_apart
+from sfumato.attack.membership.inference import Rate, mean_rank_rate, roc_curve
 
 
 @pytest.mark.parametrize("levels", [3, 50, None])
@@ -19,7 +19,7 @@ def test_the_area_is_that_of_scikit_learn(levels):
     if levels:
         members, others = np.rint(members * levels / 6), np.rint(others * levels / 6)
     both, side = np.concatenate([members, others]), np.repeat([1, 0], [700, 400])
-    found = told_apart(members, others, 0.95)
+    found = roc_curve(members, others, 0.95)
     assert found.auc == pytest.approx(metrics.roc_auc_score(side, both), abs=1e-12)
     alarms, hits, _ = metrics.roc_curve(side, both)
     assert found.advantage == pytest.approx((hits - alarms).max(), abs=1e-12)
@@ -28,7 +28,7 @@ def test_the_area_is_that_of_scikit_learn(levels):
 def test_members_found_at_few_false_alarms_are_counted():
     others = np.arange(1000.0)
     members = np.array([998.5, 999.5, 500.5, 5, 989.5, 2000])
-    found = told_apart(members, others, 0.95)
+    found = roc_curve(members, others, 0.95)
     assert found.tpr[0.001] == 3 / 6  # one alarm, 999, so all above 998
     assert found.tpr[0.01] == 4 / 6  # ten alarms, so all above 989
 
@@ -36,21 +36,21 @@ def test_members_found_at_few_false_alarms_are_counted():
 def test_ties_are_shared_by_a_coin():
     others = np.repeat([0.0, 1.0], [900, 100])
     members = np.repeat([0.0, 1.0], [500, 500])
-    found = told_apart(members, others, 0.95)
+    found = roc_curve(members, others, 0.95)
     assert found.tpr[0.01] == 0.05  # a tenth of the ties: 10 of 1000 alarms, 50 of 1000 members
-    alike = told_apart(np.ones(1000), np.ones(2000), 0.95)
-    assert (alike.auc, alike.advantage, alike.tpr[0.01]) == (0.5, 0, 0.01)
+    equal = roc_curve(np.ones(1000), np.ones(2000), 0.95)
+    assert (equal.auc, equal.advantage, equal.tpr[0.01]) == (0.5, 0, 0.01)
 
 
 def test_a_few_others_allow_no_false_alarm():
-    found = told_apart(np.arange(10.0), np.arange(5.0), 0.95)
+    found = roc_curve(np.arange(10.0), np.arange(5.0), 0.95)
     assert found.tpr[0.001] == found.tpr[0.01] == 0.5
     assert found.curve[-1] == (1, 1)
 
 
 def test_the_curve_never_falls():
     draws = np.random.default_rng(0)
-    fpr, tpr = np.array(told_apart(draws.normal(1, 1, 3000), draws.normal(size=3000), 0.9).curve).T
+    fpr, tpr = np.array(roc_curve(draws.normal(1, 1, 3000), draws.normal(size=3000), 0.9).curve).T
     assert (np.diff(fpr) >= 0).all()
     assert (np.diff(tpr) >= 0).all()
     assert np.abs(tpr - norm.cdf(1 + norm.ppf(fpr.clip(1e-9, 1 - 1e-9)))).max() < 0.06
@@ -58,7 +58,7 @@ def test_the_curve_never_falls():
 
 def test_intervals_of_rates_are_those_of_clopper_and_pearson():
     draws = np.random.default_rng(1)
-    found = told_apart(draws.normal(1, 1, 400), draws.normal(size=1000), 0.9)
+    found = roc_curve(draws.normal(1, 1, 400), draws.normal(size=1000), 0.9)
     exact = binomtest(round(found.tpr[0.01] * 400), 400).proportion_ci(0.9, "exact")
     assert found.tpr[0.01].low == pytest.approx(exact.low)
     assert found.tpr[0.01].high == pytest.approx(exact.high)
@@ -81,22 +81,22 @@ def test_intervals_hold_the_truth():
     missed = np.zeros(2)
     for seed in range(400):
         draws = np.random.default_rng(seed)
-        found = told_apart(draws.normal(1, 1, 60), draws.normal(size=90), 0.95)
+        found = roc_curve(draws.normal(1, 1, 60), draws.normal(size=90), 0.95)
         for at, (rate, value) in enumerate(((found.auc, truth), (found.advantage, gap))):
             missed[at] += not rate.low <= value <= rate.high
     assert (missed <= 40).all()
 
 
-def test_identical_sides_are_not_told_apart():
+def test_identical_sides_are_not_distinguished():
     # Each of 40 intervals misses 0.5 with p <= 1e-6.
     for seed in range(40):
         draws = np.random.default_rng(seed)
-        found = told_apart(draws.normal(size=2000), draws.normal(size=1000), 1 - 1e-6)
+        found = roc_curve(draws.normal(size=2000), draws.normal(size=1000), 1 - 1e-6)
         assert found.auc.low <= 0.5 <= found.auc.high
 
 
 def answers(epsilon, pairs, draws):
-    """Scores of randomized response about each pair: right with the chance that epsilon allows."""
+    """Scores of randomized response about each pair, correct as often as epsilon allows."""
     right = draws.random(pairs) < 1 / (1 + math.exp(-epsilon))
     return right.astype(float), 1.0 - right
 
@@ -115,7 +115,7 @@ def test_the_lower_bound_of_pairs_keeps_its_confidence_and_comes_near():
 
 
 def test_the_lower_bound_looks_at_the_clearest_pairs():
-    # One pair in 50 is told for certain, of the others nothing.
+    # One pair in 50 is distinguished with certainty, of the others nothing.
     def half(seed):
         draws = np.random.default_rng(seed)
         sure = draws.random(20_000) < 0.02
@@ -125,9 +125,9 @@ def test_the_lower_bound_looks_at_the_clearest_pairs():
     assert pairs_lower_bound(half(0), half(1), 0, 0.95).epsilon > 3
 
 
-def test_pairs_that_score_alike_are_not_guessed_about():
-    alike = np.zeros(100), np.zeros(100)
-    assert pairs_lower_bound(alike, alike, 0, 0.95).epsilon == 0
+def test_pairs_with_equal_scores_are_not_guessed_about():
+    equal = np.zeros(100), np.zeros(100)
+    assert pairs_lower_bound(equal, equal, 0, 0.95).epsilon == 0
 
 
 def test_a_rate_is_a_number_with_ends():
