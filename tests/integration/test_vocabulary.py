@@ -382,13 +382,20 @@ def test_a_model_from_a_generator_keeps_the_number_it_drew_in_its_file(make):
 
 
 def variables(tree):
-    """Variables, parameters, functions and classes; not fields of classes, which are in files."""
+    """Variables, parameters, functions and classes; not fields of classes: files have them."""
     fields = {
         id(each.target)
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
         for each in node.body
         if isinstance(each, ast.AnnAssign)
+    } | {
+        id(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.Assign)
+        for target in each.targets
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and id(node) not in fields:

@@ -49,8 +49,8 @@ def subset_law(scheme, cell_set):
     is tried again with fresh words, which changes nothing of that.
     """
     law = defaultdict(Fraction)
-    for retained, chance in ((1, scheme.kept), (0, WORDS - scheme.kept)):
-        coins = [0, scheme.kept - 1] if retained else [scheme.kept, WORDS - 1]
+    for retained, chance in ((1, scheme.own_words), (0, WORDS - scheme.own_words)):
+        coins = [0, scheme.own_words - 1] if retained else [scheme.own_words, WORDS - 1]
         draws = scheme.chosen - retained
         limits = [scheme.cells - draws + d for d in range(draws)]
         rest = [[*r, *([0] * retained)] for r in product(*map(range, limits))]

@@ -81,7 +81,9 @@ def binary_entropy(chance: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.17) (binary entropy).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.17) (binary entropy).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     R = TypeVar("R")
 
-__all__ = ["keyword_only", "on_demand", "renamed", "renamed_arguments", "renamed_method"]
+__all__ = [
+    "keyword_only",
+    "on_demand",
+    "renamed",
+    "renamed_arguments",
+    "renamed_method",
+    "renamed_property",
+]
 
 
 _ALIAS = """Call `{new}`; this old name is deprecated and will be removed in version 1.0.
@@ -140,6 +147,39 @@ def renamed_method(old: str, new: str) -> Callable[..., Any]:
     method.__doc__ = _ALIAS.format(new=new)
     method.__deprecated__ = message  # type: ignore[attr-defined]
     return method
+
+
+def renamed_property(old: str, new: str) -> Any:
+    """Make a property with an old name that warns and reads the new attribute.
+
+    Parameters
+    ----------
+    old, new : str
+        Names of the attribute.
+
+    Returns
+    -------
+    property
+        To be assigned to `old` in the class body.
+
+    Examples
+    --------
+    >>> class Box:
+    ...     width = 3
+    ...     breadth = renamed_property("breadth", "width")
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     Box().breadth
+    3
+    """
+
+    def attribute(self: Any) -> Any:
+        sentence = _moved_sentence(f"{type(self).__name__}.{old}", new)
+        warnings.warn(sentence, DeprecationWarning, stacklevel=2)
+        return getattr(self, new)
+
+    attribute.__name__ = old
+    doc = f"Value of `{new}`; this old name is deprecated and will be removed in version 1.0."
+    return property(attribute, doc=doc)
 
 
 def renamed_arguments(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:

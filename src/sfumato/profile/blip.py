@@ -73,8 +73,9 @@ class ReleasedBlip(ReleasedProfiles):
 
     References
     ----------
-    .. [1] Thesis, section 3.1, equations (3.3)-(3.4) (BLIP and its flip probability), (3.5)-(3.8)
-       (fill of a filter) and (3.9) (debiasing).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.1, equations (3.3)-(3.4) (BLIP and its flip probability),
+       (3.5)-(3.8) (fill of a filter) and (3.9) (debiasing). https://theses.hal.science/tel-01430156
     .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
        Computation on Bloom filters". SSS 2012.
 
@@ -141,7 +142,8 @@ class ReleasedBlip(ReleasedProfiles):
 
         References
         ----------
-        .. [1] Thesis, section 3.1.3.
+        .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+           PhD thesis, Rennes 2016, section 3.1.3. https://theses.hal.science/tel-01430156
         """
         return occupancy.bit_shares(prior, self.positions(items), self.bits)
 
@@ -292,7 +294,9 @@ class Blip(ProfileMechanism[ReleasedBlip]):
 
     References
     ----------
-    .. [1] Thesis, equations (3.3)-(3.4) (BLIP and its flip probability).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equations (3.3)-(3.4) (BLIP and its flip probability).
+       https://theses.hal.science/tel-01430156
     .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
        Computation on Bloom filters". SSS 2012.
 
@@ -353,7 +357,9 @@ class Blip(ProfileMechanism[ReleasedBlip]):
 
         References
         ----------
-        .. [1] Thesis, equations (3.22) (number of bits) and (3.20) (number of hashes).
+        .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
+           PhD thesis, Rennes 2016, equations (3.22) (number of bits) and (3.20) (number of hashes).
+           https://theses.hal.science/tel-01430156
 
         Examples
         --------

@@ -58,8 +58,10 @@ class ReleasedJlt(CodewordProfiles):
 
     References
     ----------
-    .. [1] Thesis, section 3.2, equations (3.10) (noise) and (3.11) (size), the latter without its
-       factor L / (L - 1), as the noise has the known mean 0.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.2, equations (3.10) (noise) and (3.11) (size), the latter
+       without its factor L / (L - 1), as the noise has the known mean 0.
+       https://theses.hal.science/tel-01430156
     .. [2] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss Transform".
        JPC 2013. https://arxiv.org/abs/1204.2606
     .. [3] Wilson, Hilferty. "The Distribution of Chi-Square". PNAS 1931.
@@ -210,8 +212,10 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
     ----------
     .. [1] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss Transform".
        JPC 2013. https://arxiv.org/abs/1204.2606
-    .. [2] Thesis, section 3.2. Its equation (3.10) (noise) is about continuous noise and holds with
-       high probability only; sigma is calibrated by [3]_ instead.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.2. Its equation (3.10) (noise) is about continuous noise and
+       holds with high probability only; sigma is calibrated by [3]_ instead.
+       https://theses.hal.science/tel-01430156
     .. [3] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
        Theorem 14. https://arxiv.org/abs/2004.00010
 

@@ -59,7 +59,9 @@ class ReleasedSigns(CodewordProfiles):
     ----------
     .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002, here of
        sums with noise. https://doi.org/10.1145/509907.509965
-    .. [2] Thesis, section 6.1 (proposes such a mechanism).
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 6.1 (proposes such a mechanism).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -250,7 +252,9 @@ class Signs(GaussianMechanism[ReleasedSigns]):
        https://doi.org/10.1145/509907.509965
     .. [2] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss Transform".
        JPC 2013. https://arxiv.org/abs/1204.2606
-    .. [3] Thesis, section 6.1 (proposes such a mechanism).
+    .. [3] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 6.1 (proposes such a mechanism).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

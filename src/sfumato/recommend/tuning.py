@@ -339,7 +339,9 @@ def tune(
 
     References
     ----------
-    .. [1] Thesis, section 4.1.5.1 (line search for learning rate and regularization).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 4.1.5.1 (line search for learning rate and regularization).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

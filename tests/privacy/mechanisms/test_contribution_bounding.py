@@ -30,10 +30,10 @@ def gathered(users, items, per_user, per_item, seed=5):
     start = 0
     while start < len(users):
         stop = start + 1 + (start * 7 + seed) % 5 + len(users) // 8
-        sample.update(users[start:stop], items[start:stop]).kept()
+        sample.update(users[start:stop], items[start:stop]).retained()
         start = stop
     keep = np.zeros(len(users), bool)
-    keep[sample.kept()] = True
+    keep[sample.retained()] = True
     return keep
 
 
@@ -192,10 +192,10 @@ def test_one_pass_keeps_what_the_whole_column_keeps_however_it_is_cut(block, mon
             if rng.random() < 0.3:  # to ask in between changes nothing
                 observed = slice(0, sample.rows)
                 keep = sampled(users[observed], items[observed], *limits, seed)
-                assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
+                assert sample.retained().tolist() == np.flatnonzero(keep).tolist()
         assert sample.rows == size
         keep = sampled(users, items, *limits, seed)
-        assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
+        assert sample.retained().tolist() == np.flatnonzero(keep).tolist()
 
 
 def test_one_pass_takes_text_items_and_columns_without_items():
@@ -203,10 +203,10 @@ def test_one_pass_takes_text_items_and_columns_without_items():
     sample = ContributionSample(2, 1, seed=4).update(users[:3], items[:3])
     sample.update(users[3:], items[3:])
     keep = sampled(users, items, 2, 1, 4)
-    assert sample.kept().tolist() == np.flatnonzero(keep).tolist()
+    assert sample.retained().tolist() == np.flatnonzero(keep).tolist()
     without_items = ContributionSample(2, seed=4).update(users[:3]).update(users[3:])
     keep = bound_contributions(users, per_user=2, seed=4)
-    assert without_items.kept().tolist() == np.flatnonzero(keep).tolist()
+    assert without_items.retained().tolist() == np.flatnonzero(keep).tolist()
 
 
 def test_one_pass_holds_what_users_may_keep_and_little_more(monkeypatch):
@@ -216,7 +216,7 @@ def test_one_pass_holds_what_users_may_keep_and_little_more(monkeypatch):
         sample.update(rng.integers(0, 20, 500), rng.integers(0, 10**6, 500))
         most = max(most, sum(rows.size for _, _, rows in sample._batches))
     assert most <= 2 * 20 * 5 + 500
-    assert sample.kept().size == 20 * 5
+    assert sample.retained().size == 20 * 5
 
 
 def test_different_items_come_before_repeated_ones():
@@ -247,8 +247,8 @@ def test_empty_columns_keep_nothing():
     assert bound_contributions([], [], per_user=1, seed=0).size == 0
     assert bound_contributions([], per_user=1, seed=0).size == 0
     assert ContributionBound(1).keep([], []).size == 0
-    assert ContributionSample(1, seed=0).kept().size == 0
-    assert ContributionSample(1, seed=0).update([], []).kept().size == 0
+    assert ContributionSample(1, seed=0).retained().size == 0
+    assert ContributionSample(1, seed=0).update([], []).retained().size == 0
 
 
 def test_distances_are_those_of_the_guarantee():
@@ -290,7 +290,7 @@ def test_an_event_of_another_type_changes_two_retained_events_at_most(malformed)
             sample.update(users[at : at + 90], items[at : at + 90])
         first = [bound.keep(users[at:][:90], items[at:][:90]) for at in range(0, len(users), 90)]
         mask = bound_contributions(users, items, per_user=5, seed=1)
-        assert np.flatnonzero(mask).tolist() == sample.kept().tolist()
+        assert np.flatnonzero(mask).tolist() == sample.retained().tolist()
         return [mask[:400], np.concatenate(first)[:400]]
 
     for more in ([malformed], [3]), ([3], [malformed]), ([malformed], [malformed]):
@@ -315,7 +315,7 @@ def test_columns_of_different_lengths_leave_the_bound_as_it_was():
     with pytest.raises(ValueError, match="ContributionSample"):
         sample.update([1, 2], [1])
     assert bound.keep([1, 2]).all()
-    assert sample.update([1, 2]).kept().tolist() == [0, 1]
+    assert sample.update([1, 2]).retained().tolist() == [0, 1]
     with pytest.raises(ValueError, match="items must be one for each of 2 users, not 1"):
         bound_contributions([1, 2], [1], per_user=1, seed=0)
     with pytest.raises(ValueError, match="seed"):

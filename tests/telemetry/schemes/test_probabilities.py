@@ -72,7 +72,7 @@ def test_one_more_step_of_the_probabilities_would_exceed_epsilon(epsilon):
             assert invalid == 0 or mpmath.mpf(invalid + extra) / invalid > limit * (1 - 1e-11)
         scheme = SubsetSelection(epsilon, cells=50)
         odds = mpmath.mpf(scheme.cells - scheme.chosen) / scheme.chosen
-        more = scheme.kept + 1
+        more = scheme.own_words + 1
         assert odds * more / (grid - more) > limit * (1 - 1e-11)
 
 

@@ -43,7 +43,7 @@ def test_the_report_of_a_secret_follows_from_hashlib_and_hmac_alone(hashed):
         at = cohort(scheme, secret)
         own = hashed_cell("word 7", at, 30) if hashed else 7
         words = permanent_words(scheme, secret, "word 7")
-        included = next(words) < scheme.kept
+        included = next(words) < scheme.own_words
         assert report.cohorts.tolist() == [at]
         assert cells_of(report.payload[0]) == floyd(own, included, scheme.chosen, 30, words)
 

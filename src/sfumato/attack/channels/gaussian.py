@@ -37,7 +37,9 @@ class VectorChannel:
 
     References
     ----------
-    .. [1] Thesis, section 3.2 (Johnson-Lindenstrauss transform with noise).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.2 (Johnson-Lindenstrauss transform with noise).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

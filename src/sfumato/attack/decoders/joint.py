@@ -208,8 +208,10 @@ def joint_decoder(
 
     References
     ----------
-    .. [1] Thesis, section 3.4.2, equations (3.30) to (3.35) (joint decoding by Gibbs sampling).
-       There, sets of many items are counted too often, once for each of their codings.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.4.2, equations (3.30) to (3.35) (joint decoding by Gibbs
+       sampling). There, sets of many items are counted too often, once for each of their codings.
+       https://theses.hal.science/tel-01430156
     .. [2] Sejdinovic, Johnson. "Note on noisy group testing: asymptotic bounds and belief
        propagation reconstruction". Allerton 2010. https://arxiv.org/abs/1010.2441
 

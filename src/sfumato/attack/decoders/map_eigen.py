@@ -69,7 +69,9 @@ def map_decoder(
 
     References
     ----------
-    .. [1] Thesis, section 2.4.7 (maximum a posteriori reconstruction).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.4.7 (maximum a posteriori reconstruction).
+       https://theses.hal.science/tel-01430156
     .. [2] Huang, Du, Chen. "Deriving private information from randomized data". SIGMOD 2005.
        https://doi.org/10.1145/1066157.1066163
 
@@ -156,7 +158,9 @@ def eigen_decoder(
 
     References
     ----------
-    .. [1] Thesis, section 2.4.7 (reconstruction by eigen-analysis).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.4.7 (reconstruction by eigen-analysis).
+       https://theses.hal.science/tel-01430156
     .. [2] Guo, Wu. "On the use of spectral filtering for privacy preserving data mining". SAC 2006.
     .. [3] Huang, Du, Chen. "Deriving private information from randomized data". SIGMOD 2005.
        https://doi.org/10.1145/1066157.1066163

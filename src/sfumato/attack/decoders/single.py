@@ -57,7 +57,9 @@ def single_decoder(
 
     References
     ----------
-    .. [1] Thesis, section 3.4.1, equations (3.27) to (3.29) (scores of the single decoder).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.4.1, equations (3.27) to (3.29) (scores of the single
+       decoder). https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -108,7 +110,9 @@ def popularity(released: Any, candidates: Ids, prior: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.5.2 (reconstruction from popularity).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.5.2 (reconstruction from popularity).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -45,7 +45,9 @@ def least_false_positive_rate(information: Any, miss_rate: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.12) (lowest false-positive rate), corrected.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.12) (lowest false-positive rate), corrected.
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -79,7 +81,9 @@ def any_false_positive(rate: Any, others: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.13) (probability of any false positive).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.13) (probability of any false positive).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -122,7 +126,9 @@ def largest_catalogue(information: Any, miss_rate: Any, alarm_rate: Any) -> np.n
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.14) (largest catalogue, single decoder), corrected.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.14) (largest catalogue, single decoder),
+       corrected. https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -174,7 +180,9 @@ def largest_joint_catalogue(
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.15) (largest catalogue, joint decoder), corrected.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.15) (largest catalogue, joint decoder),
+       corrected. https://theses.hal.science/tel-01430156
 
     Examples
     --------

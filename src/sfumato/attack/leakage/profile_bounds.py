@@ -42,7 +42,9 @@ def flip_chance(epsilon: Any, hashes: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.1, equation (3.4) (flip probability of BLIP).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.1, equation (3.4) (flip probability of BLIP).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -78,8 +80,9 @@ def occupancy(bits: Any, hashes: Any, size: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.1, equations (3.5) (bits set by one item) and (3.6) (occupancy of a
-       profile).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.1, equations (3.5) (bits set by one item) and (3.6) (occupancy
+       of a profile). https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -119,7 +122,9 @@ def blip_single(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.16) (information about one item), correct as printed.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.16) (information about one item), correct as
+       printed. https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -173,8 +178,9 @@ def blip_single_mixed(bits: Any, hashes: Any, flip_probability: Any, share: Any)
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.18) (information about one item, sizes mixed),
-       corrected.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.18) (information about one item, sizes mixed),
+       corrected. https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -215,7 +221,9 @@ def blip_joint(bits: Any, hashes: Any, flip_probability: Any, size: Any) -> np.n
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.19) (information about a profile), correct as printed.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.19) (information about a profile), correct as
+       printed. https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -255,7 +263,9 @@ def flip_bound(epsilon: Any, hashes: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.21) (information per bit), tightened.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.21) (information per bit), tightened.
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -282,7 +292,9 @@ def recommended_hashes(bits: Any, size: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.20) (recommended number of hash functions).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.20) (recommended number of hash functions).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -317,8 +329,10 @@ def blip_joint_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.23) (joint information of a designed filter), correct as
-       printed: the two signs in its exponent cancel, since h(p) = h(1 - p).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.23) (joint information of a designed filter),
+       correct as printed: the two signs in its exponent cancel, since h(p) = h(1 - p).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -353,8 +367,10 @@ def blip_single_designed(epsilon: Any, false_positive_rate: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.24) (single information of a designed filter), correct
-       as printed: (3.18), from which it follows, is right for a half-full filter.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.24) (single information of a designed filter),
+       correct as printed: (3.18), from which it follows, is right for a half-full filter.
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -389,8 +405,9 @@ def jlt_single(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.25) (information about one item): its equality is
-       right, its bound is not, see `jlt_single_bound`.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.25) (information about one item): its equality
+       is right, its bound is not, see `jlt_single_bound`. https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -431,7 +448,9 @@ def jlt_joint(dimensions: Any, size: Any, sigma: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.26) (information about a profile), correct as printed.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.26) (information about a profile), correct as
+       printed. https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -474,8 +493,9 @@ def jlt_single_bound(epsilon: Any, dimensions: Any, size: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.25) (bound on the information about one item),
-       corrected.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.25) (bound on the information about one item),
+       corrected. https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -510,8 +530,9 @@ def jlt_joint_bound(epsilon: Any) -> np.ndarray:
 
     References
     ----------
-    .. [1] Thesis, section 3.3, equation (3.26) (bound on the information about a profile),
-       correct as printed.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.3, equation (3.26) (bound on the information about a profile),
+       correct as printed. https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -165,9 +165,10 @@ def kl_divergence(train_errors: Column, test_errors: Column) -> KLDivergence:
 
     References
     ----------
-    .. [1] Thesis, section 4.2.3, equation (4.15) (divergence of two normal distributions). Its
-       definition (4.14) takes the ratio of two logarithms; the divergence is the mean of the
-       logarithm of the ratio.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 4.2.3, equation (4.15) (divergence of two normal distributions).
+       Its definition (4.14) takes the ratio of two logarithms; the divergence is the mean of the
+       logarithm of the ratio. https://theses.hal.science/tel-01430156
 
     Examples
     --------

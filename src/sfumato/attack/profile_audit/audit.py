@@ -266,7 +266,9 @@ def audit_profiles(
 
     References
     ----------
-    .. [1] Thesis, section 3.5 (reconstruction of released profiles, privacy and utility).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.5 (reconstruction of released profiles, privacy and utility).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

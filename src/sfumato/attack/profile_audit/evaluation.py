@@ -119,7 +119,9 @@ def neighbour_recall(
 
     References
     ----------
-    .. [1] Thesis, section 3.5.4 (utility of released profiles), with n = 10.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.5.4 (utility of released profiles), with n = 10.
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -331,7 +333,9 @@ def reconstruction(scores: Matrix, truth: Any, sizes: Any, *, ranks: int = 10) -
 
     References
     ----------
-    .. [1] Thesis, section 3.5, equations (3.36) (cosine of a reconstruction) and (3.37) (mAP@R).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.5, equations (3.36) (cosine of a reconstruction) and (3.37)
+       (mAP@R). https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -254,7 +254,9 @@ def size_prior(interactions: Interactions, users: Ids | None = None) -> SizePrio
 
     References
     ----------
-    .. [1] Thesis, section 3.1, equation (3.8) (occupancy for random profile sizes).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.1, equation (3.8) (occupancy for random profile sizes).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

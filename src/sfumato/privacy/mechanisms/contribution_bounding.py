@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from sfumato.core.deprecation import renamed_method
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
@@ -141,7 +142,7 @@ class ContributionSample(_Bound):
     Examples
     --------
     >>> sample = ContributionSample(per_user=2, seed=1)
-    >>> sample.update([7, 8, 7], [5, 5, 5]).update([7, 8], [6, 5]).kept()
+    >>> sample.update([7, 8, 7], [5, 5, 5]).update([7, 8], [6, 5]).retained()
     array([0, 1, 3, 4])
     """
 
@@ -182,7 +183,7 @@ class ContributionSample(_Bound):
             self._sample()
         return self
 
-    def kept(self) -> np.ndarray:
+    def retained(self) -> np.ndarray:
         """Return the retained rows of all batches so far.
 
         Returns
@@ -192,6 +193,8 @@ class ContributionSample(_Bound):
         """
         self._sample()
         return self._batches[0][2].copy()
+
+    kept = renamed_method("kept", "retained")
 
     def _sample(self) -> None:
         """Sample the waiting batches into the sample."""

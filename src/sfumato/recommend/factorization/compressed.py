@@ -54,7 +54,9 @@ class SketchedFactors(Factorization):
 
     References
     ----------
-    .. [1] Thesis, equations (4.1) and (4.2) (read-out of the count sketch).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equations (4.1) and (4.2) (read-out of the count sketch).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -84,7 +84,9 @@ class DenseFactorization(Descent):
     ----------
     .. [1] Koren, Bell, Volinsky. "Matrix Factorization Techniques for Recommender Systems". IEEE
        Computer 2009. https://doi.org/10.1109/MC.2009.263
-    .. [2] Thesis, section 2.2.5 (matrix factorization).
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.2.5 (matrix factorization).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -252,7 +252,9 @@ class SketchFactorization(Descent):
 
     References
     ----------
-    .. [1] Thesis, section 4.1: read-out (4.1)-(4.2), gradient steps (4.3)-(4.4), space gain (4.9).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 4.1: read-out (4.1)-(4.2), gradient steps (4.3)-(4.4), space
+       gain (4.9). https://theses.hal.science/tel-01430156
 
     Examples
     --------

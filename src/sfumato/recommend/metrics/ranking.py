@@ -240,7 +240,8 @@ def precision(
 
     References
     ----------
-    .. [1] Thesis, equation (2.3) (precision).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (2.3) (precision). https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -276,7 +277,8 @@ def recall(
 
     References
     ----------
-    .. [1] Thesis, equation (2.4) (recall).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (2.4) (recall). https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -317,7 +319,8 @@ def map_at_k(
 
     References
     ----------
-    .. [1] Thesis, equation (2.5) (mAP@K).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (2.5) (mAP@K). https://theses.hal.science/tel-01430156
 
     Examples
     --------

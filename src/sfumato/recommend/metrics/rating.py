@@ -32,7 +32,9 @@ def rmse(truth: Any, predicted: Column) -> float:
 
     References
     ----------
-    .. [1] Thesis, equation (2.1) (root mean squared error).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (2.1) (root mean squared error).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -60,7 +62,9 @@ def mae(truth: Any, predicted: Column) -> float:
 
     References
     ----------
-    .. [1] Thesis, equation (2.2) (mean absolute error).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (2.2) (mean absolute error).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

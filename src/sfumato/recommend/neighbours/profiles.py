@@ -69,7 +69,9 @@ class RawProfiles:
     .. [1] Resnick, Iacovou, Suchak, Bergstrom, Riedl. "GroupLens: An Open Architecture for
        Collaborative Filtering of Netnews". CSCW 1994 (correlation).
        https://doi.org/10.1145/192844.192905
-    .. [2] Thesis, section 2.2.2.2, step 1 (similarity of users).
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.2.2.2, step 1 (similarity of users).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

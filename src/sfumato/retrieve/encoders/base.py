@@ -129,8 +129,9 @@ class CodeEncoder:
 
     References
     ----------
-    .. [1] Thesis, equations (5.4) (reconstruction from a code) and (5.14) (estimate of the inner
-       product).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equations (5.4) (reconstruction from a code) and (5.14) (estimate of the
+       inner product). https://theses.hal.science/tel-01430156
     .. [2] Gao, Long. "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound
        for Approximate Nearest Neighbor Search". SIGMOD 2024, Theorem 3.2.
        https://arxiv.org/abs/2405.12497

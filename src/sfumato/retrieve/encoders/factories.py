@@ -67,7 +67,9 @@ def project_and_sign(
     ----------
     .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
        https://doi.org/10.1145/509907.509965
-    .. [2] Thesis, equation (5.1) (project and sign).
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (5.1) (project and sign).
+       https://theses.hal.science/tel-01430156
     .. [3] Ji, Li, Yan, Zhang, Tian. "Super-Bit Locality-Sensitive Hashing". NIPS 2012.
 
     Examples
@@ -107,7 +109,8 @@ def tight_frame(
 
     References
     ----------
-    .. [1] Thesis, equation (5.9) (tight frame).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (5.9) (tight frame). https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -152,7 +155,9 @@ def anti_sparse(
     ----------
     .. [1] Jegou, Furon, Fuchs. "Anti-Sparse Coding for Approximate Nearest Neighbor Search". ICASSP
        2012. https://arxiv.org/abs/1110.3767
-    .. [2] Thesis, equation (5.8) (anti-sparse coding).
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (5.8) (anti-sparse coding).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -188,7 +193,9 @@ def optimal(bits: int = 16, *, seed: int = 0, **options: Unpack[EncoderOptions])
 
     References
     ----------
-    .. [1] Thesis, equations (5.5)-(5.6) (optimal code).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equations (5.5)-(5.6) (optimal code).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -241,7 +248,9 @@ def qolsh(
 
     References
     ----------
-    .. [1] Thesis, equations (5.10)-(5.12) (qoLSH), and section 6.1 (flips of several bits).
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equations (5.10)-(5.12) (qoLSH), and section 6.1 (flips of several
+       bits). https://theses.hal.science/tel-01430156
 
     Examples
     --------

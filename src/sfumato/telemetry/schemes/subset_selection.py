@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.deprecation import renamed_property
 from sfumato.core.typing import Column
 from sfumato.core.validation import checked, integer, optional, positive
 from sfumato.kernels.telemetry import responses as subsets
@@ -110,7 +111,7 @@ class SubsetSelection(Scheme):
         if self.chosen >= self.cells:
             limit = f"below the number of cells, {self.cells}"
             raise ValueError(f"SubsetSelection: chosen must be {limit}, not {self.chosen!r}.")
-        self.kept  # noqa: B018  refuses an epsilon at which reports carry no information
+        self.own_words  # noqa: B018  refuses an epsilon at which reports carry no information
 
     def _settle(self, name: str, usual: int, needed: int | None = None) -> None:
         """Replace a parameter of None by its default; refuse one that the categories exclude."""
@@ -135,14 +136,16 @@ class SubsetSelection(Scheme):
         return list(self.known.names) if self.known else None
 
     @cached_property
-    def kept(self) -> int:
+    def own_words(self) -> int:
         """Number of 32-bit words that put the value's own cell in the subset."""
         return subset_step("SubsetSelection", self.cells, self.chosen, self.epsilon)
+
+    kept = renamed_property("kept", "own_words")
 
     @property
     def high(self) -> Fraction:
         """Probability that the value's own cell is in the subset."""
-        return Fraction(self.kept, GRID)
+        return Fraction(self.own_words, GRID)
 
     @property
     def low(self) -> Fraction:
@@ -155,7 +158,7 @@ class SubsetSelection(Scheme):
         return Flips(1 / (1 + odds), relation="replace")
 
     def line(self) -> str:
-        sizes = f"{self.cells}/{self.chosen}/{self.cohorts}/{self.kept}"
+        sizes = f"{self.cells}/{self.chosen}/{self.cohorts}/{self.own_words}"
         digest = self.known.digest if self.known else "-"
         return f"sfumato/telemetry/1/{self.name}/{sizes}/{digest}/{self.metric}"
 
@@ -206,7 +209,7 @@ class SubsetSelection(Scheme):
         out = np.empty((members.shape[0], self.payload_bytes), np.uint8)
         for rows in self._blocks(len(out)):
             words = stream.words(rows, 0, 1 + self.chosen)
-            included = words[:, 0] < self.kept
+            included = words[:, 0] < self.own_words
             refused = self._draw(words[:, 1:], rows, included, members, out)
             starts = count(1 + self.chosen, self.chosen)
             while refused.any():
