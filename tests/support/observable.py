@@ -39,7 +39,7 @@ GIVEN = {
     "points": ROWS[:20],
     "inside": ROWS[:20].clip(-3, 3),
     "weights": [2] * 20,
-    "share": 0.1,
+    "fraction": 0.1,
 }
 
 COUNTS = {"profile_epsilon": {"items": 3}}  # a number of items, not a column
