@@ -1,4 +1,4 @@
-"""What the library asks for is told as the option that gives it, by the error and not its words."""
+"""What the library needs is named as the option that gives it, by the error and not its words."""
 
 import numpy as np
 import pyarrow as pa

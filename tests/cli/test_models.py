@@ -75,7 +75,7 @@ def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
     paid = ["--ledger", "stars.ledger", "--dataset", "stars", "--release-id", "june"]
     found = run_json(shop, *public, *paid)
     assert found["privacy"] == "proved"
-    assert "ratings" not in found  # their number is not told
+    assert "ratings" not in found  # their number is not printed
     assert ledger.spent("stars").epsilon == pytest.approx(found["statement"]["epsilon"], rel=1e-3)
     first = (shop / "private.sfu").read_bytes()
     run_json(shop, *public, *paid, "--force")

@@ -1,4 +1,4 @@
-"""Commands about models lose nothing: inputs, budgets, trials, and what was asked for."""
+"""Commands about models lose nothing: inputs, budgets, trials, and what was requested."""
 
 import csv
 import os

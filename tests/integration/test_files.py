@@ -375,8 +375,8 @@ PEAK = """
 import resource, subprocess, sys
 command = [sys.executable, "-m", "sfumato", *sys.argv[1:]]
 done = subprocess.run(command, capture_output=True, text=True)
-told = (done.returncode, len((done.stdout + done.stderr).splitlines()))
-print(*told, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+result = (done.returncode, len((done.stdout + done.stderr).splitlines()))
+print(*result, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 

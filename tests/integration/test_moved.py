@@ -8,7 +8,7 @@ import pytest
 
 from sfumato._moved import MOVED
 
-# A line has a module and its names, as `__all__` had them.
+# A line has a module and its names, as they were in `__all__`.
 OLD = [
     line.split()
     for line in Path(__file__)

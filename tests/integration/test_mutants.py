@@ -1,6 +1,6 @@
 """The list of mutants fits the source, and the runner tells a mutant that lives from one that dies.
 
-That each of them dies is told by `make mutants`, which takes minutes.
+That each of them dies is checked by `make mutants`, which takes minutes.
 """
 
 from collections import Counter

@@ -62,7 +62,7 @@ def public_classes() -> dict[str, type]:
 
 
 def is_private(kind: type) -> bool:
-    """Whether it makes releases, or is told an epsilon."""
+    """Whether it makes releases, or takes an epsilon."""
     if issubclass(kind, Release):
         return False
     makes = any(callable(getattr(kind, name, None)) for name in ("release", "release_rows"))

@@ -193,7 +193,7 @@ def made():
         sketch=CountSketch(64, track=4).update([1, 1, 1, 2, 2, 3]),
         index=LshIndex(8, 2).add(np.arange(60), POINTS),
         density=SketchDensity(bandwidth=0.5).fit(POINTS[:, :1]),
-        told=result.release(WORLD, users=np.arange(40), source=InsecureSeededSource(1)),
+        released=result.release(WORLD, users=np.arange(40), source=InsecureSeededSource(1)),
         raw=RawProfiles(WORLD),
         near=released(WORLD, np.arange(30)),
         dense=DenseFactorization(factors=4, epochs=1).fit(WORLD),
@@ -239,15 +239,15 @@ RENAMED = {
         {"max_rows": 50},
     ),
     "neighbour_recall": (
-        lambda o: neighbour_recall(made().told, WORLD, **o).recall,
+        lambda o: neighbour_recall(made().released, WORLD, **o).recall,
         {"k": 3, "measure": "jaccard"},
         {"n": 3, "metric": "jaccard"},
     ),
-    "similarity": (lambda o: made().told.similarity(**o), *METRIC),
-    "variance": (lambda o: made().told.similarity_variance(**o), *METRIC),
-    "nearest": (lambda o: made().told.nearest([1], **o), *METRIC),
-    "nearest_with_errors": (lambda o: made().told.nearest_with_errors([1], **o), *METRIC),
-    "nearest_rows": (lambda o: made().told.nearest_rows([1], **o), *METRIC),
+    "similarity": (lambda o: made().released.similarity(**o), *METRIC),
+    "variance": (lambda o: made().released.similarity_variance(**o), *METRIC),
+    "nearest": (lambda o: made().released.nearest([1], **o), *METRIC),
+    "nearest_with_errors": (lambda o: made().released.nearest_with_errors([1], **o), *METRIC),
+    "nearest_rows": (lambda o: made().released.nearest_rows([1], **o), *METRIC),
     "raw nearest_rows": (lambda o: made().raw.nearest_rows([1], **o), *METRIC),
     "nearest_to": (lambda o: made().raw.nearest_to([1], **o), *METRIC),
     "UserNeighbours": (
@@ -306,7 +306,7 @@ def test_the_number_of_items_for_a_guest_is_a_keyword_everywhere(name):
 
 def test_old_attributes_answer_and_warn():
     with pytest.warns(DeprecationWarning, match="n"):
-        assert neighbour_recall(made().told, WORLD, n=3).k == 3
+        assert neighbour_recall(made().released, WORLD, n=3).k == 3
     with pytest.warns(DeprecationWarning, match="metric"):
         assert UserNeighbours(metric="inner").measure == "inner"
 
@@ -331,10 +331,10 @@ SEEDED = {
         SketchFactorization(factors=16, epochs=1, random_state=r).fit(WORLD).predict([1, 2], [3, 4])
     ),
     "joint_decoder": lambda r: joint_decoder(
-        made().told, np.arange(30), method="gibbs", burn_in=5, samples=20, random_state=r
+        made().released, np.arange(30), method="gibbs", burn_in=5, samples=20, random_state=r
     ),
     "chain_agreement": lambda r: chain_agreement(
-        made().told, np.arange(30), burn_in=5, samples=20, chains=2, random_state=r
+        made().released, np.arange(30), burn_in=5, samples=20, chains=2, random_state=r
     ),
     "membership_inference": lambda r: membership_inference(
         made().dense, *WORLD.split(0.5, 0.5), sample=60, random_state=r

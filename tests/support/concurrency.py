@@ -8,7 +8,7 @@ __all__ = ["at_once"]
 
 
 def at_once(asks):
-    """The answers to all questions, each asked by its own thread once all threads are there."""
+    """The answers to all questions, each queried by its own thread once all threads are there."""
     barrier = threading.Barrier(len(asks))
 
     def answer(ask):

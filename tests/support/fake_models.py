@@ -80,7 +80,7 @@ class Recited:
     """Predicts what a list says, for the pairs in it, in their order."""
 
     def __init__(self, pairs, result):
-        self.told = dict(zip(zip(pairs.users, pairs.items, strict=True), result, strict=True))
+        self.known = dict(zip(zip(pairs.users, pairs.items, strict=True), result, strict=True))
 
     def predict(self, users, items):
-        return np.array([self.told[pair] for pair in zip(users, items, strict=True)])
+        return np.array([self.known[pair] for pair in zip(users, items, strict=True)])

@@ -123,7 +123,7 @@ def _pass_unchanged(mutants: list[Mutant], original: Path, workers: int) -> bool
 
 
 def _survey(mutants: list[Mutant], original: Path, workers: int, seconds: float) -> list[str]:
-    """What became of each mutant, told as it happens."""
+    """What became of each mutant, printed as it happens."""
     copies: SimpleQueue[Path] = SimpleQueue()
 
     def tried(mutant: Mutant) -> str:

@@ -59,7 +59,7 @@ def repacked(
 
 
 def public(kind: type[Release]) -> Iterator[str]:
-    """The names of what a kind of release can be asked: its methods and properties."""
+    """The names of the queries of a kind of release: its methods and properties."""
     for name, member in inspect.getmembers(kind):
         queries = inspect.isfunction(member) or isinstance(member, property | cached_property)
         if hasattr(member, "__deprecated__"):  # an alias of another name
@@ -69,7 +69,7 @@ def public(kind: type[Release]) -> Iterator[str]:
 
 
 def use(release: Release) -> Iterator[Any]:
-    """What a release answers to all that it can be asked, about itself and about another one.
+    """What a release answers to every query, about itself and about another one.
 
     Nothing is caught: a question that is not answered fails, and so does a parameter that has no
     value here.
@@ -91,7 +91,7 @@ def use(release: Release) -> Iterator[Any]:
 
 
 def outside(release: Release) -> tuple[bytes, bytes, str]:
-    """All that can be seen of a release, at once: what is asked later might know more."""
+    """All that can be seen of a release, at once: a later query might know more."""
     return release.to_bytes(), pickle.dumps(release), repr(list(use(release)))
 
 

@@ -67,8 +67,8 @@ def check_noise_is_fresh(case: Case, folder: Any) -> None:
 def check_bytes_pickle_and_load_keep_everything(case: Case, folder: Any) -> None:
     release = case.release()
     data = release.to_bytes()
-    release.save(folder / "told.sketch")
-    twins = [load(data), load(folder / "told.sketch"), pickle.loads(pickle.dumps(release))]
+    release.save(folder / "released.sketch")
+    twins = [load(data), load(folder / "released.sketch"), pickle.loads(pickle.dumps(release))]
     twins += [type(release).from_bytes(data), copy.copy(release), copy.deepcopy(release)]
     for twin in twins:
         assert type(twin) is type(release)

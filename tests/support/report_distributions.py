@@ -28,7 +28,7 @@ def answers(scheme, cell_set, table):
 def symbol_law(scheme, cell_set):
     """Payload -> chance, by the intervals of words between the thresholds of the code.
 
-    The code is asked at both ends of every interval and at words between them.
+    The code is evaluated at both ends of every interval and at words between them.
     """
     equal = scheme.cells * scheme.wrong
     starts = [c * scheme.wrong for c in range(scheme.cells)]

@@ -35,7 +35,7 @@ CASES = [
     (_bloom(128, 4, 1000, {"f": 0.0, "p": 0.4, "q": 0.6}), TEXTS[:3]),
     (_bloom(1, 1, 3, FULL), TEXTS[:2]),
     (_bloom(13, 13, 3, FULL, "every cell"), TEXTS[:2]),
-    (_basic("categories", ["yes", "no", "später", ""], 4, FULL, "target"), ["no", "später", ""]),
+    (_basic("categories", ["yes", "no", "später", ""], 4, FULL, "asked"), ["no", "später", ""]),
     (_basic("categories", [str(n) for n in range(40)], 40, ONE_TIME), ["0", "39", 17]),
     (
         _basic("edges", [-1.5, 0.0, 0.1, 10.0, 1e300], 4, FULL, "seconds"),

@@ -1,4 +1,4 @@
-"""What is wrong in telemetry files is counted or told in one sentence, and no value is shown."""
+"""What is invalid in telemetry files is counted or named in one sentence; no value is shown."""
 
 import gzip
 import json

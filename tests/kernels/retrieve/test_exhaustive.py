@@ -17,7 +17,7 @@ def panels_of(rows):
 @pytest.mark.parametrize(("count", "dimension"), [(1, 1), (20, 3), (32, 2), (1000, 8)])
 def test_the_largest_product_of_either_sign_is_found(count, dimension):
     rng = np.random.default_rng(count)
-    # Whole numbers: products are exact and often equal, and the first of those is asked for.
+    # Integers: products are exact and often equal; of those the first must be found.
     rows = rng.integers(-3, 4, (count, dimension)).astype(np.float32)
     rows[0] = 1
     x = rng.integers(-3, 4, (40, dimension)).astype(np.float32)

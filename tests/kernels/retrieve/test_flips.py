@@ -62,7 +62,7 @@ def test_each_step_takes_the_bit_of_the_thesis(bits, dimension, steps):
     atoms, x = tight(bits, dimension, 1), unit(60, dimension, 2)
     codes = improved(x, atoms, steps, False)
     queries = np.array([by_the_thesis(each, atoms, steps) for each in x])
-    # Two bits as good as each other to float32 may be told apart otherwise; the codes of most rows
+    # Two bits as good as each other to float32 may be ordered either way; the codes of most rows
     # are the same, and no row ends lower.
     assert (codes == queries).all(axis=1).mean() > 0.95
     reached, wanted = objectives(x, atoms, codes), objectives(x, atoms, queries)

@@ -10,7 +10,7 @@ from sfumato.kernels.sketch import trigonometry as waves
 
 
 def table():
-    """Cosine and sine of all phases that can be told apart."""
+    """Cosine and sine of all phases that are distinct."""
     phases = np.arange(2**16, dtype=np.uint32)[:, None] << np.uint32(16)
     turns = aligned((1, 1, waves.PANEL), np.uint32)
     turns[...] = 1
