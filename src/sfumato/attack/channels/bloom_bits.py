@@ -73,7 +73,8 @@ class BitChannel:
     References
     ----------
     .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
-       thesis, Rennes 2016, sections 3.1 and 3.3.1 (BLIP). https://theses.hal.science/tel-01430156
+       thesis, Rennes 2016, sections 3.1 (BLIP) and 3.3.1 (single decoder).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
