@@ -68,7 +68,7 @@ class BitChannel:
         Probability that a bit was flipped, from 0 to 1/2.
     sizes : Sizes or None, default=None
         Estimated profile sizes. If None, they are estimated from the bits: the fraction of ones is
-        debiased by (3.9), and the occupancy (3.6) is inverted.
+        debiased (thesis, equation (3.9)), and the occupancy (equation (3.6)) is inverted.
 
     References
     ----------
