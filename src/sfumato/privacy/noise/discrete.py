@@ -326,9 +326,11 @@ def laplace_share(scale: Any, of: int, size: Any = None, *, source: Source | Non
     .. [1] Goryczka, Xiong. "A Comprehensive Comparison of Multiparty Secure Additions with
        Differential Privacy". IEEE TDSC 14(5), 2017 (geometric noise from Polya shares).
        https://doi.org/10.1109/TDSC.2015.2484326
-    .. [2] Fisher, Corbet, Williams. "The Relation Between the Number of Species and the Number of
+    .. [2] Quenouille. "A Relation Between the Logarithmic, Poisson, and Negative Binomial Series".
+       Biometrics 5, 1949 (Polya numbers as sums of logarithmic numbers).
+    .. [3] Fisher, Corbet, Williams. "The Relation Between the Number of Species and the Number of
        Individuals in a Random Sample of an Animal Population". Journal of Animal Ecology 12, 1943
-       (the sums of logarithmic numbers that Polya numbers are). https://doi.org/10.2307/1411
+       (the logarithmic distribution). https://doi.org/10.2307/1411
 
     Examples
     --------
