@@ -127,7 +127,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
 
     References
     ----------
-    .. [1] Pevny. "Loda: Lightweight On-line Detector of Anomalies". Machine Learning 102, 2016
+    .. [1] Pevný. "Loda: Lightweight On-line Detector of Anomalies". Machine Learning 102, 2016
        (mean surprise over random projections). https://doi.org/10.1007/s10994-015-5521-0
 
     Examples

@@ -176,7 +176,8 @@ def combine(releases: Sequence[Release], *, disjoint: bool = False) -> CombinedR
 
     References
     ----------
-    .. [1] McSherry. "Privacy Integrated Queries". SIGMOD 2009, Theorem 4 (parallel composition).
+    .. [1] McSherry. "Privacy Integrated Queries: An Extensible Platform for Privacy-Preserving Data
+       Analysis". SIGMOD 2009, Theorem 4 (parallel composition).
        https://doi.org/10.1145/1559845.1559850
 
     Examples

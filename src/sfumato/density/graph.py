@@ -322,8 +322,8 @@ class NodeDensity(KernelEstimator):
     References
     ----------
     .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
-       Applications to Machine Learning at Scale". CCS 2021, Section 6 (graphs; adjacency lists as
-       the unit). https://arxiv.org/abs/2006.09352
+       Applications to Machine Learning at Scale". CCS 2021, section 6 (kernel density of graphs).
+       https://arxiv.org/abs/2006.09352
 
     Examples
     --------

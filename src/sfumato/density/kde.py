@@ -110,8 +110,8 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
     References
     ----------
     .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
-       Applications to Machine Learning at Scale". CCS 2021, Sections 3 and 4.
-       https://arxiv.org/abs/2006.09352
+       Applications to Machine Learning at Scale". CCS 2021, sections 3 (private sketch) and 4
+       (applications). https://arxiv.org/abs/2006.09352
 
     Examples
     --------
@@ -294,8 +294,8 @@ class SketchSampler(Drawing):
 
     References
     ----------
-    .. [1] Chen, Welling, Smola. "Super-Samples from Kernel Herding". UAI 2010: samples by the
-       distance of kernel sums. https://arxiv.org/abs/1203.3472
+    .. [1] Chen, Welling, Smola. "Super-Samples from Kernel Herding". UAI 2010 (samples by the
+       distance of kernel sums). https://arxiv.org/abs/1203.3472
 
     Examples
     --------

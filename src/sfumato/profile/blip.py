@@ -77,7 +77,7 @@ class ReleasedBlip(ReleasedProfiles):
        thesis, Rennes 2016, section 3.1, equations (3.3)-(3.4) (BLIP and its flip probability),
        (3.5)-(3.8) (fill of a filter) and (3.9) (debiasing). https://theses.hal.science/tel-01430156
     .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
-       Computation on Bloom filters". SSS 2012.
+       Computation on Bloom Filters". SSS 2012.
 
     Examples
     --------
@@ -143,7 +143,8 @@ class ReleasedBlip(ReleasedProfiles):
         References
         ----------
         .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-           PhD thesis, Rennes 2016, section 3.1.3. https://theses.hal.science/tel-01430156
+           PhD thesis, Rennes 2016, section 3.1.3 (bits of unequal probability).
+           https://theses.hal.science/tel-01430156
         """
         return occupancy.bit_shares(prior, self.positions(items), self.bits)
 
@@ -298,7 +299,7 @@ class Blip(ProfileMechanism[ReleasedBlip]):
        thesis, Rennes 2016, equations (3.3)-(3.4) (BLIP and its flip probability).
        https://theses.hal.science/tel-01430156
     .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
-       Computation on Bloom filters". SSS 2012.
+       Computation on Bloom Filters". SSS 2012.
 
     Examples
     --------

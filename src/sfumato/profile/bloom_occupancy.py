@@ -44,7 +44,9 @@ def share_of_size(size: Any, bits: Any, hashes: Any) -> Any:
 
 
 def size_of_share(share: Any, bits: int, hashes: int) -> Any:
-    """Number of items at which this fraction of bits is set: (3.6) inverted; infinite at 1.
+    """Number of items at which this fraction of bits is set; infinite at 1.
+
+    Thesis, equation (3.6) (occupancy of a profile), inverted.
 
     >>> round(float(size_of_share(share_of_size(106, 5000, 20), 5000, 20)), 6)
     106.0

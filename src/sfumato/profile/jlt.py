@@ -217,7 +217,7 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
        holds with high probability only; sigma is calibrated by [3]_ instead.
        https://theses.hal.science/tel-01430156
     .. [3] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
-       Theorem 14. https://arxiv.org/abs/2004.00010
+       Theorem 14 (concentrated privacy of several numbers). https://arxiv.org/abs/2004.00010
 
     Examples
     --------

@@ -155,7 +155,7 @@ class ReleasedMinima(PairwiseProfiles):
     .. [1] Li, Owen, Zhang. "One Permutation Hashing". NIPS 2012. https://arxiv.org/abs/1208.1259
     .. [2] Li, König. "Theory and Applications of b-Bit Minwise Hashing". CACM 2011.
     .. [3] Li, Li. "Differentially Private One Permutation Hashing and Bin-wise Consistent Weighted
-       Sampling". 2023, the private variant before densification.
+       Sampling". 2023, the private variant before densification. https://arxiv.org/abs/2306.07674
 
     Examples
     --------
@@ -441,8 +441,8 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     References
     ----------
     .. [1] Li, Owen, Zhang. "One Permutation Hashing". NIPS 2012. https://arxiv.org/abs/1208.1259
-    .. [2] Kairouz, Oh, Viswanath. "Extremal Mechanisms for Local Differential Privacy" (randomised
-       response). NIPS 2014. https://arxiv.org/abs/1407.1338
+    .. [2] Kairouz, Oh, Viswanath. "Extremal Mechanisms for Local Differential Privacy". NIPS 2014
+       (randomised response). https://arxiv.org/abs/1407.1338
 
     Examples
     --------

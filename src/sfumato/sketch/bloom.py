@@ -39,9 +39,9 @@ class ReleasedBloomFilter(Answered):
 
     References
     ----------
-    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, equation 3.4 (flip probability of BLIP),
-       https://theses.hal.science/tel-01430156.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equation (3.4) (flip probability of BLIP).
+       https://theses.hal.science/tel-01430156
     .. [2] Alaggan, Gambs, Kermarrec. "BLIP: Non-interactive Differentially-Private Similarity
        Computation on Bloom Filters". SSS 2012.
 
@@ -350,9 +350,9 @@ class BloomFilter(KeyedSketch):
     References
     ----------
     .. [1] Bloom. "Space/Time Trade-offs in Hash Coding with Allowable Errors". CACM 1970.
-    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 2.3.2.2 (approximate false positive rate
-       (1 - exp(-k n / m))**k), https://theses.hal.science/tel-01430156.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.3.2.2 (approximate false positive rate (1 - exp(-k n /
+       m))**k). https://theses.hal.science/tel-01430156
     .. [3] Putze, Sanders, Singler. "Cache-, Hash- and Space-Efficient Bloom Filters". WEA 2007
        (blocked layout).
 
@@ -531,7 +531,7 @@ class BloomFilter(KeyedSketch):
         **Guarantee.** Epsilon-differentially private for one unit, with a public seed. Adding or
         removing a key changes at most `hashes` bits, whatever the other keys are, and a flipped bit
         has a likelihood ratio of at most (1 - p) / p. So epsilon = hashes events ln((1 - p) / p),
-        where a replaced key counts as two events. This is equation 3.4 (flip probability of BLIP)
+        where a replaced key counts as two events. This is equation (3.4) (flip probability of BLIP)
         of the thesis [1]_, p = 1 / (1 + exp(epsilon / hashes)), rounded up.
 
         More hashes need more flips: up to an epsilon of about 6, `contains` has the fewest errors
@@ -540,7 +540,8 @@ class BloomFilter(KeyedSketch):
         References
         ----------
         .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-           Thesis, Université Rennes 1, 2016, https://theses.hal.science/tel-01430156.
+           PhD thesis, Rennes 2016, equation (3.4) (flip probability of BLIP).
+           https://theses.hal.science/tel-01430156
 
         Examples
         --------

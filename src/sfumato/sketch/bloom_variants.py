@@ -43,9 +43,8 @@ class CountingBloomFilter(KeyedSketch):
     ----------
     .. [1] Fan, Cao, Almeida, Broder. "Summary Cache: A Scalable Wide-Area Web Cache Sharing
        Protocol". IEEE/ACM Trans. Networking 2000.
-    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 2.3.2.2 (Bloom filters),
-       https://theses.hal.science/tel-01430156.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.3.2.2 (Bloom filters). https://theses.hal.science/tel-01430156
 
     Examples
     --------

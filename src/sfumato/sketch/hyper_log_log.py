@@ -46,7 +46,7 @@ class ReleasedHyperLogLog(Answered):
     References
     ----------
     .. [1] Desfontaines, Lochbihler, Basin. "Cardinality Estimators do not Preserve Privacy". PoPETs
-       2019, https://arxiv.org/abs/1808.05879 (why registers themselves are not released).
+       2019 (why registers themselves are not released). https://arxiv.org/abs/1808.05879
     .. [2] Hehir, Ting, Cormode. "Sketch-Flip-Merge: Mergeable Sketches for Private Distinct
        Counting". ICML 2023 (flipped bits; their bitmaps store every level and take more memory).
 
@@ -204,8 +204,8 @@ class HyperLogLog(KeyedSketch):
     ----------
     .. [1] Flajolet, Fusy, Gandouet, Meunier. "HyperLogLog: the analysis of a near-optimal
        cardinality estimation algorithm". AofA 2007.
-    .. [2] Ertl. "New cardinality estimation algorithms for HyperLogLog sketches". 2017,
-       Algorithm 6 (estimator without thresholds and tables), https://arxiv.org/abs/1702.01284.
+    .. [2] Ertl. "New cardinality estimation algorithms for HyperLogLog sketches". 2017, Algorithm 6
+       (estimator without thresholds and tables). https://arxiv.org/abs/1702.01284
 
     Examples
     --------

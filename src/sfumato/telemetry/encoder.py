@@ -58,7 +58,8 @@ class ReportEncoder:
     References
     ----------
     .. [1] Erlingsson, Pihur, Korolova. "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
-       Response". CCS 2014, section 3. https://arxiv.org/abs/1407.6981
+       Response". CCS 2014, section 2 (permanent and instantaneous responses).
+       https://arxiv.org/abs/1407.6981
 
     Examples
     --------

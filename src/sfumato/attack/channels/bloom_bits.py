@@ -68,12 +68,13 @@ class BitChannel:
         Probability that a bit was flipped, from 0 to 1/2.
     sizes : Sizes or None, default=None
         Estimated profile sizes. If None, they are estimated from the bits: the fraction of ones is
-        debiased by (3.9), and the occupancy (3.6) is inverted.
+        debiased (thesis, equation (3.9)), and the occupancy (equation (3.6)) is inverted.
 
     References
     ----------
     .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
-       thesis, Rennes 2016, sections 3.1 and 3.3.1 (BLIP). https://theses.hal.science/tel-01430156
+       thesis, Rennes 2016, sections 3.1 (BLIP) and 3.3.1 (single decoder).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -108,7 +108,7 @@ class VectorChannel:
         Returns
         -------
         ndarray of shape (n_rows, n_items)
-            Log-likelihood ratios (thesis, section 3.2.2).
+            Log-likelihood ratios under the Gaussian model (thesis, section 3.2.2).
         """
         vectors = self._vectors[rows]
         power = np.maximum(np.square(vectors).mean(axis=1, keepdims=True), self._noise)

@@ -11,7 +11,7 @@ __all__ = ["Chain", "padded", "r_hat", "reordered"]
 
 
 class Chain:
-    """A Gibbs chain over profiles coded as slots, the slot coding (3.34).
+    """A Gibbs chain over profiles coded as slots; a step changes one slot, as in (3.34).
 
     Takes the candidates `chosen` with their prior `log_odds`; `slots`, the most items of a profile;
     `begin`, positions in `chosen` of the initial items; and `key`, the random seed.

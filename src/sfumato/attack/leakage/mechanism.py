@@ -117,8 +117,8 @@ def information(guarantee: PrivacyStatement | Loss) -> Information:
 
     References
     ----------
-    .. [1] Sason, Verdu. "f-divergence inequalities". IEEE Transactions on Information Theory 2016,
-       section VII (f-divergences as integrals of E_gamma). https://arxiv.org/abs/1508.00335
+    .. [1] Sason, Verdú. "f-Divergence Inequalities". IEEE Transactions on Information Theory 62,
+       2016, section VII (f-divergences as integrals of E_gamma). https://arxiv.org/abs/1508.00335
 
     Examples
     --------

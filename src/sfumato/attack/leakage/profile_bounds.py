@@ -1,4 +1,7 @@
-"""Information of a BLIP and of a noisy projection about a profile, in nats: (3.16) to (3.26)."""
+"""Information of a BLIP and of a noisy projection about a profile, in nats.
+
+The formulas of the thesis, equations (3.16) to (3.26) (mutual information), corrected.
+"""
 
 import math
 from typing import Any

@@ -116,11 +116,10 @@ def epsilon_lower_bound(
 
     References
     ----------
-    .. [1] Kairouz, Oh, Viswanath. "The composition theorem for differential privacy". ICML 2015,
+    .. [1] Kairouz, Oh, Viswanath. "The Composition Theorem for Differential Privacy". ICML 2015,
        Theorem 2.1 (privacy region of a test). https://arxiv.org/abs/1311.0776
     .. [2] Clopper, Pearson. "The use of confidence or fiducial limits illustrated in the case of
-       the
-       binomial". Biometrika 1934. https://doi.org/10.1093/biomet/26.4.404
+       the binomial". Biometrika 1934. https://doi.org/10.1093/biomet/26.4.404
 
     Examples
     --------
@@ -216,7 +215,7 @@ def one_run_lower_bound(
 
     References
     ----------
-    .. [1] Steinke, Nasr, Jagielski. "Privacy auditing with one (1) training run". NeurIPS 2023,
+    .. [1] Steinke, Nasr, Jagielski. "Privacy Auditing with One (1) Training Run". NeurIPS 2023,
        Theorem 5.2 (tail bound of correct guesses), in the form of Corollary 5.4.
        https://arxiv.org/abs/2305.08846
 
@@ -326,9 +325,8 @@ class GaussianFit:
 
         References
         ----------
-        .. [1] Dong, Roth, Su. "Gaussian differential privacy". JRSS B 2022, Corollary 2.13 (delta
-           of
-           mu-GDP). https://arxiv.org/abs/1905.02383
+        .. [1] Dong, Roth, Su. "Gaussian Differential Privacy". JRSS B 2022, Corollary 2.13 (delta
+           of mu-GDP). https://arxiv.org/abs/1905.02383
         """
         from scipy.special import log_ndtr
 
@@ -413,7 +411,7 @@ def gaussian_fit(
 
     References
     ----------
-    .. [1] Dong, Roth, Su. "Gaussian differential privacy". JRSS B 2022, Definition 2.6 (mu-GDP as a
+    .. [1] Dong, Roth, Su. "Gaussian Differential Privacy". JRSS B 2022, Definition 2.6 (mu-GDP as a
        trade-off function). https://arxiv.org/abs/1905.02383
 
     Examples

@@ -392,9 +392,9 @@ def membership_inference(
     ----------
     .. [1] Yeom, Giacomelli, Fredrikson, Jha. "Privacy risk in machine learning: analyzing the
        connection to overfitting". CSF 2018 (loss threshold). https://arxiv.org/abs/1709.01604
-    .. [2] Carlini, Chien, Nasr, Song, Terzis, Tramer. "Membership inference attacks from first
-       principles". S&P 2022 (likelihood ratio). https://arxiv.org/abs/2112.03570
-    .. [3] Steinke, Nasr, Jagielski. "Privacy auditing with one (1) training run". NeurIPS 2023
+    .. [2] Carlini, Chien, Nasr, Song, Terzis, Tramèr. "Membership Inference Attacks From First
+       Principles". S&P 2022 (likelihood ratio). https://arxiv.org/abs/2112.03570
+    .. [3] Steinke, Nasr, Jagielski. "Privacy Auditing with One (1) Training Run". NeurIPS 2023
        (lower bound on epsilon). https://arxiv.org/abs/2305.08846
 
     Examples

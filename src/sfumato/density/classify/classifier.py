@@ -337,8 +337,8 @@ class SketchClassifier(ClassAnswers):
     References
     ----------
     .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
-       Applications to Machine Learning at Scale". CCS 2021, Section 4.2 (classification by kernel
-       sums). https://arxiv.org/abs/2006.09352
+       Applications to Machine Learning at Scale". CCS 2021, section 4 (applications:
+       classification). https://arxiv.org/abs/2006.09352
     .. [2] Fisher. "The Use of Multiple Measurements in Taxonomic Problems". Annals of Eugenics
        7(2), 1936 (weights of columns). https://doi.org/10.1111/j.1469-1809.1936.tb02137.x
     .. [3] Platt. "Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized

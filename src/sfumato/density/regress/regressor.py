@@ -136,8 +136,9 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
 
     References
     ----------
-    .. [1] Vu, Slavkovic. "Differential Privacy for Clinical Trial Data: Preliminary Evaluations".
-       ICDM Workshops 2009 (statistics from noisy sums).
+    .. [1] Wang. "Revisiting Differentially Private Linear Regression: Optimal and Adaptive
+       Prediction & Estimation in Unbounded Domain". UAI 2018 (least squares from noisy sums).
+       https://arxiv.org/abs/1803.02596
     .. [2] Coleman, Gupta, Chen, Shrivastava. "STORM: Foundations of End-to-End Empirical Risk
        Minimization on the Edge". 2020 (surrogate loss). https://arxiv.org/abs/2006.14554
 

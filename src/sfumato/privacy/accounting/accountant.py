@@ -41,11 +41,12 @@ class Accountant:
     References
     ----------
     .. [1] Zhu, Dong, Wang. "Optimal Accounting of Differential Privacy via Characteristic
-       Function". 2022, Theorem 10 (dominating pairs compose). https://arxiv.org/abs/2106.08567
-    .. [2] Mironov. "Renyi Differential Privacy". 2017, Proposition 1 (composition).
+       Function". AISTATS 2022, Theorem 10 (dominating pairs compose).
+       https://arxiv.org/abs/2106.08567
+    .. [2] Mironov. "Rényi Differential Privacy". CSF 2017, Proposition 1 (composition).
        https://arxiv.org/abs/1702.07476
     .. [3] Bun, Steinke. "Concentrated Differential Privacy: Simplifications, Extensions, and Lower
-       Bounds". 2016, Lemma 2.3 (composition). https://arxiv.org/abs/1605.02065
+       Bounds". TCC 2016, Lemma 2.3 (composition). https://arxiv.org/abs/1605.02065
 
     Examples
     --------

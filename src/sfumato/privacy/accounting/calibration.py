@@ -102,8 +102,8 @@ def gaussian_sigma_l2(epsilon: float, delta: float, *, norm_squared: Any) -> Fra
 
     References
     ----------
-    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, Theorem
-       14 (concentrated privacy of several numbers). https://arxiv.org/abs/2004.00010
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
+       Theorem 14 (concentrated privacy of several numbers). https://arxiv.org/abs/2004.00010
 
     Examples
     --------
@@ -229,7 +229,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
 
     References
     ----------
-    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020,
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
        Corollary 13 (from zCDP to delta): at any order a > 1, delta = exp((a - 1) (a rho - epsilon))
        / (a - 1) (1 - 1 / a)**a. https://arxiv.org/abs/2004.00010
 

@@ -231,8 +231,9 @@ class Approximate(Loss):
 
         References
         ----------
-        .. [1] Dwork, Roth. "The Algorithmic Foundations of Differential Privacy". 2014, Theorem 2.2
-           (group privacy), without rounding the sum up to its largest term.
+        .. [1] Dwork, Roth. "The Algorithmic Foundations of Differential Privacy". Foundations and
+           Trends in Theoretical Computer Science 9, 2014, Theorem 2.2 (group privacy), without
+           rounding the sum up to its largest term. https://doi.org/10.1561/0400000042
         """
         size, bound = _size(size), self.bound
         total = round_up(size * Fraction(bound))
@@ -356,7 +357,7 @@ class GaussianNoise(Loss):
 
     References
     ----------
-    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020,
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
        Theorems 4 and 14 (concentrated privacy of one and of several numbers).
        https://arxiv.org/abs/2004.00010
 
@@ -391,7 +392,8 @@ class GaussianNoise(Loss):
         References
         ----------
         .. [1] Bun, Steinke. "Concentrated Differential Privacy: Simplifications, Extensions, and
-           Lower Bounds". 2016, Proposition 1.9 (group privacy). https://arxiv.org/abs/1605.02065
+           Lower Bounds". TCC 2016, Proposition 1.9 (group privacy).
+           https://arxiv.org/abs/1605.02065
         """
         exact = Fraction(_size(size) ** 2 * self.cells * self.change**2) / (2 * self.variance)
         return Concentrated(round_up(exact), relation=self.relation)
@@ -478,8 +480,9 @@ class Sampled(Loss):
 
     References
     ----------
-    .. [1] Li, Qardaji, Su. "On Sampling, Anonymization, and Differential Privacy". 2012, Theorem 1
-       (privacy amplification by sampling). https://arxiv.org/abs/1101.2604
+    .. [1] Li, Qardaji, Su. "On Sampling, Anonymization, and Differential Privacy: Or,
+       k-Anonymization Meets Differential Privacy". ASIACCS 2012, Theorem 1 (privacy amplification
+       by sampling). https://arxiv.org/abs/1101.2604
 
     Examples
     --------

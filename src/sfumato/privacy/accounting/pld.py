@@ -131,7 +131,10 @@ def directions(loss: Loss) -> tuple[Atoms, Atoms]:
 
 @directions.register
 def _(loss: Sampled) -> tuple[Atoms, Atoms]:
-    """((1 - r) Q + r P, Q) and (Q, (1 - r) Q + r P): Zhu, Dong and Wang 2022, Theorem 11."""
+    """((1 - r) Q + r P, Q) and (Q, (1 - r) Q + r P).
+
+    Zhu, Dong and Wang 2022, Theorem 11: dominating pairs of samples.
+    """
     if isinstance(loss.of, Sampled):  # a sample of a sample
         rate = math.nextafter(loss.rate * loss.of.rate, 1)
         return directions(replace(loss.of, rate=rate))

@@ -48,8 +48,8 @@ def curve(loss: Loss) -> np.ndarray:
     """Return the Renyi divergences at ORDERS, apart from the delta of `basic`.
 
     Pure epsilon: binary randomized response with odds exp(epsilon) dominates every pure mechanism;
-    (epsilon, delta) is that with probability 1 - delta (Kairouz, Oh and Viswanath 2015, Theorem
-    3.3: reduction to randomized response).
+    (epsilon, delta) is that with probability 1 - delta (Kairouz, Oh and Viswanath 2015: reduction
+    to randomized response).
     """
     return _answers(basic(loss)[0])
 

@@ -180,8 +180,8 @@ class Gaussian(_Additive):
 
     References
     ----------
-    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, Theorem
-       14 (concentrated privacy of several numbers). https://arxiv.org/abs/2004.00010
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
+       Theorem 14 (concentrated privacy of several numbers). https://arxiv.org/abs/2004.00010
 
     Examples
     --------

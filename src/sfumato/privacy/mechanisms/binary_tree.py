@@ -53,11 +53,11 @@ class BinaryTreeCounter(Mechanism):
     ----------
     .. [1] Dwork, Naor, Pitassi, Rothblum. "Differential Privacy under Continual Observation". STOC
        2010, section 4. https://doi.org/10.1145/1806689.1806787
-    .. [2] Chan, Shi, Song. "Private and Continual Release of Statistics". 2011 (the binary
-       mechanism). https://doi.org/10.1145/2043621.2043626
+    .. [2] Chan, Shi, Song. "Private and Continual Release of Statistics". ACM TISSEC 14(3), 2011
+       (the binary mechanism). https://doi.org/10.1145/2043621.2043626
     .. [3] Henzinger, Upadhyay, Upadhyay. "Almost Tight Error Bounds on Differentially Private
-       Continual Counting". 2023 (with delta, the square root of the matrix of sums has a smaller
-       error constant than this tree, for real coefficients and all past noise).
+       Continual Counting". SODA 2023 (with delta, the square root of the matrix of sums has a
+       smaller error constant than this tree, for real coefficients and all past noise).
        https://arxiv.org/abs/2211.05006
 
     Examples

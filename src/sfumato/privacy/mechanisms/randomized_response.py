@@ -210,7 +210,7 @@ class KaryResponse(_Response):
 
     References
     ----------
-    .. [1] Kairouz, Oh, Viswanath. "Extremal Mechanisms for Local Differential Privacy". 2014
+    .. [1] Kairouz, Oh, Viswanath. "Extremal Mechanisms for Local Differential Privacy". NIPS 2014
        (optimality of randomized response). https://arxiv.org/abs/1407.1338
 
     Examples

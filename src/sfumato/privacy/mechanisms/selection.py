@@ -252,9 +252,9 @@ class PermuteAndFlip(_Selection):
     References
     ----------
     .. [1] McKenna, Sheldon. "Permute-and-Flip: A New Mechanism for Differentially Private
-       Selection". 2020. https://arxiv.org/abs/2010.12603
-    .. [2] Ding, Kifer, Steinke et al. "The Permute-and-Flip Mechanism is Identical to
-       Report-Noisy-Max with Exponential Noise". 2021. https://arxiv.org/abs/2105.07260
+       Selection". NeurIPS 2020. https://arxiv.org/abs/2010.12603
+    .. [2] Ding, Kifer, Saghaian, Steinke, Wang, Xiao, Zhang. "The Permute-and-Flip Mechanism is
+       Identical to Report-Noisy-Max with Exponential Noise". 2021. https://arxiv.org/abs/2105.07260
 
     Examples
     --------
@@ -308,8 +308,9 @@ class ReportNoisyMax(_Selection):
 
     References
     ----------
-    .. [1] Dwork, Roth. "The Algorithmic Foundations of Differential Privacy". 2014, Claim 3.9
-       (report noisy max). https://doi.org/10.1561/0400000042
+    .. [1] Dwork, Roth. "The Algorithmic Foundations of Differential Privacy". Foundations and
+       Trends in Theoretical Computer Science 9, 2014, Claim 3.9 (report noisy max).
+       https://doi.org/10.1561/0400000042
 
     Examples
     --------

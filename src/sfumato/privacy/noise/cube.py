@@ -47,7 +47,7 @@ def discrete_cube(scale: Fraction, size: int, *, source: Source | None = None) -
     ----------
     .. [1] Hardt, Talwar. "On the Geometry of Differential Privacy". STOC 2010, section 4 (the
        K-norm mechanism, for continuous noise). https://arxiv.org/abs/0907.3754
-    .. [2] Awan, Slavkovic. "Structure and Sensitivity in Differential Privacy: Comparing K-Norm
+    .. [2] Awan, Slavković. "Structure and Sensitivity in Differential Privacy: Comparing K-Norm
        Mechanisms". JASA 2021. https://arxiv.org/abs/1801.09236
 
     Examples

@@ -60,8 +60,8 @@ def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = No
 
     References
     ----------
-    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, section
-       5 (sampling discrete Laplace noise). https://arxiv.org/abs/2004.00010
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
+       Algorithm 2 (sampling discrete Laplace noise). https://arxiv.org/abs/2004.00010
 
     Examples
     --------
@@ -94,8 +94,8 @@ def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = N
 
     References
     ----------
-    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". 2020, section
-       3 (sampling discrete Gaussian noise). https://arxiv.org/abs/2004.00010
+    .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS 2020,
+       Algorithm 3 (sampling discrete Gaussian noise). https://arxiv.org/abs/2004.00010
 
     Examples
     --------
@@ -324,11 +324,13 @@ def laplace_share(scale: Any, of: int, size: Any = None, *, source: Source | Non
     References
     ----------
     .. [1] Goryczka, Xiong. "A Comprehensive Comparison of Multiparty Secure Additions with
-       Differential Privacy". 2017 (geometric noise from Polya shares).
+       Differential Privacy". IEEE TDSC 14(5), 2017 (geometric noise from Polya shares).
        https://doi.org/10.1109/TDSC.2015.2484326
-    .. [2] Fisher, Corbet, Williams. "The Relation Between the Number of Species and the Number of
-       Individuals in a Random Sample of an Animal Population". 1943 (the sums of logarithmic
-       numbers that Polya numbers are). https://doi.org/10.2307/1411
+    .. [2] Quenouille. "A Relation Between the Logarithmic, Poisson, and Negative Binomial Series".
+       Biometrics 5, 1949 (Polya numbers as sums of logarithmic numbers).
+    .. [3] Fisher, Corbet, Williams. "The Relation Between the Number of Species and the Number of
+       Individuals in a Random Sample of an Animal Population". Journal of Animal Ecology 12, 1943
+       (the logarithmic distribution). https://doi.org/10.2307/1411
 
     Examples
     --------
@@ -403,7 +405,7 @@ def gaussian_gap(sigma: float, of: int, cells: int) -> float:
     References
     ----------
     .. [1] Kairouz, Liu, Steinke. "The Distributed Discrete Gaussian Mechanism for Federated
-       Learning with Secure Aggregation". 2021. https://arxiv.org/abs/2102.06387
+       Learning with Secure Aggregation". ICML 2021. https://arxiv.org/abs/2102.06387
 
     Examples
     --------

@@ -90,9 +90,10 @@ class BinaryIndex:
     References
     ----------
     .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
-       thesis, Rennes 2016, chapter 5. https://theses.hal.science/tel-01430156
+       thesis, Rennes 2016, chapter 5 (binary codes for retrieval).
+       https://theses.hal.science/tel-01430156
     .. [2] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search". ICML
-       2015, section 4. https://arxiv.org/abs/1410.5518
+       2015, section 4 (lifting). https://arxiv.org/abs/1410.5518
 
     Examples
     --------

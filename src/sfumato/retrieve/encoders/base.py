@@ -133,7 +133,7 @@ class CodeEncoder:
        thesis, Rennes 2016, equations (5.4) (reconstruction from a code) and (5.14) (estimate of the
        inner product). https://theses.hal.science/tel-01430156
     .. [2] Gao, Long. "RaBitQ: Quantizing High-Dimensional Vectors with a Theoretical Error Bound
-       for Approximate Nearest Neighbor Search". SIGMOD 2024, Theorem 3.2.
+       for Approximate Nearest Neighbor Search". SIGMOD 2024, Theorem 3.2 (estimate and its error).
        https://arxiv.org/abs/2405.12497
 
     Examples

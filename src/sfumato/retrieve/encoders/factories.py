@@ -153,7 +153,7 @@ def anti_sparse(
 
     References
     ----------
-    .. [1] Jegou, Furon, Fuchs. "Anti-Sparse Coding for Approximate Nearest Neighbor Search". ICASSP
+    .. [1] Jégou, Furon, Fuchs. "Anti-Sparse Coding for Approximate Nearest Neighbor Search". ICASSP
        2012. https://arxiv.org/abs/1110.3767
     .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
        thesis, Rennes 2016, equation (5.8) (anti-sparse coding).

@@ -191,8 +191,8 @@ def learned(
     ----------
     .. [1] Babenko, Lempitsky. "Additive Quantization for Extreme Vector Compression". CVPR 2014,
        here with codebooks of two.
-    .. [2] Huang, Schultheiss. "Block Quantization of Correlated Gaussian Random Variables" (bits by
-       variance). IEEE Transactions on Communications Systems 1963.
+    .. [2] Huang, Schultheiss. "Block Quantization of Correlated Gaussian Random Variables". IEEE
+       Transactions on Communications Systems 1963 (bits by variance).
     .. [3] Guo et al. "Accelerating Large-Scale Inference with Anisotropic Vector Quantization".
        ICML 2020. https://arxiv.org/abs/1908.10396
 

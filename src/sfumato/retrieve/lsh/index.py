@@ -86,14 +86,15 @@ class LshIndex:
     References
     ----------
     .. [1] Indyk, Motwani. "Approximate Nearest Neighbors: Towards Removing the Curse of
-       Dimensionality". STOC 1998.
+       Dimensionality". STOC 1998. https://doi.org/10.1145/276698.276876
     .. [2] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
        https://doi.org/10.1145/509907.509965
     .. [3] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
-       Distributions". SCG 2004.
-    .. [4] Lv, Josephson, Wang, Charikar, Li. "Multi-Probe LSH". VLDB 2007.
-    .. [5] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search" (lifting).
-       ICML 2015, section 4. https://arxiv.org/abs/1410.5518
+       Distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
+    .. [4] Lv, Josephson, Wang, Charikar, Li. "Multi-Probe LSH: Efficient Indexing for
+       High-Dimensional Similarity Search". VLDB 2007.
+    .. [5] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search". ICML
+       2015, section 4 (lifting). https://arxiv.org/abs/1410.5518
 
     Examples
     --------

@@ -45,10 +45,10 @@ class ReleasedAMS(NoisyTable):
 
     References
     ----------
-    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 3.2.2, equation 3.11 (profile size from noisy
-       projections), https://theses.hal.science/tel-01430156. Its factor L / (L - 1) is omitted
-       here, which makes the estimate unbiased.
+    .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 3.2.2, equation (3.11) (profile size from noisy projections).
+       Its factor L / (L - 1) is omitted here, which makes the estimate unbiased.
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -202,9 +202,8 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
        STOC 1996 (kind "tug-of-war").
     .. [2] Thorup, Zhang. "Tabulation Based 4-Universal Hashing with Applications to Second Moment
        Estimation". SODA 2004 (kind "fast").
-    .. [3] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 2.3.2.7 (AMS sketch),
-       https://theses.hal.science/tel-01430156.
+    .. [3] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.3.2.7 (AMS sketch). https://theses.hal.science/tel-01430156
 
     Examples
     --------

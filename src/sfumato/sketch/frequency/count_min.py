@@ -56,8 +56,8 @@ class ReleasedCountMin(NoisyTable):
 
     References
     ----------
-    .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
-       https://arxiv.org/abs/2205.08397.
+    .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022.
+       https://arxiv.org/abs/2205.08397
     .. [2] Deng, Rafiei. "New Estimation Algorithms for Streaming Data: Count-min Can Do More".
        2007. It subtracts the mean of the other counts.
 
@@ -224,8 +224,8 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
     ----------
     .. [1] Cormode, Muthukrishnan. "An Improved Data Stream Summary: The Count-Min Sketch and its
        Applications". J. Algorithms 2005, Theorem 1 (error of an estimate).
-    .. [2] Basat et al. "SALSA: Self-Adjusting Lean Streaming Analytics". ICDE 2021 (compact cells,
-       merged by sum).
+    .. [2] Ben Basat, Einziger, Mitzenmacher, Vargaftik. "SALSA: Self-Adjusting Lean Streaming
+       Analytics". ICDE 2021 (compact cells, merged by sum).
     .. [3] Estan, Varghese. "New Directions in Traffic Measurement and Accounting". SIGCOMM 2002
        (conservative cells).
     .. [4] Pitel, Fouquier. "Count-Min-Log Sketch: Approximately Counting with Approximate
@@ -392,8 +392,8 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
 
         References
         ----------
-        .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
-           https://arxiv.org/abs/2205.08397.
+        .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022.
+           https://arxiv.org/abs/2205.08397
 
         Examples
         --------

@@ -53,8 +53,8 @@ class ReleasedCountSketch(NoisyTable):
 
     References
     ----------
-    .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
-       https://arxiv.org/abs/2205.08397.
+    .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022.
+       https://arxiv.org/abs/2205.08397
     .. [2] Zhao, Qiao, Redberg, Agrawal, El Abbadi, Wang. "Differentially Private Linear Sketches:
        Efficient Implementations and Applications". NeurIPS 2022.
 
@@ -222,9 +222,9 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     References
     ----------
     .. [1] Charikar, Chen, Farach-Colton. "Finding Frequent Items in Data Streams". ICALP 2002.
-    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Sections 2.3.2.5 and 4.2 (mean of rows, its variance),
-       https://theses.hal.science/tel-01430156.
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, sections 2.3.2.5 (mean of rows) and 4.2 (its variance).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------
@@ -443,8 +443,8 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
 
         References
         ----------
-        .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022,
-           https://arxiv.org/abs/2205.08397.
+        .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022.
+           https://arxiv.org/abs/2205.08397
 
         Examples
         --------

@@ -123,7 +123,7 @@ class ReleasedKernelFourier(NoisyCells):
 
     References
     ----------
-    .. [1] Rahimi, Recht. "Random features for large-scale kernel machines". NeurIPS 2007.
+    .. [1] Rahimi, Recht. "Random Features for Large-Scale Kernel Machines". NIPS 2007.
 
     Examples
     --------
@@ -311,9 +311,9 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
 
     References
     ----------
-    .. [1] Rahimi, Recht. "Random features for large-scale kernel machines". NeurIPS 2007.
-    .. [2] Datar, Immorlica, Indyk, Mirrokni. "Locality-sensitive hashing scheme based on p-stable
-           distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
+    .. [1] Rahimi, Recht. "Random Features for Large-Scale Kernel Machines". NIPS 2007.
+    .. [2] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
+       Distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
 
     Examples
     --------

@@ -179,11 +179,11 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
 
     References
     ----------
-    .. [1] Hay, Rastogi, Miklau, Suciu. "Boosting the accuracy of differentially private histograms
-           through consistency". PVLDB 3, 2010. https://arxiv.org/abs/0904.0942
+    .. [1] Hay, Rastogi, Miklau, Suciu. "Boosting the Accuracy of Differentially Private Histograms
+       Through Consistency". PVLDB 3, 2010. https://arxiv.org/abs/0904.0942
     .. [2] Li, Miklau, Hay, McGregor, Rastogi. "The matrix mechanism: optimizing linear counting
-           queries under differential privacy". VLDB Journal 24, 2015.
-           https://doi.org/10.1007/s00778-015-0398-x
+       queries under differential privacy". VLDB Journal 24, 2015.
+       https://doi.org/10.1007/s00778-015-0398-x
 
     Examples
     --------
@@ -294,10 +294,10 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
 
     References
     ----------
-    .. [1] Greengard, Strain. "The fast Gauss transform" (kernel sums by grids). SIAM Journal on
-           Scientific and Statistical Computing 12, 1991. https://doi.org/10.1137/0912004
+    .. [1] Greengard, Strain. "The fast Gauss transform". SIAM Journal on Scientific and Statistical
+       Computing 12, 1991 (kernel sums by grids). https://doi.org/10.1137/0912004
     .. [2] Hockney, Eastwood. "Computer simulation using particles". 1988, chapter 5 (assignment of
-           points to nodes, and its correction).
+       points to nodes, and its correction).
 
     Examples
     --------

@@ -55,8 +55,9 @@ class ReleasedRace(RaceTable, NoisyCells):
 
     References
     ----------
-    .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks". 2020,
-           algorithms 1 and 2, without their rounding down. https://arxiv.org/abs/2006.09352
+    .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, Algorithms 1 (private sketch) and 2
+       (query), without their rounding down. https://arxiv.org/abs/2006.09352
 
     Examples
     --------
@@ -140,9 +141,9 @@ class ReleasedRace(RaceTable, NoisyCells):
 
         References
         ----------
-        .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks".
-               2020, Theorem 3.4 (error of a median of means), with the binomial distribution.
-               https://arxiv.org/abs/2006.09352
+        .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+           Applications to Machine Learning at Scale". CCS 2021, Theorem 3.4 (error of a median of
+           means), with the binomial distribution. https://arxiv.org/abs/2006.09352
         """
         miss = 1 - fraction.check("ReleasedRace", "confidence", confidence)
         unsure = self._size_error / math.sqrt(SIZE_MISS * miss)  # Chebyshev
@@ -233,10 +234,11 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
 
     References
     ----------
-    .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks". 2020,
-           algorithms 1 and 2. https://arxiv.org/abs/2006.09352
-    .. [2] Datar, Immorlica, Indyk, Mirrokni. "Locality-sensitive hashing scheme based on p-stable
-           distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
+    .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, Algorithms 1 (private sketch) and 2
+       (query). https://arxiv.org/abs/2006.09352
+    .. [2] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
+       Distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
 
     Examples
     --------
@@ -302,8 +304,9 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
 
         References
         ----------
-        .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks".
-               2020, Corollary 3.5 (number of rows). https://arxiv.org/abs/2006.09352
+        .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+           Applications to Machine Learning at Scale". CCS 2021, Corollary 3.5 (number of rows).
+           https://arxiv.org/abs/2006.09352
 
         Examples
         --------
@@ -478,9 +481,9 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
 
         References
         ----------
-        .. [1] Coleman, Shrivastava. "A one-pass private sketch for most machine learning tasks".
-               2020, Lemma 3.1 (sensitivity) and Theorem 3.2 (privacy).
-               https://arxiv.org/abs/2006.09352
+        .. [1] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+           Applications to Machine Learning at Scale". CCS 2021, Lemma 3.1 (privacy of one row) and
+           Theorem 3.2 (privacy of the sketch). https://arxiv.org/abs/2006.09352
 
         Examples
         --------

@@ -45,10 +45,10 @@ def theorem_bound(std_bound: float, rows: int, noise_variance: float, miss: floa
     """The published error bound sqrt((std_bound**2 + noise_variance) / R * 32 log(1 / miss)).
 
     std_bound is the sum of sqrt(k(x, q)), noise_variance that of one cell: 2 R**2 / epsilon**2 for
-    Laplace noise of scale R / epsilon (theorem 3.4), sigma**2 for Gaussian noise. It takes 8 log(1
-    / miss) groups, an integer that must divide R. It is loose: a cell's variance is at most
-    std_bound**2 - f**2, and Hoeffding's inequality replaces the binomial distribution of
-    `median_bound`.
+    Laplace noise of scale R / epsilon (RACE, Theorem 3.4: error of a median of means), sigma**2 for
+    Gaussian noise. It takes 8 log(1 / miss) groups, an integer that must divide R. It is loose: a
+    cell's variance is at most std_bound**2 - f**2, and Hoeffding's inequality replaces the binomial
+    distribution of `median_bound`.
     """
     return math.sqrt((std_bound**2 + noise_variance) / rows * 32 * math.log(1 / miss))
 

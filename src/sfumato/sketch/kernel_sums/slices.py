@@ -168,7 +168,7 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
     References
     ----------
     .. [1] Hertrich. "Fast kernel summation in high dimensions via slicing and Fourier transforms".
-           SIAM Journal on Mathematics of Data Science 6, 2024. https://arxiv.org/abs/2401.08260
+       SIAM Journal on Mathematics of Data Science 6, 2024. https://arxiv.org/abs/2401.08260
 
     Examples
     --------

@@ -44,10 +44,11 @@ class Angular(Family):
     References
     ----------
     .. [1] Goemans, Williamson. "Improved approximation algorithms for maximum cut and
-           satisfiability problems using semidefinite programming". Journal of the ACM 42, 1995,
-           Lemma 3.2. https://doi.org/10.1145/227683.227684
-    .. [2] Charikar. "Similarity estimation techniques from rounding algorithms". STOC 2002,
-           section 3. https://doi.org/10.1145/509907.509965
+       satisfiability problems using semidefinite programming". Journal of the ACM 42, 1995, Lemma
+       3.2 (probability that a random hyperplane separates two vectors).
+       https://doi.org/10.1145/227683.227684
+    .. [2] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002, section
+       3 (random hyperplanes). https://doi.org/10.1145/509907.509965
 
     Examples
     --------

@@ -101,11 +101,11 @@ class ProductKernel(_Pair, _Product):
 
     References
     ----------
-    .. [1] Indyk, Motwani. "Approximate nearest neighbors: towards removing the curse of
-           dimensionality". STOC 1998. https://doi.org/10.1145/276698.276876
-    .. [2] Coleman, Shrivastava. "A one-pass distributed and private sketch for kernel sums with
-           applications to machine learning at scale". CCS 2021, section 7.1.
-           https://doi.org/10.1145/3460120.3485255
+    .. [1] Indyk, Motwani. "Approximate Nearest Neighbors: Towards Removing the Curse of
+       Dimensionality". STOC 1998. https://doi.org/10.1145/276698.276876
+    .. [2] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, section 7.1 (combined and learned hash
+       functions). https://arxiv.org/abs/2006.09352
 
     Examples
     --------
@@ -139,8 +139,8 @@ class PowerKernel(_Product):
 
     References
     ----------
-    .. [1] Indyk, Motwani. "Approximate nearest neighbors: towards removing the curse of
-           dimensionality". STOC 1998. https://doi.org/10.1145/276698.276876
+    .. [1] Indyk, Motwani. "Approximate Nearest Neighbors: Towards Removing the Curse of
+       Dimensionality". STOC 1998. https://doi.org/10.1145/276698.276876
 
     Examples
     --------
@@ -307,11 +307,11 @@ class MixtureKernel(_Pair, _RowSplit):
 
     References
     ----------
-    .. [1] Indyk, Motwani. "Approximate nearest neighbors: towards removing the curse of
-           dimensionality". STOC 1998. https://doi.org/10.1145/276698.276876
-    .. [2] Coleman, Shrivastava. "A one-pass distributed and private sketch for kernel sums with
-           applications to machine learning at scale". CCS 2021, section 7.1.
-           https://doi.org/10.1145/3460120.3485255
+    .. [1] Indyk, Motwani. "Approximate Nearest Neighbors: Towards Removing the Curse of
+       Dimensionality". STOC 1998. https://doi.org/10.1145/276698.276876
+    .. [2] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, section 7.1 (combined and learned hash
+       functions). https://arxiv.org/abs/2006.09352
 
     Examples
     --------

@@ -58,8 +58,9 @@ class Euclidean(Family):
 
     References
     ----------
-    .. [1] Datar, Immorlica, Indyk, Mirrokni. "Locality-sensitive hashing scheme based on p-stable
-           distributions". SoCG 2004, section 3. https://doi.org/10.1145/997817.997857
+    .. [1] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
+       Distributions". SoCG 2004, section 3 (hash functions and their collision probability).
+       https://doi.org/10.1145/997817.997857
 
     Examples
     --------

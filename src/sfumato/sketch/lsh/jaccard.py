@@ -41,9 +41,9 @@ class Jaccard(Family):
     References
     ----------
     .. [1] Broder. "On the resemblance and containment of documents". SEQUENCES 1997.
-           https://doi.org/10.1109/SEQUEN.1997.666900
+       https://doi.org/10.1109/SEQUEN.1997.666900
     .. [2] Broder, Charikar, Frieze, Mitzenmacher. "Min-wise independent permutations". Journal of
-           Computer and System Sciences 60, 2000. https://doi.org/10.1006/jcss.1999.1690
+       Computer and System Sciences 60, 2000. https://doi.org/10.1006/jcss.1999.1690
 
     Examples
     --------

@@ -44,10 +44,9 @@ def whitened(public: Any, *, bandwidth: float, bounds: Any, ridge: float = 1e-6)
     References
     ----------
     .. [1] Mahalanobis. "On the generalised distance in statistics". Proceedings of the National
-           Institute of Sciences of India 2, 1936.
+       Institute of Sciences of India 2, 1936.
     .. [2] Kulis, Jain, Grauman. "Fast similarity search for learned metrics". IEEE Transactions on
-           Pattern Analysis and Machine Intelligence 31, 2009.
-           https://doi.org/10.1109/TPAMI.2009.151
+       Pattern Analysis and Machine Intelligence 31, 2009. https://doi.org/10.1109/TPAMI.2009.151
 
     Examples
     --------
@@ -103,11 +102,11 @@ def separating(
 
     References
     ----------
-    .. [1] Fisher. "The use of multiple measurements in taxonomic problems". Annals of Eugenics 7,
-           1936. https://doi.org/10.1111/j.1469-1809.1936.tb02137.x
-    .. [2] Coleman, Shrivastava. "A one-pass distributed and private sketch for kernel sums with
-           applications to machine learning at scale". CCS 2021, section 7.2.
-           https://doi.org/10.1145/3460120.3485255
+    .. [1] Fisher. "The Use of Multiple Measurements in Taxonomic Problems". Annals of Eugenics
+       7(2), 1936. https://doi.org/10.1111/j.1469-1809.1936.tb02137.x
+    .. [2] Coleman, Shrivastava. "A One-Pass Distributed and Private Sketch for Kernel Sums with
+       Applications to Machine Learning at Scale". CCS 2021, section 7.2 (hash functions learned
+       from public data). https://arxiv.org/abs/2006.09352
 
     Examples
     --------

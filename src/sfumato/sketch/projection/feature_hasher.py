@@ -48,10 +48,10 @@ class FeatureHasher(LinearSketch, KeyedSketch):
     References
     ----------
     .. [1] Weinberger, Dasgupta, Langford, Smola, Attenberg. "Feature Hashing for Large Scale
-       Multitask Learning". ICML 2009, https://arxiv.org/abs/0902.2206.
-    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 2.3.2.5 (count sketch of one row),
-       https://theses.hal.science/tel-01430156.
+       Multitask Learning". ICML 2009. https://arxiv.org/abs/0902.2206
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.3.2.5 (count sketch of one row).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -138,18 +138,19 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
 
     References
     ----------
-    .. [1] Johnson, Lindenstrauss. "Extensions of Lipschitz mappings into a Hilbert space". 1984.
+    .. [1] Johnson, Lindenstrauss. "Extensions of Lipschitz mappings into a Hilbert space".
+       Contemporary Mathematics 26, 1984.
     .. [2] Achlioptas. "Database-friendly random projections: Johnson-Lindenstrauss with binary
        coins". J. Comput. Syst. Sci. 2003, Theorem 1.1 (kinds "sign" and "achlioptas").
     .. [3] Ailon, Chazelle. "Approximate nearest neighbors and the fast Johnson-Lindenstrauss
        transform". STOC 2006 (kind "hadamard").
-    .. [4] Tropp. "Improved analysis of the subsampled randomized Hadamard transform". 2011,
-       https://arxiv.org/abs/1011.1595.
-    .. [5] Kane, Nelson. "Sparser Johnson-Lindenstrauss Transforms". J. ACM 2014 (kind "sparse"),
-       https://arxiv.org/abs/1012.1577.
-    .. [6] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Lemma 2.3.1 (Johnson-Lindenstrauss lemma),
-       https://theses.hal.science/tel-01430156.
+    .. [4] Tropp. "Improved analysis of the subsampled randomized Hadamard transform". Advances in
+       Adaptive Data Analysis 3, 2011. https://arxiv.org/abs/1011.1595
+    .. [5] Kane, Nelson. "Sparser Johnson-Lindenstrauss Transforms". J. ACM 2014 (kind "sparse").
+       https://arxiv.org/abs/1012.1577
+    .. [6] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, Lemma 2.3.1 (Johnson-Lindenstrauss lemma).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

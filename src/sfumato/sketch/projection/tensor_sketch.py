@@ -53,8 +53,8 @@ class TensorSketch(LinearSketch):
     References
     ----------
     .. [1] Pham, Pagh. "Fast and Scalable Polynomial Kernels via Explicit Feature Maps". KDD 2013.
-    .. [2] Avron, Nguyen, Woodruff. "Subspace Embeddings for the Polynomial Kernel". NeurIPS 2014
-       (sums of tensors).
+    .. [2] Avron, Nguyen, Woodruff. "Subspace Embeddings for the Polynomial Kernel". NIPS 2014 (sums
+       of tensors).
 
     Examples
     --------

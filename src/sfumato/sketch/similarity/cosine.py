@@ -52,6 +52,7 @@ class ReleasedCosineSketch(Release):
     ----------
     .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002. For
        Gaussian directions the noise acts as one more coordinate of each row.
+       https://doi.org/10.1145/509907.509965
 
     Examples
     --------
@@ -351,10 +352,11 @@ class CosineSketch(CodeTable):
     References
     ----------
     .. [1] Charikar. "Similarity Estimation Techniques from Rounding Algorithms". STOC 2002.
-    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, equations 2.16 to 2.19 (cosine sketches) and 5.9
-       (tight frame), https://theses.hal.science/tel-01430156.
-    .. [3] Ji, Li, Yan, Zhang, Tian. "Super-Bit Locality-Sensitive Hashing". NeurIPS 2012.
+       https://doi.org/10.1145/509907.509965
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, equations (2.16) to (2.19) (cosine sketches) and (5.9) (tight frame).
+       https://theses.hal.science/tel-01430156
+    .. [3] Ji, Li, Yan, Zhang, Tian. "Super-Bit Locality-Sensitive Hashing". NIPS 2012.
 
     Examples
     --------
@@ -582,10 +584,9 @@ class CosineSketch(CodeTable):
         References
         ----------
         .. [1] Canonne, Kamath, Steinke. "The Discrete Gaussian for Differential Privacy". NeurIPS
-           2020, Theorem 14 (multivariate discrete Gaussian), https://arxiv.org/abs/2004.00010.
+           2020, Theorem 14 (multivariate discrete Gaussian). https://arxiv.org/abs/2004.00010
         .. [2] Kenthapadi, Korolova, Mironov, Mishra. "Privacy via the Johnson-Lindenstrauss
-           Transform". 2013, https://arxiv.org/abs/1204.2606 (noise on projections; Section 3.2 of
-           the thesis https://theses.hal.science/tel-01430156).
+           Transform". JPC 2013 (noise on projections). https://arxiv.org/abs/1204.2606
 
         Examples
         --------

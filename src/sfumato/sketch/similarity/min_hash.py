@@ -108,13 +108,14 @@ class MinHash(PackedMinima):
 
     References
     ----------
-    .. [1] Broder. "On the resemblance and containment of documents". 1997.
-    .. [2] Li, Owen, Zhang. "One Permutation Hashing". NeurIPS 2012.
-    .. [3] Shrivastava. "Optimal Densification for Fast and Accurate Minwise Hashing". ICML 2017,
-       https://arxiv.org/abs/1703.04664.
+    .. [1] Broder. "On the resemblance and containment of documents". SEQUENCES 1997.
+       https://doi.org/10.1109/SEQUEN.1997.666900
+    .. [2] Li, Owen, Zhang. "One Permutation Hashing". NIPS 2012. https://arxiv.org/abs/1208.1259
+    .. [3] Shrivastava. "Optimal Densification for Fast and Accurate Minwise Hashing". ICML 2017.
+       https://arxiv.org/abs/1703.04664
     .. [4] Beyer, Haas, Reinwald, Sismanis, Gemulla. "On Synopses for Distinct-Value Estimation
        Under Multiset Operations". SIGMOD 2007 (kind "k-minimum").
-    .. [5] Li, König. "Theory and applications of b-bit minwise hashing". CACM 2011.
+    .. [5] Li, König. "Theory and Applications of b-Bit Minwise Hashing". CACM 2011.
     .. [6] Hoeffding. "Probability Inequalities for Sums of Bounded Random Variables". JASA 1963,
        Theorems 1 and 4 (sampling with and without replacement; the error bound).
 
@@ -411,7 +412,7 @@ class MinHash(PackedMinima):
         References
         ----------
         .. [1] Li, Li. "Differentially Private One Permutation Hashing and Bin-wise Consistent
-           Weighted Sampling". 2023, https://arxiv.org/abs/2306.07674.
+           Weighted Sampling". 2023. https://arxiv.org/abs/2306.07674
 
         Examples
         --------

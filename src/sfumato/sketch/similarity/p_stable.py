@@ -51,10 +51,10 @@ class PStableSketch(CodeTable):
     References
     ----------
     .. [1] Datar, Immorlica, Indyk, Mirrokni. "Locality-Sensitive Hashing Scheme Based on p-Stable
-       Distributions". SoCG 2004.
-    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques".
-       Thesis, Université Rennes 1, 2016, Section 2.3.3.4 (p-stable distributions),
-       https://theses.hal.science/tel-01430156.
+       Distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
+    .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
+       thesis, Rennes 2016, section 2.3.3.4 (p-stable distributions).
+       https://theses.hal.science/tel-01430156
 
     Examples
     --------

@@ -40,10 +40,10 @@ class ReleasedMinHash(Answered):
 
     References
     ----------
-    .. [1] Li, Owen, Zhang. "One Permutation Hashing". NeurIPS 2012.
-    .. [2] Li, König. "Theory and applications of b-bit minwise hashing". CACM 2011.
+    .. [1] Li, Owen, Zhang. "One Permutation Hashing". NIPS 2012. https://arxiv.org/abs/1208.1259
+    .. [2] Li, König. "Theory and Applications of b-Bit Minwise Hashing". CACM 2011.
     .. [3] Li, Li. "Differentially Private One Permutation Hashing and Bin-wise Consistent Weighted
-       Sampling". 2023, https://arxiv.org/abs/2306.07674 (here before densification).
+       Sampling". 2023 (here before densification). https://arxiv.org/abs/2306.07674
 
     Examples
     --------
@@ -104,7 +104,7 @@ class ReleasedMinHash(Answered):
         References
         ----------
         .. [1] Maurer, Pontil. "Empirical Bernstein Bounds and Sample Variance Penalization". COLT
-           2009, Theorem 4 (empirical Bernstein bound), https://arxiv.org/abs/0907.3740.
+           2009, Theorem 4 (empirical Bernstein bound). https://arxiv.org/abs/0907.3740
         """
         miss = 1 - fraction.check(type(self).__name__, "confidence", confidence)
         if other is None:

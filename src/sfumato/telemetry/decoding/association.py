@@ -105,7 +105,8 @@ class AssociationResult(Table):
 
     References
     ----------
-    .. [1] Benjamini, Hochberg. "Controlling the False Discovery Rate". JRSS B 1995, section 3.1.
+    .. [1] Benjamini, Hochberg. "Controlling the False Discovery Rate: A Practical and Powerful
+       Approach to Multiple Testing". JRSS B 1995, section 3.1 (the procedure).
 
     Examples
     --------

@@ -293,9 +293,10 @@ def cramer_rao(
 
     References
     ----------
-    .. [1] Bickel, Doksum. "Mathematical Statistics". 2015, section 6.2 (information bound).
+    .. [1] Bickel, Doksum. "Mathematical Statistics: Basic Ideas and Selected Topics". Volume 1,
+       second edition, 2015, section 6.2 (information bound).
     .. [2] Erlingsson, Pihur, Korolova. "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
-       Response". CCS 2014, section 4. https://arxiv.org/abs/1407.6981
+       Response". CCS 2014, section 4 (decoding). https://arxiv.org/abs/1407.6981
 
     Examples
     --------

@@ -247,7 +247,7 @@ def lasso(counts: Any, design: Design, *, other: bool) -> Lasso:
     """Select candidates by a nonnegative lasso, then fit them by least squares with t-tests.
 
     Counts of marks become t = (marks - low reports) / (high - low), scaled from the reports of
-    their cohort to all: equation (3) of the RAPPOR paper (unbiased count of a bit) for any p and q.
+    their cohort to all: equation (3) of the RAPPOR notes (unbiased count of a bit) for any p and q.
     The penalty is sigma sqrt(2 n ln M), for sigma the error of a t and n the cells of a candidate:
     pure noise rarely passes it for any of M candidates. If `other`, an intercept is fitted as well,
     for unknown strings.

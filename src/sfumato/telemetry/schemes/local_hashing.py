@@ -54,7 +54,7 @@ class LocalHashing(SymbolScheme):
     References
     ----------
     .. [1] Wang, Blocki, Li, Jha. "Locally Differentially Private Protocols for Frequency
-       Estimation". USENIX Security 2017, section 4.4 (optimal local hashing).
+       Estimation". USENIX Security 2017, section 4 (optimal local hashing).
 
     Examples
     --------

@@ -180,8 +180,8 @@ class Rappor(Scheme):
     References
     ----------
     .. [1] Erlingsson, Pihur, Korolova. "RAPPOR: Randomized Aggregatable Privacy-Preserving Ordinal
-       Response". CCS 2014, sections 3 (privacy of the permanent and of one report) and 4.
-       https://arxiv.org/abs/1407.6981
+       Response". CCS 2014, sections 2 (algorithm), 3 (privacy of the permanent and of one report)
+       and 4 (decoding). https://arxiv.org/abs/1407.6981
 
     Examples
     --------
