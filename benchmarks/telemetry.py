@@ -61,7 +61,7 @@ def schemes(epsilon, top):
 
 
 def errors():
-    """Two hundred true candidates: the seed's table, every method and scheme, the bounds."""
+    """Two hundred true candidates: the notes' table, every method and scheme, the bounds."""
     world = words()
     top = world.text[:200]
     epsilon = Rappor(**SEED).epsilon_permanent
@@ -71,7 +71,7 @@ def errors():
     rappor = ways.pop("RAPPOR")
     counted, full = (bound_of(rappor, world, 200, full_reports=each) for each in (False, True))
     given = world.clients(), top
-    add("RAPPOR counts, the seed's Lasso", rappor, *given, RUNS, world, counted, method="lasso")
+    add("RAPPOR counts, the notes' Lasso", rappor, *given, RUNS, world, counted, method="lasso")
     add("RAPPOR counts, weighted", rappor, *given, RUNS, world, counted, method="weighted")
     rows.append(said("the same, cells drawn anew", redrawn(rappor, world, 200, RUNS, counted)))
     add("RAPPOR reports, likelihood", rappor, *given, SLOW, world, full, method="likelihood")
@@ -124,7 +124,7 @@ SWEEPS = {
 
 
 def sweeps():
-    """Figures 3 to 5 of the seed: k, h and m in turn, epsilon as before, and its recall."""
+    """Figures 3 to 5 of the notes: k, h and m in turn, epsilon as before, and its recall."""
     world = words()
     epsilon = Rappor(**SEED).epsilon_permanent
     rows = []
@@ -143,7 +143,7 @@ def sweeps():
 
 
 def table():
-    """Table 6.4 and figure 6 of the seed: one run, seed 0, its first ninety words."""
+    """Table 6.4 and figure 6 of the notes: one run, seed 0, its first ninety words."""
     world = words()
     result = decoded(Rappor(**SEED), world.clients(), world.text[:200], 0, method="weighted")
     columns = ("estimate", "std_error", "low", "high", "p_value")

@@ -9,7 +9,7 @@ _shared = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_shared)
 read, table, plots = _shared.read, _shared.table, _shared.plots
 BLUE, ORANGE, GREY = _shared.BLUE, _shared.ORANGE, _shared.GREY
-SEED = {  # table 6.4 of the seed: true and estimated
+SEED = {  # table 6.4 of the notes: true and estimated
     "of": (37436, 35874), "and": (29366, 25143), "to": (26603, 21019), "a": (23654, 30465),
     "in": (21928, 18008), "that": (10687, 14046), "he": (9598, 11596), "for": (9592, 10458),
     "with": (7561, 8939), "as": (7394, 5216),
@@ -63,7 +63,7 @@ def peers(found):
 
 
 def ten(found):
-    """Table 6.4 of the seed beside one run of ours."""
+    """Table 6.4 of the notes beside one run of ours."""
     ours = {row["word"]: row for row in found["rows"]}
     rows = [
         (
@@ -78,7 +78,7 @@ def ten(found):
         for word, (true, estimate) in SEED.items()
         if word in ours
     ]
-    header = ("word", "true", "estimated", "95 % interval", "off by", "seed's", "off by")
+    header = ("word", "true", "estimated", "95 % interval", "off by", "the notes'", "off by")
     return table(header, rows)
 
 
@@ -196,7 +196,7 @@ def page():
         "",
         f"{main['data']}: {main['reports']:,} tokens, each a client that reports once,",
         f"epsilon {main['epsilon']:.3f}. RAPPOR with k = 48, h = 2, m = 8, f = 0.73. Error: mean",
-        "absolute relative error of the seed's ten words (its own table: 19.5 %); at the bound:",
+        "absolute relative error of the notes' ten words (its own table: 19.5 %); at the bound:",
         "what an efficient estimate has on average; standard errors are of counts, means over the",
         "ten words.",
         "",
@@ -204,7 +204,7 @@ def page():
         "",
         *peers(found["peers"]),
         "",
-        "### The seed's table 6.4",
+        "### The notes' table 6.4",
         "",
         *ten(found["table"]),
         "",
@@ -221,7 +221,7 @@ def page():
         "",
         *detected(found["found"]),
         "",
-        "### Sweeps (figures 3 to 5 of the seed)",
+        "### Sweeps (figures 3 to 5 of the notes)",
         "",
         f"100 true and 100 absent candidates, means of {found['sweeps']['runs']} runs; f follows h",
         "so that epsilon stays.",
@@ -273,7 +273,7 @@ def words_picture(path):
 
 
 def sweeps_picture(path):
-    """Figures 3 to 5: precision and recall of the seed's decoder and ours."""
+    """Figures 3 to 5: precision and recall of the notes' decoder and ours."""
     plt = plots()
     found = read("telemetry")["sweeps"]["rows"]
     drawn, three = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained", sharey=True)
