@@ -22,7 +22,7 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
 from sfumato.profile.similarity import PairwiseProfiles, RowPairs
-from sfumato.sketch.response_release import answers_of, chance_of, symbols_answered
+from sfumato.sketch.response_release import answers_of, false_symbol_probability, symbols_answered
 
 __all__ = ["BINS", "CODE_BITS", "Answers", "Compared", "Minima", "ReleasedMinima"]
 
@@ -181,7 +181,7 @@ class ReleasedMinima(PairwiseProfiles):
     @property
     def chance(self) -> Fraction:
         """Probability of each wrong answer about a bin."""
-        return chance_of(answers_of(self.statement), 2**self.code_bits + 1)
+        return false_symbol_probability(answers_of(self.statement), 2**self.code_bits + 1)
 
     def positions(self, items: Ids) -> np.ndarray:
         """Compute the bin of each item.

@@ -55,7 +55,7 @@ class _PanPrivate(Mechanism):
 
     @property
     def covers(self) -> str:
-        """What the guarantee is about, as the statement says it."""
+        """What an attacker may observe under the guarantee, as in the statement."""
         return f"one look at the state, at any time, and {self.outputs} output(s)"
 
     def run(self, value: Any, *, source: Source | None = None) -> np.ndarray:

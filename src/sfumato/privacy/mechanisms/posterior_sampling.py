@@ -395,7 +395,7 @@ class PosteriorSample(Mechanism):
 
     @property
     def power(self) -> Fraction:
-        """Power that the likelihood is raised to: 1 where the posterior is private enough."""
+        """Power of the likelihood, min(1, epsilon / sensitivity); 1 leaves it unchanged."""
         return min(Fraction(1), Fraction(self.epsilon) / self.sensitivity)
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:

@@ -135,7 +135,7 @@ class DenseFactorization(Descent):
         Parameters
         ----------
         factors : int
-            Numbers per user and item, including the bias, from 1 to 4096.
+            Number of factors per user and item, including the bias, from 1 to 4096.
 
         Returns
         -------

@@ -215,12 +215,13 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
         return float(self._best.sum())
 
     def noise_error(self) -> float:
-        """Return the standard deviation of the noise of an estimate in the middle of the bounds.
+        """Return the standard deviation of an estimate's noise at the centre of the bounds.
 
         Returns
         -------
         float
-            Standard deviation in points, for the kernel and bandwidth of the sketch.
+            Standard deviation in the unit of `estimate`, a number of points, for the kernel and
+            bandwidth of the sketch.
         """
         return self._noise_error
 

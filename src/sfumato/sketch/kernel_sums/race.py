@@ -284,21 +284,22 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         epsilon : float
             Epsilon of the release, above 0.
         delta : float, default=0.0
-            Delta of the release, 0 to 1.
+            Delta of the release, from 0 up to but not including 1.
         max_rows : int, default=4096
-            Largest number to suggest.
+            Largest number to suggest, from 1 to 2**20.
 
         Returns
         -------
         int
-            Number of rows, 1 to `max_rows`.
+            Number of rows, from 1 to `max_rows`.
 
         Notes
         -----
-        **Guarantee.** With delta 0, the R that minimises f~**2 / R + 2 R / epsilon**2, the variance
-        of a mean of independent rows, where f~ = density * points: ceil(f~ epsilon / sqrt(2)). With
-        a positive delta the noise of the mean does not grow with R; then the R at which hashing
-        adds a tenth to its variance.
+        **Guarantee.** Let f = density * points. With delta 0, the variance of a mean of R
+        independent rows is at most ``f**2 / R + 2 R / epsilon**2``; the result is its minimum,
+        R = ceil(f epsilon / sqrt(2)). With a positive delta the variance of the noise of the mean
+        does not grow with R; the result is the R at which hashing adds a tenth to it. Both are
+        capped at `max_rows`.
 
         References
         ----------

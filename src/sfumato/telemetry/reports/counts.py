@@ -229,7 +229,7 @@ class Counts:
         Returns
         -------
         bytes
-            File format with magic, version, parameters, cells, ids and checksum.
+            Content of a Sfumato file: parameters, counts, hashes of report ids and a checksum.
         """
         header = {
             "kind": KIND,

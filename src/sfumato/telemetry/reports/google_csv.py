@@ -386,14 +386,15 @@ def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
     Raises
     ------
     ValueError
-        If the header is another one.
+        If the header differs.
 
     Notes
     -----
-    **Guarantee.** Only cohort and irr are read: the client and its secret columns (bloom, prr) are
-    not stored. A line that cannot be a report is left out and counted in `refused` by its reason,
-    as in `read_reports`: "unreadable", a "cohort" out of range, irr of another "length". The format
-    has no ids, so each row gets a random one, and a file that is read twice is counted twice.
+    **Guarantee.** Only cohort and irr are read; the client and its secret columns (bloom, prr) are
+    not stored. A line that is not a valid report is left out and counted in `refused` by its
+    reason, as in `read_reports`: "unreadable", "cohort" (out of range) or "length" (of irr). The
+    format has no report ids: each row gets a random one, so a file that is read twice is counted
+    twice.
 
     Examples
     --------

@@ -554,7 +554,7 @@ class SymbolScheme(Scheme):
 
     @cached_property
     def wrong(self) -> int:
-        """Number of 32-bit words that lead to each cell outside the value's set."""
+        """Number of the 2**32 random words that select each cell outside the value's set."""
         return symbol_step(type(self).__name__, self.cells, self.set_size, self.epsilon)
 
     @property
