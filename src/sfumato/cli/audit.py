@@ -1,6 +1,6 @@
 """`sfumato audit`: measure what releases leak, and compare it with their guarantee.
 
-`sfumato audit profiles`: attack what would be released, and tell the curator what was found.
+`sfumato audit profiles`: attack what would be released, and report the result to the curator.
 """
 
 from pathlib import Path
@@ -55,7 +55,7 @@ def profiles(
 
     It is computed from raw data and no release. So is an epsilon that --choose-epsilon finds: one
     row can move it, and the guarantee of a release does not cover that; choose on public or earlier
-    data. It is one of a fixed grid, about 10 % apart, so that it tells little. Ctrl-C writes
+    data. It is one of a fixed grid, about 10 % apart, so that it discloses little. Ctrl-C writes
     nothing; exit code 1 means that no epsilon is small enough for --max-recovery.
     """
     from sfumato.attack import audit_profiles

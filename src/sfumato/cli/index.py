@@ -46,7 +46,7 @@ def build(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Encode a file of vectors and write the index, whole or not at all."""
+    """Encode a file of vectors and write the index atomically."""
     from sfumato.cli import printing
     from sfumato.data import tables
     from sfumato.retrieve import BinaryIndex

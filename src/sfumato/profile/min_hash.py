@@ -71,11 +71,13 @@ class Answers:
 
     def items(self, full: np.ndarray) -> np.ndarray:
         """Number of items that fill this many bins on average; finite where all are full."""
-        return np.asarray(np.log1p(-self._share(full)) / math.log1p(-1 / self.bins))
+        return np.asarray(np.log1p(-self._full_fraction(full)) / math.log1p(-1 / self.bins))
 
     def slope(self, full: np.ndarray) -> np.ndarray:
         """Derivative of `items`: the number of items that one more full bin implies."""
-        return np.asarray(-1 / (self.bins * (1 - self._share(full)) * math.log1p(-1 / self.bins)))
+        return np.asarray(
+            -1 / (self.bins * (1 - self._full_fraction(full)) * math.log1p(-1 / self.bins))
+        )
 
     def occupancy(self, items: np.ndarray) -> np.ndarray:
         """Variance of the number of bins that `items` items fill, over their hashes."""
@@ -83,7 +85,7 @@ class Answers:
         empty, pairs = (1 - 1 / n) ** items, (1 - 2 / n) ** items
         return np.asarray(np.maximum(n * empty + n * (n - 1) * pairs - (n * empty) ** 2, 0.0))
 
-    def _share(self, full: np.ndarray) -> np.ndarray:
+    def _full_fraction(self, full: np.ndarray) -> np.ndarray:
         return np.minimum(full / self.bins, 1 - 0.5 / self.bins)
 
 
@@ -346,13 +348,13 @@ class ReleasedMinima(PairwiseProfiles):
         """Variance from the answers, from seeing one item per full bin, and from equal symbols."""
         matching, either = self._sums(pairs)
         distribution, items = self._distribution, self._distribution.items(either)
-        slopes, per_share = self._slopes(pairs, metric, matching, either)
+        slopes, slope_of_proportion = self._slopes(pairs, metric, matching, either)
         answers = Compared(distribution, pairs.there._distribution).variance(
             self._cases(pairs), slopes
         )
         proportion = np.clip(matching / either, 0, 1)
         unsampled = np.clip((items - either) / np.maximum(items - 1, 1), 0, 1)
-        sampling = proportion * (1 - proportion) / either * unsampled * per_share**2
+        sampling = proportion * (1 - proportion) / either * unsampled * slope_of_proportion**2
         differ = self._full[pairs.left] + pairs.there._full[pairs.right] - either - matching
         sampling = sampling + np.maximum(differ, 0) / (distribution.codes - 1) * slopes[..., 0] ** 2
         if metric == "inner":

@@ -103,11 +103,11 @@ class TrialLog:
             self.path.write_bytes(first)
             return
         self._check_header(data, header)
-        whole_lines = data[: data.rfind(b"\n") + 1]
-        if len(whole_lines) < len(data):
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        if len(complete_lines) < len(data):
             with open(self.path, "r+b") as file:
-                file.truncate(len(whole_lines))
-        for number, line in enumerate(whole_lines.splitlines()[1:], start=2):
+                file.truncate(len(complete_lines))
+        for number, line in enumerate(complete_lines.splitlines()[1:], start=2):
             self._read(number, line)
 
     def __repr__(self) -> str:

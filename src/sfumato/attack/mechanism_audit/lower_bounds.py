@@ -514,7 +514,7 @@ def pairs_lower_bound(
     of independent trials (`epsilon_lower_bound`) would not be valid, since all guesses come from
     one model. The fraction of clearest pairs to guess is chosen on the first half.
     """
-    shown = [_bound(learned_on, share, delta, confidence) for share in FRACTIONS]
+    shown = [_bound(learned_on, portion, delta, confidence) for portion in FRACTIONS]
     best = max(range(len(FRACTIONS)), key=lambda at: shown[at].epsilon)
     return _bound(measured_on, FRACTIONS[best], delta, confidence)
 

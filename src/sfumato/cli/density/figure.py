@@ -14,7 +14,7 @@ LEVELS = 6  # contours
 LETTERS = 40  # of a name, before it is cut
 
 
-def heat_map(model: Any, place: Path) -> bytes:
+def heat_map(model: Any, path: Path) -> bytes:
     """The bytes of the picture in the form that the ending of the name asks for."""
     from matplotlib.figure import Figure  # only here: most who ask draw nothing
 
@@ -45,7 +45,7 @@ def heat_map(model: Any, place: Path) -> bytes:
     out = BytesIO()
     with warnings.catch_warnings():  # a letter that the font lacks becomes a box, not a warning
         warnings.simplefilter("ignore", UserWarning)
-        drawn.savefig(out, format=place.suffix[1:].lower(), dpi=120)
+        drawn.savefig(out, format=path.suffix[1:].lower(), dpi=120)
     return out.getvalue()
 
 

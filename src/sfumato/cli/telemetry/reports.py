@@ -120,7 +120,7 @@ def aggregate(
     begin = time.perf_counter()
     with printing.progress("counting", hidden=quiet or json) as advance:
         total = report_files.collected(COMMAND, files, scheme, advance)
-    loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no place for ids
+    loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no column of ids
     if forget_ids or loose:
         total = total.without_ids()
     report_files.write_counts(output, total)
@@ -132,7 +132,7 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
     """Say what counts are, without a cell of them."""
     from sfumato.cli import printing
 
-    spread, refused = counts.dispersion(), sum(counts.refused.values())
+    dispersion, refused = counts.dispersion(), sum(counts.refused.values())
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in counts.refused.items())
     summary = {
         "file": str(file),
@@ -151,10 +151,10 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
         "file_bytes": file.stat().st_size,
     }
     printing.document(
-        {**summary, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json
+        {**summary, **({"dispersion": asdict(dispersion)} if as_json else {}), **more}, as_json
     )
     if not as_json:
-        print(f"Dispersion: {spread}")
+        print(f"Dispersion: {dispersion}")
 
 
 def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:

@@ -356,7 +356,7 @@ def _move_bytes(table: str, old: sqlite3.Connection, writer: Writer) -> None:
 def _recompose(book: Book, file: sqlite3.Connection, writer: Writer) -> None:
     """Write the composition of each data set's charges; version 1 granted only what fits."""
     for budget in book.datasets.values():
-        spent = _budget.whole_cost(book.read(book.losses(file, budget.name)), budget.delta)
+        spent = _budget.total_cost(book.read(book.losses(file, budget.name)), budget.delta)
         if budget.delta and spent.epsilon > budget.epsilon:
             spent = Spending(budget.epsilon, spent.pure)
         last = file.execute(

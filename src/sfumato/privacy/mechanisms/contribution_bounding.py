@@ -134,10 +134,10 @@ class ContributionSample(_Bound):
 
     Notes
     -----
-    **Guarantee.** `kept()` are the rows that `bound_contributions` retains of all batches as one
-    column, whatever the batches; so its limits and distances hold. Memory grows with the rows still
-    in the sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16
-    rows), and is the curator's.
+    **Guarantee.** `retained()` returns the rows that `bound_contributions` retains of all batches
+    concatenated, however they are split; so its limits and distances hold. Memory grows with the
+    sample: at most twice per_user rows for each user, and a buffer of one batch or 2**16 rows. It
+    contains raw rows and is not private.
 
     Examples
     --------

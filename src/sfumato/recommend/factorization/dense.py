@@ -16,7 +16,7 @@ from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_rati
 
 __all__ = ["DenseFactorization"]
 
-PADDING = 16  # numbers after the last row: kernels read whole blocks
+PADDING = 16  # numbers after the last row: kernels read complete blocks
 SIDES = ("user", "item")
 
 
@@ -263,7 +263,7 @@ def _rows(flat: np.ndarray, factors: int) -> np.ndarray:
 
 
 def _blocks(rows: np.ndarray, factors: int, size: int) -> np.ndarray | None:
-    """Return the positions that kernels write for these rows, in whole blocks; None if most."""
+    """Return the positions that kernels write for these rows, in complete blocks; None if most."""
     lanes = np.arange(-(-factors // PADDING) * PADDING)
     if 4 * rows.size * lanes.size >= size:
         return None

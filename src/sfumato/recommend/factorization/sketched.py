@@ -196,7 +196,7 @@ class SketchFactorization(Descent):
     active : int or None, default=None
         How many of the factors are read, the others being 0; at most `factors`. None means all in
         layout "component" or if training starts with `partial_fit`; in layout "block" it means as
-        many as the table has cells per entity, in whole blocks, since more would only collide.
+        many as the table has cells per entity, in complete blocks, since more would only collide.
     epochs : int, default=20
         Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05

@@ -143,7 +143,7 @@ class PrivateFile(Factorization, in_files=False):
 
 
 def learn(plain: dict[str, Any], sums: NoisySums) -> NoisyFactors:
-    """Fit the factors, spending the whole budget of the sums."""
+    """Fit the factors, spending the entire budget of the sums."""
     if plain["unit"] == "user":
         return item_means(sums)
     return Alternation(sums, _steps(plain), plain["factors"], plain["seed"]).run()

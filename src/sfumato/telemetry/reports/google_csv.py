@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from sfumato.core.file_format import write_atomic, written_whole
+from sfumato.core.file_format import atomic_writer, write_atomic
 from sfumato.errors import ParameterError
 from sfumato.privacy.random_source import SystemSource
 from sfumato.telemetry.reports.counts import Counts
@@ -450,7 +450,7 @@ def write_reports_csv(path: str | os.PathLike[str], reports: Reports) -> None:
     empty = pa.nulls(rows, pa.string())
     columns = [pa.array(np.arange(rows)), pa.array(reports.cohorts), empty, empty, irr]
     options = arrow_csv.WriteOptions(include_header=False, quoting_style="none")
-    with written_whole(Path(path)) as file:
+    with atomic_writer(Path(path)) as file:
         file.write((",".join(COLUMNS) + "\n").encode())
         arrow_csv.write_csv(pa.table(columns, COLUMNS), file, options)
 
