@@ -15,7 +15,7 @@ from sfumato.cli.options import Json
 
 __all__ = ["app", "main"]
 
-# What the library asks for is an option here, by the owner of a parameter ("": any) and its name.
+# What the library requires is an option here, by the owner of a parameter ("": any) and its name.
 HINTS = {
     ("", "dataset"): "They are --ledger and --dataset.",
     ("", "ledger"): "They are --ledger and --dataset.",

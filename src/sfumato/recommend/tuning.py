@@ -293,10 +293,10 @@ def tune(
 ) -> Tuned:
     """Tune parameters of a model by a two-stage line search on validation data.
 
-    The model's own values are tried first, so the result is never worse than they are. Stage one
-    searches the grid of each parameter in turn, the others at their best values so far. Stage two
-    repeats this with `fine` values on either side of the best, evenly spaced in the logarithm up to
-    its neighbours in the grid.
+    The model's own values are tried first, so the result is never worse on the validation data.
+    Stage one searches the grid of each parameter in turn, with the others at their best values so
+    far. Stage two repeats this with `fine` values on either side of the best, evenly spaced in the
+    logarithm up to its neighbours in the grid.
 
     Parameters
     ----------

@@ -15,8 +15,8 @@ LETTERS = 40  # of a name, before it is cut
 
 
 def heat_map(model: Any, path: Path) -> bytes:
-    """The bytes of the picture in the form that the ending of the name asks for."""
-    from matplotlib.figure import Figure  # only here: most who ask draw nothing
+    """The bytes of the figure in the format of the file extension."""
+    from matplotlib.figure import Figure  # only here: most queries draw nothing
 
     from sfumato.cli.density.files import column_names
     from sfumato.density import grid_values

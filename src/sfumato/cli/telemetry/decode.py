@@ -20,7 +20,9 @@ __all__ = ["associate", "decode"]
 COMMAND = "telemetry decode"
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Where to write the whole table: .csv, .parquet or .json."),
+    typer.Option(
+        "--output", "-o", help="Where to write the complete table: .csv, .parquet or .json."
+    ),
 ]
 TABLES = (".csv", ".parquet", ".json")
 NUMBERS = ("estimate", "std_error", "bound", "low", "high")

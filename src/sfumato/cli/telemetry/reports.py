@@ -54,7 +54,7 @@ def encode(
 
     Every line or row is reported: one without a value, or with one that cannot be, as an empty text
     (with categories or edges as no value of them), unless --skip-nulls leaves it out. With
-    --secret-file they are those of one client, the same noise for the same value for ever. Without,
+    --secret-file they are those of one client, and equal values always get the same noise. Without,
     it is a simulation in which every value is of another client.
     """
     from sfumato.cli import printing

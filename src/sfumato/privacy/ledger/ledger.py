@@ -444,7 +444,8 @@ class Ledger:
         Parameters
         ----------
         expect : str or None, default=None
-            A `chain` noted earlier. A ledger without it is another one or an older copy.
+            A `chain` noted earlier. A file that does not contain it is another ledger or an older
+            copy.
 
         Returns
         -------
@@ -454,7 +455,7 @@ class Ledger:
         Raises
         ------
         LedgerDamaged
-            If anything is not as it was written.
+            If the file was changed other than by a ledger, or does not contain `expect`.
         """
         with self._reading() as (file, book):
             fresh = Book(self.path)

@@ -50,7 +50,7 @@ class Hyperplanes:
         self._used = _aligned(shape, dimension if directions == "super-bit" else 0)
         self._dimension, self._seed = dimension, seed
 
-    @cached_property  # made when first used: the few bytes of a file can ask for many
+    @cached_property  # made when first used: a file of a few bytes can request many
     def _panels(self) -> np.ndarray:
         return panels(self._kind, int(self._used[-1]) + 1, self._dimension, self._seed)
 

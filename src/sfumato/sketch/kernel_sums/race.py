@@ -50,8 +50,8 @@ class ReleasedRace(RaceTable, NoisyCells):
     Notes
     -----
     **Guarantee.** (epsilon, delta)-differential privacy as its `statement` says. Every estimate is
-    unbiased over seeds and noise. Noise is neither clipped nor rounded, so sums may be below 0 or
-    above the number of points. Queries outside the bounds are moved to the nearest point inside.
+    unbiased over seeds and noise. Estimates are neither clipped nor rounded, so they may be below 0
+    or above the number of points. Queries outside the bounds are moved to the nearest point inside.
 
     References
     ----------
