@@ -154,7 +154,7 @@ class Privacy:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Keywords that the object stands for, those that are not None."""
+        """The parameters of a release that are not None, by keyword."""
         keywords = {name: getattr(self, name) for name in TERMS}
         return {name: value for name, value in keywords.items() if value is not None}
 

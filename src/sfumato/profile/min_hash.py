@@ -1,4 +1,4 @@
-"""Minima: private one-permutation MinHash of profiles, by randomised response on every bin."""
+"""Minima: private one-permutation MinHash of profiles, by randomized response on every bin."""
 
 import math
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ LEAST = 0.01  # floor of the difference that one item makes, by which membership
 
 @dataclass(frozen=True)
 class Answers:
-    """Randomised responses about bins: a symbol or "empty", each wrong one with `error_rate`.
+    """Randomized responses about bins: a symbol or "empty", each wrong one with `error_rate`.
 
     An answer contributes (1[it is s] - error_rate) / retained to the count of symbol s, unbiased.
     """
@@ -63,7 +63,7 @@ class Answers:
         return np.asarray((reported - self.bins * self.codes * self.error_rate) / self.retained)
 
     def noise(self, full: np.ndarray) -> np.ndarray:
-        """Variance of `full` due to the randomised response."""
+        """Variance of `full` due to the randomized response."""
         rate, full = self.error_rate, np.clip(full, 0, self.bins)
         wrong = self.codes * rate
         each = full * rate * (1 - rate) + (self.bins - full) * wrong * (1 - wrong)
@@ -129,7 +129,7 @@ class Compared:
 
 
 class ReleasedMinima(PairwiseProfiles):
-    """Released MinHash profiles: bits of the minimum of each bin, by randomised response.
+    """Released MinHash profiles: bits of the minimum of each bin, by randomized response.
 
     Made by `Minima.release`, not by hand. Estimates sizes, similarities, neighbours and memberships
     from the released symbols alone.
@@ -407,7 +407,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     """Mechanism that releases profiles as private one-permutation MinHash.
 
     Items are hashed into bins. For each bin a few bits of its lowest item, or "empty", are released
-    by randomised response; the fraction of matching bins estimates the Jaccard similarity. One byte
+    by randomized response; the fraction of matching bins estimates the Jaccard similarity. One byte
     per bin and user.
 
     Parameters
@@ -433,7 +433,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     -----
     **Guarantee.** Epsilon-differentially private (delta = 0) for one item of one profile under
     add/remove, with a public seed: an item changes at most the minimum of its own bin, and each bin
-    is released by randomised response. Removing an entire profile of c items has the loss
+    is released by randomized response. Removing an entire profile of c items has the loss
     min(c, bins) epsilon; replacing c items by others counts as 2 c items.
 
     With about 100 items per profile, synthetic and real, neighbours were found best with 1 bit up

@@ -53,7 +53,7 @@ M = TypeVar("M", bound="Estimator")
 
 
 def to_bytes(model: "Estimator") -> bytes:
-    """Serialise a fitted model: header, parameters, state, arrays, catalogue and checksum."""
+    """Serialize a fitted model: header, parameters, state, arrays, catalogue and checksum."""
     header = {
         "kind": type(model).__name__,
         "version": model.version,
@@ -271,7 +271,7 @@ class Estimator(Parameters):
         return sum(int(array.nbytes) for array in self._arrays().values())
 
     def to_bytes(self) -> bytes:
-        """Serialise the fitted model.
+        """Serialize the fitted model.
 
         The bytes contain parameters, fitted state and catalogue, but neither training interactions
         nor item popularity.

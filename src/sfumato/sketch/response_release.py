@@ -32,10 +32,9 @@ class Answered(Release):
 
     @property
     def flip_probability(self) -> Fraction:
-        """Probability that a bit was flipped; for symbols, that of a false one of two symbols.
+        """Probability that a bit was flipped; p / (p + q) for a release of symbols.
 
-        A release of symbols (min-hash codes) has more than two responses: there it is p / (p + q),
-        with q the probability of the true symbol and p that of each false one.
+        Here q is the probability of the true symbol and p that of each false one.
         """
         return answers_of(self.statement).probability
 

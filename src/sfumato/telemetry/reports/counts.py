@@ -274,7 +274,7 @@ class Counts:
             return cls._restored(packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, which is either complete or absent.
+        """Write the counts to a file, atomically.
 
         Parameters
         ----------

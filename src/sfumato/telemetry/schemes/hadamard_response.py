@@ -99,7 +99,7 @@ class HadamardResponse(SymbolScheme):
 
     @property
     def length(self) -> int:
-        """Cells of a block: a power of two, with a Hadamard row beside the first for each value."""
+        """Cells of a block: a power of two above the number of values in a block."""
         return _length(len(self.known.names), self.blocks)
 
     @property
