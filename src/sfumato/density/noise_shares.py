@@ -202,12 +202,12 @@ class NoiseSharing:
         discrete Laplace, whose shares are exact; otherwise it may be discrete Gaussian, whose
         shares sum to almost Gaussian noise; the gap (`gaussian_gap`) is part of epsilon and delta.
     dropouts : int, default=0
-        Largest number of parties that may send nothing.
+        Largest number of parties that may send nothing, at least 0.
     colluders : int, default=0
-        Largest number of parties whose knowledge an adversary may have. Dropouts and colluders
-        together must be fewer than the parties.
+        Largest number of parties whose knowledge an adversary may have, at least 0. Dropouts and
+        colluders together must be fewer than the parties.
     weight : int, default=1
-        Largest weight of one event.
+        Largest weight of one event, from 1 to 2**31 - 1.
     unit : str, default="event"
         Unit of privacy, over the data of all parties together.
     relation : {"add/remove", "replace"}, default="add/remove"

@@ -70,11 +70,11 @@ class Ledger:
     Notes
     -----
     **Guarantee.** The losses charged to a data set and to its splits compose, by the `Accountant`,
-    to at most its budget (with a delta, where they were not themselves chosen by earlier answers).
-    `spent` is within one percent of the exact composition, never below it, and never decreases. A
-    charge is on the disk before `release` draws any noise, and the bytes are before they are
-    returned: a process killed between leaves the charge standing, and a retry with the same release
-    id returns the stored bytes or completes the release, and costs nothing.
+    to at most its budget (with a delta, only if the losses were not chosen adaptively, by earlier
+    answers). `spent` is within one percent of the exact composition, never below it, and never
+    decreases. A charge is on the disk before `release` draws any noise, and the bytes are on the
+    disk before they are returned. If the process is killed in between, the charge stays; a retry
+    with the same release id returns the stored bytes or completes the release, at no further cost.
 
     **What is verified.** Every entry (data set, charge, hash of a stored release) carries a SHA-256
     over itself and the previous entry; the head of the file states their number and the last of

@@ -29,7 +29,7 @@ class DenseFactorization(Descent):
     Parameters
     ----------
     factors : int, default=32
-        Numbers per user and item, including the bias, from 1 to 4096.
+        Number of factors per user and item, including the bias, from 1 to 4096.
     epochs : int, default=20
         Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05

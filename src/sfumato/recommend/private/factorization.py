@@ -200,11 +200,11 @@ class PrivateFactorization(PrivateFile):
         Components and a bias, from 1 (means alone) to 33. None applies a public rule of epsilon,
         delta, the numbers of users and items, and a noisy number of ratings.
     per_user : int or None, default=None
-        Largest number of ratings of different items used per user; required for unit "user" and
-        only for it.
+        Largest number of ratings of different items used per user, from 1 to 2**20; required for
+        unit "user" and only for it.
     rows : int or None, default=None
-        For unit "event" without a public list of users: number of rows that users share by a hash,
-        preferably several times the number of users.
+        For unit "event" without a public list of users: number of rows, up to 2**26, that users
+        share by a hash, preferably several times the number of users.
     seed : int, default=0
         Seed of that hash, of the public starting vectors and of the sample of a user's ratings. The
         noise has no seed.

@@ -34,7 +34,7 @@ class HadamardResponse(SymbolScheme):
     metric : str, default=""
         Name of what is collected; noise of different metrics is independent.
     blocks : int, default=None
-        Number of Hadamard blocks, a power of two; if None the best for rare values.
+        Number of Hadamard blocks, a power of two up to 2**16; if None the best for rare values.
     other : bool, default=False
         Whether values outside the categories share one more set of cells, "(other)".
 
