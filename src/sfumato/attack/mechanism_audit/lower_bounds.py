@@ -197,7 +197,7 @@ def one_run_lower_bound(
     guesses : int
         Number of guesses, at most `canaries`.
     canaries : int
-        Number of canaries, including those without a guess.
+        Number of canaries, including those without a guess, at least 1.
     delta : float, default=0
         Delta of the mechanism, at least 0 and below 1.
     confidence : float, default=0.95

@@ -277,10 +277,10 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         Parameters
         ----------
         density : float
-            Guess of the mean of sqrt(k(x, q)) over points x at a typical query, above 0 and at most
+            Guess of the mean of sqrt(k(x, q)) over points x at a typical query, above 0 and below
             1.
         points : int
-            Guess of the number of points.
+            Guess of the number of points, at least 1.
         epsilon : float
             Epsilon of the release, above 0.
         delta : float, default=0.0
