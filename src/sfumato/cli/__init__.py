@@ -134,7 +134,7 @@ def start(
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
-    """Say what a file of ours holds: a sketch, model, release, index, answer, ledger, telemetry."""
+    """Describe a Sfumato file: a sketch, model, release, index, answer, ledger or telemetry."""
     from sfumato.cli import printing
     from sfumato.data.files import beginning
 
@@ -156,7 +156,7 @@ def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None
 
 
 def _inspect_packed(file: Path, json: bool) -> None:
-    """Say what a file with our magic holds; one that is damaged is refused as a sketch is."""
+    """Describe a file with our magic; a damaged one is refused as a sketch is."""
     from sfumato.core.file_format import kind_of_file
     from sfumato.core.storage import class_of
 

@@ -67,7 +67,7 @@ def profiles(
     positions = _positions(output or interactions.with_name(f"{_stem(interactions)}-audit"))
     for path in positions.values():
         check_output(path, force, interactions)
-    # A profile is a set, in which a row that comes again counts once.
+    # A profile is a set, in which a repeated row counts once.
     rows = model_options.read(
         interactions, {**model_options.columns(context.params), "duplicates": "keep"}
     )
@@ -241,7 +241,7 @@ def _leak(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(report: dict[str, Any]) -> dict[str, Any]:
-    """What people read, in the order in which they ask."""
+    """The results of an audit for the screen."""
     verdict = "passed" if report["passed"] else "FAILED: the measured bound exceeds the claim"
     return {
         "mechanism": report["mechanism"],

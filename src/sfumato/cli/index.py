@@ -142,7 +142,7 @@ def search(
 
 
 def show(file: Path, json: bool) -> None:
-    """Say what the index in a file is."""
+    """Describe the index in a file."""
     from sfumato.cli import printing
 
     printing.document(_described(_any(file), file), json)

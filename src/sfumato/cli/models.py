@@ -87,7 +87,7 @@ def fit(
 
 
 def show(file: Path, json: bool) -> None:
-    """Say what the model in a file is."""
+    """Describe the model in a file."""
     from sfumato.cli import model_options, printing
     from sfumato.recommend import load
 

@@ -43,8 +43,8 @@ MISSING = object()
 class ReleasedUsers:
     """Set of users already released: 8-byte hashes of their ids in sorted runs.
 
-    **Guarantee.** A user who comes again is refused. A new user is refused wrongly only if two
-    hashes collide, which has probability below 2e-8 among a million users.
+    **Guarantee.** A user who was released before is refused. A new user is refused wrongly only if
+    two hashes collide, which has probability below 2e-8 among a million users.
     """
 
     def __init__(self, owner: str) -> None:

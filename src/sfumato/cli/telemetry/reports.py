@@ -129,7 +129,7 @@ def aggregate(
 
 
 def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
-    """Say what counts are, without a cell of them."""
+    """Describe counts, without the value of any cell."""
     from sfumato.cli import printing
 
     dispersion, refused = counts.dispersion(), sum(counts.refused.values())
@@ -158,7 +158,7 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
 
 
 def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
-    """Say that a file holds reports, and of which parameters the first is."""
+    """Describe a file of reports by the parameters of the first."""
     from sfumato.cli import printing
 
     summary = {"file": str(file), "kind": "telemetry reports", "fingerprint": fingerprint or None}
