@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from sfumato import sketch as kinds
 from sfumato.core import file_format
-from sfumato.core.file_format import checksum, pack, written_whole
+from sfumato.core.file_format import atomic_writer, checksum, pack
 from sfumato.sketch import CountMin, Sketch, SketchFormatError, load
 from sfumato.sketch.lsh import Euclidean
 from support.sketch_contract import KEYS, SKETCHES, feed
@@ -151,7 +151,7 @@ def test_files_are_written_whole(tmp_path):
 )
 def test_what_fails_while_a_file_is_written_keeps_its_own_name(tmp_path, failure):
     def write():
-        with written_whole(tmp_path / "counts") as file:
+        with atomic_writer(tmp_path / "counts") as file:
             file.write(b"half")
             raise failure
 
@@ -167,7 +167,7 @@ def test_what_fails_in_the_file_names_the_file(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
     try:
         for data in ([bytes(1 << 21)], [bytes(1 << 12)] * 512, [bytes(1 << 20), b"1"]):
-            with pytest.raises(OSError, match="counts") as result, written_whole(path) as file:
+            with pytest.raises(OSError, match="counts") as result, atomic_writer(path) as file:
                 file.writelines(data)
             assert (result.value.errno, result.value.filename) == (errno.EFBIG, str(path))
     finally:
@@ -249,7 +249,7 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", renamed)
-    with written_whole(path) as file:
+    with atomic_writer(path) as file:
         file.write(bytes(100_000))
         file.write(b"end")
     assert order == [("synced", 100_003), ("renamed", 100_003)]
@@ -258,8 +258,8 @@ def test_a_file_is_on_the_disk_before_it_takes_its_name(tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from sfumato.core.file_format import written_whole
-with written_whole(Path(sys.argv[1])) as file:
+from sfumato.core.file_format import atomic_writer
+with atomic_writer(Path(sys.argv[1])) as file:
     file.write(bytes(1 << 20))
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)

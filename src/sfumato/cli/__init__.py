@@ -15,7 +15,7 @@ from sfumato.cli.options import Json
 
 __all__ = ["app", "main"]
 
-# What the library asks for is an option here, by the owner of a parameter ("": any) and its name.
+# What the library requires is an option here, by the owner of a parameter ("": any) and its name.
 HINTS = {
     ("", "dataset"): "They are --ledger and --dataset.",
     ("", "ledger"): "They are --ledger and --dataset.",
@@ -134,7 +134,7 @@ def start(
 
 @app.command()
 def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
-    """Say what a file of ours holds: a sketch, model, release, index, answer, ledger, telemetry."""
+    """Describe a Sfumato file: a sketch, model, release, index, answer, ledger or telemetry."""
     from sfumato.cli import printing
     from sfumato.data.files import beginning
 
@@ -156,7 +156,7 @@ def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None
 
 
 def _inspect_packed(file: Path, json: bool) -> None:
-    """Say what a file with our magic holds; one that is damaged is refused as a sketch is."""
+    """Describe a file with our magic; a damaged one is refused as a sketch is."""
     from sfumato.core.file_format import kind_of_file
     from sfumato.core.storage import class_of
 

@@ -1,6 +1,6 @@
 """`sfumato audit`: measure what releases leak, and compare it with their guarantee.
 
-`sfumato audit profiles`: attack what would be released, and tell the curator what was found.
+`sfumato audit profiles`: attack what would be released, and report the result to the curator.
 """
 
 from pathlib import Path
@@ -55,7 +55,7 @@ def profiles(
 
     It is computed from raw data and no release. So is an epsilon that --choose-epsilon finds: one
     row can move it, and the guarantee of a release does not cover that; choose on public or earlier
-    data. It is one of a fixed grid, about 10 % apart, so that it tells little. Ctrl-C writes
+    data. It is one of a fixed grid, about 10 % apart, so that it discloses little. Ctrl-C writes
     nothing; exit code 1 means that no epsilon is small enough for --max-recovery.
     """
     from sfumato.attack import audit_profiles
@@ -67,7 +67,7 @@ def profiles(
     positions = _positions(output or interactions.with_name(f"{_stem(interactions)}-audit"))
     for path in positions.values():
         check_output(path, force, interactions)
-    # A profile is a set, in which a row that comes again counts once.
+    # A profile is a set, in which a repeated row counts once.
     rows = model_options.read(
         interactions, {**model_options.columns(context.params), "duplicates": "keep"}
     )
@@ -241,7 +241,7 @@ def _leak(report: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(report: dict[str, Any]) -> dict[str, Any]:
-    """What people read, in the order in which they ask."""
+    """The results of an audit for the screen."""
     verdict = "passed" if report["passed"] else "FAILED: the measured bound exceeds the claim"
     return {
         "mechanism": report["mechanism"],

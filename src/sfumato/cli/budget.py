@@ -175,9 +175,9 @@ def _with_bar(found: dict[str, Any], as_json: bool) -> dict[str, Any]:
     if as_json:
         return found
     # Anything spent shows, and only all of it fills the bar.
-    share = found["spent"] / found["epsilon"]
-    full = min(BAR if share >= 1 else BAR - 1, max(round(share * BAR), int(share > 0)))
-    return {**found, "budget": "█" * full + "░" * (BAR - full) + f" {share:.0%}"}
+    fraction = found["spent"] / found["epsilon"]
+    full = min(BAR if fraction >= 1 else BAR - 1, max(round(fraction * BAR), int(fraction > 0)))
+    return {**found, "budget": "█" * full + "░" * (BAR - full) + f" {fraction:.0%}"}
 
 
 def _short(found: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def build(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Encode a file of vectors and write the index, whole or not at all."""
+    """Encode a file of vectors and write the index atomically."""
     from sfumato.cli import printing
     from sfumato.data import tables
     from sfumato.retrieve import BinaryIndex
@@ -142,7 +142,7 @@ def search(
 
 
 def show(file: Path, json: bool) -> None:
-    """Say what the index in a file is."""
+    """Describe the index in a file."""
     from sfumato.cli import printing
 
     printing.document(_described(_any(file), file), json)

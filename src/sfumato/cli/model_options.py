@@ -107,8 +107,8 @@ def columns(options: dict[str, Any]) -> Columns:
 def private(options: dict[str, Any]) -> Columns:
     """As `columns`, so that one row changes nothing about how the others are read, and none stops.
 
-    All rows that can be read are kept, since of rows that put each other out one more would change
-    two; times, which nothing private is learned from, are not read.
+    All readable rows are used, duplicates included: dropping duplicates would let one added row
+    change two. Times are not read, since no private model uses them.
     """
     given = {name: value for name, value in columns(options).items() if name != "on_error"}
     return {**given, "times": False, "invalid": "drop"}

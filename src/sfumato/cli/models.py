@@ -56,9 +56,8 @@ def fit(
     """Fit a model to ratings: sketched by default, dense with --dense, private with --epsilon.
 
     With --epsilon no row stops the command or is reported: what cannot be read or is in no public
-    list is left out, and ratings are clipped to the bounds. Line 1 is then taken to be public, or
-    tells nothing where --header or --no-header and --delimiter are given. Ctrl-C keeps the last
-    whole epoch.
+    list is left out, and ratings are clipped to the bounds. Line 1 is then assumed to be public,
+    unless --header or --no-header and --delimiter are given. Ctrl-C keeps the last complete epoch.
     """
     from sfumato.cli import model_options, printing
 
@@ -88,7 +87,7 @@ def fit(
 
 
 def show(file: Path, json: bool) -> None:
-    """Say what the model in a file is."""
+    """Describe the model in a file."""
     from sfumato.cli import model_options, printing
     from sfumato.recommend import load
 

@@ -117,8 +117,8 @@ def release(
     """Write a private profile of every listed user with a statement, charged before it is made.
 
     No row stops the command or is reported: what cannot be read or is of nobody listed is left out.
-    Line 1 of the file is taken to be public, or tells nothing where --header or --no-header and
-    --delimiter are given.
+    Line 1 of the file is assumed to be public, unless --header or --no-header and --delimiter are
+    given.
     """
     from sfumato.cli import printing, release_options
 
@@ -138,14 +138,14 @@ def release(
         made = encoder.release(rows, users=named, **given)
         made.save(output)
     printing.document({**printing.info(made, output), "stored_before": stored}, json)
-    whole = made.profile_epsilon(encoder.typical_size)
-    printing.promise(made.statement, json, _whole_profile(whole, encoder.typical_size))
+    profile_epsilon = made.profile_epsilon(encoder.typical_size)
+    printing.promise(made.statement, json, _profile_warning(profile_epsilon, encoder.typical_size))
     if stored:
         print(f"sfumato: {release_id!r} was stored before; nothing was drawn.", file=sys.stderr)
 
 
-def _whole_profile(epsilon: float, items: int) -> str:
-    """A warning where a whole profile is hardly hidden, else ""."""
+def _profile_warning(epsilon: float, items: int) -> str:
+    """A warning if epsilon of an entire profile is large, else ""."""
     from sfumato.privacy.statement import weakness
 
     sentence = weakness(epsilon)

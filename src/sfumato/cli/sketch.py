@@ -1,4 +1,4 @@
-"""`sfumato sketch`: build, look into, ask, merge and release the sketches of a column.
+"""`sfumato sketch`: build, inspect, query, merge and release the sketches of a column.
 
 What a sketch answers on the command line: about keys, about all of them, the heaviest ones.
 """
@@ -116,7 +116,7 @@ def build(
 
 @app.command()
 def info(file: File, json: Json = False) -> None:
-    """Say what a sketch holds: kind, parameters, size, error bound; of a release its statement."""
+    """Describe a sketch: kind, parameters, size, error bound; of a release its statement."""
     from sfumato.cli import printing
 
     found = _load(file)
@@ -134,7 +134,7 @@ def estimate(
     integers: Integers = False,
     json: Json = False,
 ) -> None:
-    """Ask a sketch about keys, or for its one number about all of them."""
+    """Query a sketch for keys, or for its single estimate about all of them."""
 
     from sfumato.cli import printing
 
@@ -282,14 +282,14 @@ def overall(sketch: Any) -> float:
     """The one number a sketch gives for all its keys: a count, or the norm of their weights."""
     _refuse_points(sketch)
     for verb in ("estimate", "estimate_size", "norm"):
-        ask = getattr(sketch, verb, None)
-        if ask is not None and not inspect.signature(ask).parameters:
-            return float(ask())
+        query = getattr(sketch, verb, None)
+        if query is not None and not inspect.signature(query).parameters:
+            return float(query())
     raise ValueError(f"{_name(sketch)}: answers about keys; give one or more after the file.")
 
 
 def compared(left: Any, right: Any) -> dict[str, Any]:
-    """What two sketches of one kind say about each other: similarity, inner product, distance."""
+    """Compare two sketches of one kind: similarity, inner product, distance."""
     _refuse_points(left)
     found = {
         verb: float(getattr(left, verb)(right))

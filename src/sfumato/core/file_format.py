@@ -43,6 +43,7 @@ __all__ = [
     "Packed",
     "SketchFormatError",
     "Wording",
+    "atomic_writer",
     "checksum",
     "damaged",
     "json_object",
@@ -56,7 +57,6 @@ __all__ = [
     "remove_stale",
     "unreadable_version",
     "write_atomic",
-    "written_whole",
 ]
 
 VERSION = integer(1, 2**31)
@@ -335,12 +335,12 @@ def read_small(path: str | os.PathLike[str], limit: int, what: str) -> bytes:
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file atomically: a reader sees the old content or the new, never a part."""
-    with written_whole(path) as file:
+    with atomic_writer(path) as file:
         file.write(data)
 
 
 @contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file for writing; it is renamed to `path` at the end unless an error occurs.
 
     A link is followed; a device, pipe or folder is refused. Errors of writing name `path`; other

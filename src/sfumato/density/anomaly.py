@@ -51,22 +51,23 @@ class _Contamination:
 class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     """Anomaly detection from histograms of projections, private when epsilon is given.
 
-    The score of a point is minus the root mean square, over slices, of its surprise (the negative
-    log of the fraction of points in its cell, in nats) in excess of the entropy of the slice; the
-    lower, the more anomalous. Slices are all columns, with half of the weight, and `projections`
-    random sums of two columns; cells that hold less than their noise count as that noise. Memory
-    and time per point are proportional to the number of slices.
+    Each slice is a histogram of one column, or of one of `projections` random weighted sums of two
+    columns. The surprise of a point in a slice is the negative log of the fraction of points in its
+    cell, in nats. The score of a point is minus the root mean square, over slices, of the surprise
+    in excess of the slice's entropy (0 if it is less); the lower, the more anomalous. Columns and
+    sums have half of the weight each. A noisy count below the standard deviation of its noise is
+    raised to it. Memory and the time per point are proportional to the number of slices.
 
     Parameters
     ----------
     contamination : float or "auto", default=0.1
         Fraction of the training points below the threshold, above 0 up to 0.5. With `epsilon` the
         threshold comes from a noisy histogram of the scores, which takes a tenth of the budget.
-        "auto" sets the threshold to 3.2 (the root of 10) times the root mean square score, so that
-        at most a tenth is past it (Markov's inequality); it follows from the table alone, so that
-        `merge` and `partial_fit` are possible. Not with `epsilon`.
+        "auto" sets the threshold to minus sqrt(10) times the root mean square of the scores, so
+        that at most a tenth of the points is below it (Markov's inequality). It is computed from
+        the histograms alone, so `merge` and `partial_fit` are possible. Not with `epsilon`.
     projections : int, default=32
-        Number of sums of two columns, from 0 to 2**16.
+        Number of sums of two columns, from 0 to 2**16; none are used if there is one column.
     bins : int, default=64
         Cells of a histogram, from 2 to 2**12.
     epsilon : float or None, default=None
@@ -123,7 +124,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
     -----
     **Guarantee.** With `epsilon`, the estimator stores nothing but one release, so that the object,
     its file, its scores and its threshold are (epsilon, delta)-differentially private for `unit`
-    and `relation` as `statement_` says. Without, it stores a table that merges bit for bit.
+    and `relation` as `statement_` says. Without `epsilon`, it stores exact histograms, which are
+    not private; merging them gives the same counts as fitting all points at once.
 
     References
     ----------
@@ -232,7 +234,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
         return super().partial_fit(X, y, sample_weight)
 
     def score_samples(self, X: Matrix) -> np.ndarray:
-        """Compute the score of every point, minus its surprise.
+        """Compute the score of every point, minus its excess surprise.
 
         Parameters
         ----------

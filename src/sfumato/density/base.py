@@ -37,7 +37,7 @@ from sfumato.core.validation import (
 from sfumato.density import serialization
 from sfumato.density.backends import TYPES, Setting, choose, make
 from sfumato.errors import NotFittedError, ParameterError, ParameterTypeError
-from sfumato.privacy.parameters import PRIVACY, Privacy, cloned_ledger, spread
+from sfumato.privacy.parameters import PRIVACY, Privacy, cloned_ledger, separate_parameters
 from sfumato.privacy.random_source import Source
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
 
@@ -245,7 +245,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         """The parameters as given, with those of `privacy` expanded."""
         signature = inspect.signature(type(self)).parameters
         defaults = {name: each.default for name, each in signature.items()}
-        return spread(self._owner, self.get_params(deep=False), defaults)
+        return separate_parameters(self._owner, self.get_params(deep=False), defaults)
 
     def _check(self) -> dict[str, Any]:
         """Convert parameters to plain types; raise ValueError for the first invalid one."""

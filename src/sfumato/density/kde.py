@@ -137,7 +137,8 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n_samples,)
-            Log density; for the "p-stable" kernel the log of the mean kernel value.
+            Log density; for the "p-stable" kernel the log of the mean kernel value. Mean kernel
+            values are clipped to [`floor_`, 1] first.
         """
         mean = np.clip(self._mean(self._queries(X)), self.floor_, 1.0)
         setting = described(self._summary)  # as fitted, even if parameters were changed since

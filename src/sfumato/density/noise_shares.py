@@ -202,12 +202,12 @@ class NoiseSharing:
         discrete Laplace, whose shares are exact; otherwise it may be discrete Gaussian, whose
         shares sum to almost Gaussian noise; the gap (`gaussian_gap`) is part of epsilon and delta.
     dropouts : int, default=0
-        Largest number of parties that may send nothing.
+        Largest number of parties that may send nothing, at least 0.
     colluders : int, default=0
-        Largest number of parties whose knowledge an adversary may have. Dropouts and colluders
-        together must be fewer than the parties.
+        Largest number of parties whose knowledge an adversary may have, at least 0. Dropouts and
+        colluders together must be fewer than the parties.
     weight : int, default=1
-        Largest weight of one event.
+        Largest weight of one event, from 1 to 2**31 - 1.
     unit : str, default="event"
         Unit of privacy, over the data of all parties together.
     relation : {"add/remove", "replace"}, default="add/remove"
@@ -309,7 +309,7 @@ class NoiseSharing:
         Returns
         -------
         NoisyShare
-            The share, which must be seen by nobody but a secure sum.
+            The share, which only a secure sum may read.
 
         Raises
         ------
@@ -445,10 +445,10 @@ def sum_shares(shares: Sequence[NoisyShare]) -> Any:
 
     Notes
     -----
-    **Guarantee.** That of the terms, as the statement says. The variance of the noise is that of
-    one whole noise times the number of shares over `whole_noise`; `scale` is that of noise of this
-    variance V. For Laplace noise the moment generating function 1 / (1 - V (cosh t - 1)) is an
-    upper bound of that of the sum at every t, so that error bounds by Chebyshev and Chernoff hold.
+    **Guarantee.** That of the terms, as the statement says. The noise has variance V, that of the
+    full noise times the number of shares over `whole_noise`; `scale` is that of noise of variance
+    V. For Laplace noise the moment generating function 1 / (1 - V (cosh t - 1)) is an upper bound
+    of that of the sum at every t, so that error bounds by Chebyshev and Chernoff hold.
 
     Examples
     --------

@@ -435,14 +435,16 @@ class PairwiseMasks:
         return self._group[party].hide(share, inbox)
 
     def reveal(self, total: NoisyShare, answering: Iterable[int] | None = None) -> NoisyShare:
-        """Remove the masks from a sum (round 4), for one set of survivors and no other.
+        """Remove the masks from a sum (round 4).
+
+        Only one set of survivors can be unmasked: a second one would reveal the share of a party.
 
         Parameters
         ----------
         total : NoisyShare
             The sum of the masked shares of the survivors.
         answering : iterable of int or None, default=None
-            The survivors that are still there to answer, at least `threshold`; None for all.
+            Survivors that send their secret shares, at least `threshold`; None for all survivors.
 
         Returns
         -------

@@ -59,7 +59,7 @@ class Engine(Protocol):
         progress: Progress | None = None,
         update: Callable[[S, pa.RecordBatch], Any] | None = None,
     ) -> S:
-        """Build the sketch of all rows of a source; see `sfumato.engine.local.map_merge`.
+        """Build the sketch of all rows of a source; see `sfumato.engine.map_merge`.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ __all__ = [
     "check_payer",
     "cloned_ledger",
     "release_parameters",
-    "spread",
+    "separate_parameters",
 ]
 
 
@@ -154,7 +154,7 @@ class Privacy:
 
     @property
     def terms(self) -> dict[str, Any]:
-        """Keywords that the object stands for, those that are not None."""
+        """The parameters of a release that are not None, by keyword."""
         keywords = {name: getattr(self, name) for name in TERMS}
         return {name: value for name, value in keywords.items() if value is not None}
 
@@ -192,7 +192,7 @@ class _PrivacyLimit:
 PRIVACY = optional(_PrivacyLimit())
 
 
-def spread(
+def separate_parameters(
     owner: str, given: Mapping[str, Any], usual: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Replace `privacy` among the parameters by the separate keywords that it stands for.
@@ -233,7 +233,9 @@ def release_parameters(
         if options.get("privacy") is not None:
             raise ValueError(f"{owner}: privacy must be given once.")
         epsilon, options = None, {**options, "privacy": epsilon}
-    given = spread(owner, {"epsilon": epsilon, "delta": delta, **options}, {"delta": 0.0})
+    given = separate_parameters(
+        owner, {"epsilon": epsilon, "delta": delta, **options}, {"delta": 0.0}
+    )
     if given["epsilon"] is None:
         raise ValueError(f"{owner}: epsilon must be given, or privacy=Privacy(epsilon, ...).")
     return given.pop("epsilon"), given.pop("delta"), given

@@ -55,7 +55,7 @@ class PrivacyStatement(Page):
     proof : str, default="proved"
         "proved" (of the code that runs) or "measured".
     covers : str, default="the whole release"
-        What the guarantee is about.
+        What an attacker may observe under the guarantee.
     source : str, default="operating system"
         Source of the random bits; any other than the default is insecure, for tests.
     dataset : str, default=""

@@ -44,8 +44,8 @@ class Filters(NamedTuple):
 
     @classmethod
     def of(cls, bits: int, hashes: int, flip: float, ones: np.ndarray) -> "Filters":
-        share = np.minimum(occupancy.true_share(ones / bits, flip), 1 - 0.5 / bits)
-        sizes = np.asarray(occupancy.size_of_share(share, bits, hashes))
+        fraction = np.minimum(occupancy.true_share(ones / bits, flip), 1 - 0.5 / bits)
+        sizes = np.asarray(occupancy.size_of_share(fraction, bits, hashes))
         likely = np.maximum(sizes, 0.0)
         error = np.sqrt(size_variance(likely, bits, hashes, flip))
         lengths = np.sqrt(np.maximum(sizes, np.maximum(error, 1.0)))
@@ -179,9 +179,9 @@ def _error(side: Filters) -> np.ndarray:
 
 def size_variance(sizes: np.ndarray, bits: int, hashes: int, flip: float) -> np.ndarray:
     """Variance of an estimated size, from the flips and the hash collisions."""
-    share = occupancy.share_of_size(sizes, bits, hashes)
+    fraction = occupancy.share_of_size(sizes, bits, hashes)
     steep = -1 / math.log1p(-occupancy.codeword_share(bits, hashes))
-    by_flips = _bit_variance(flip) / bits * (steep / (1 - share)) ** 2
+    by_flips = _bit_variance(flip) / bits * (steep / (1 - fraction)) ** 2
     return np.asarray(by_flips + _collisions(sizes, bits, hashes))
 
 

@@ -14,7 +14,7 @@ from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, checked_values, integer
 from sfumato.data.interactions import Interactions
-from sfumato.privacy.parameters import spread
+from sfumato.privacy.parameters import separate_parameters
 from sfumato.privacy.release import (
     CalibratedRelease,
     ReleaseOptions,
@@ -43,8 +43,8 @@ MISSING = object()
 class ReleasedUsers:
     """Set of users already released: 8-byte hashes of their ids in sorted runs.
 
-    **Guarantee.** A user who comes again is refused. A new user is refused wrongly only if two
-    hashes collide, which has probability below 2e-8 among a million users.
+    **Guarantee.** A user who was released before is refused. A new user is refused wrongly only if
+    two hashes collide, which has probability below 2e-8 among a million users.
     """
 
     def __init__(self, owner: str) -> None:
@@ -333,7 +333,7 @@ class ProfileMechanism(Generic[R]):
     def _expanded(self, options: ReleaseOptions, epsilon: float, delta: float) -> dict[str, Any]:
         """Options with a `Privacy` expanded, whose epsilon and delta must be the mechanism's."""
         owner = type(self).__name__
-        given = spread(owner, options)
+        given = separate_parameters(owner, options)
         if options.get("privacy") is None:
             return given
         for name, own in (("epsilon", epsilon), ("delta", delta)):

@@ -1,4 +1,4 @@
-"""Minima: private one-permutation MinHash of profiles, by randomised response on every bin."""
+"""Minima: private one-permutation MinHash of profiles, by randomized response on every bin."""
 
 import math
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
 from sfumato.profile.similarity import PairwiseProfiles, RowPairs
-from sfumato.sketch.response_release import answers_of, chance_of, symbols_answered
+from sfumato.sketch.response_release import answers_of, false_symbol_probability, symbols_answered
 
 __all__ = ["BINS", "CODE_BITS", "Answers", "Compared", "Minima", "ReleasedMinima"]
 
@@ -34,7 +34,7 @@ LEAST = 0.01  # floor of the difference that one item makes, by which membership
 
 @dataclass(frozen=True)
 class Answers:
-    """Randomised responses about bins: a symbol or "empty", each wrong one with `error_rate`.
+    """Randomized responses about bins: a symbol or "empty", each wrong one with `error_rate`.
 
     An answer contributes (1[it is s] - error_rate) / retained to the count of symbol s, unbiased.
     """
@@ -63,7 +63,7 @@ class Answers:
         return np.asarray((reported - self.bins * self.codes * self.error_rate) / self.retained)
 
     def noise(self, full: np.ndarray) -> np.ndarray:
-        """Variance of `full` due to the randomised response."""
+        """Variance of `full` due to the randomized response."""
         rate, full = self.error_rate, np.clip(full, 0, self.bins)
         wrong = self.codes * rate
         each = full * rate * (1 - rate) + (self.bins - full) * wrong * (1 - wrong)
@@ -71,11 +71,13 @@ class Answers:
 
     def items(self, full: np.ndarray) -> np.ndarray:
         """Number of items that fill this many bins on average; finite where all are full."""
-        return np.asarray(np.log1p(-self._share(full)) / math.log1p(-1 / self.bins))
+        return np.asarray(np.log1p(-self._full_fraction(full)) / math.log1p(-1 / self.bins))
 
     def slope(self, full: np.ndarray) -> np.ndarray:
         """Derivative of `items`: the number of items that one more full bin implies."""
-        return np.asarray(-1 / (self.bins * (1 - self._share(full)) * math.log1p(-1 / self.bins)))
+        return np.asarray(
+            -1 / (self.bins * (1 - self._full_fraction(full)) * math.log1p(-1 / self.bins))
+        )
 
     def occupancy(self, items: np.ndarray) -> np.ndarray:
         """Variance of the number of bins that `items` items fill, over their hashes."""
@@ -83,7 +85,7 @@ class Answers:
         empty, pairs = (1 - 1 / n) ** items, (1 - 2 / n) ** items
         return np.asarray(np.maximum(n * empty + n * (n - 1) * pairs - (n * empty) ** 2, 0.0))
 
-    def _share(self, full: np.ndarray) -> np.ndarray:
+    def _full_fraction(self, full: np.ndarray) -> np.ndarray:
         return np.minimum(full / self.bins, 1 - 0.5 / self.bins)
 
 
@@ -127,7 +129,7 @@ class Compared:
 
 
 class ReleasedMinima(PairwiseProfiles):
-    """Released MinHash profiles: bits of the minimum of each bin, by randomised response.
+    """Released MinHash profiles: bits of the minimum of each bin, by randomized response.
 
     Made by `Minima.release`, not by hand. Estimates sizes, similarities, neighbours and memberships
     from the released symbols alone.
@@ -181,7 +183,7 @@ class ReleasedMinima(PairwiseProfiles):
     @property
     def chance(self) -> Fraction:
         """Probability of each wrong answer about a bin."""
-        return chance_of(answers_of(self.statement), 2**self.code_bits + 1)
+        return false_symbol_probability(answers_of(self.statement), 2**self.code_bits + 1)
 
     def positions(self, items: Ids) -> np.ndarray:
         """Compute the bin of each item.
@@ -346,13 +348,13 @@ class ReleasedMinima(PairwiseProfiles):
         """Variance from the answers, from seeing one item per full bin, and from equal symbols."""
         matching, either = self._sums(pairs)
         distribution, items = self._distribution, self._distribution.items(either)
-        slopes, per_share = self._slopes(pairs, metric, matching, either)
+        slopes, slope_of_proportion = self._slopes(pairs, metric, matching, either)
         answers = Compared(distribution, pairs.there._distribution).variance(
             self._cases(pairs), slopes
         )
         proportion = np.clip(matching / either, 0, 1)
         unsampled = np.clip((items - either) / np.maximum(items - 1, 1), 0, 1)
-        sampling = proportion * (1 - proportion) / either * unsampled * per_share**2
+        sampling = proportion * (1 - proportion) / either * unsampled * slope_of_proportion**2
         differ = self._full[pairs.left] + pairs.there._full[pairs.right] - either - matching
         sampling = sampling + np.maximum(differ, 0) / (distribution.codes - 1) * slopes[..., 0] ** 2
         if metric == "inner":
@@ -405,7 +407,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     """Mechanism that releases profiles as private one-permutation MinHash.
 
     Items are hashed into bins. For each bin a few bits of its lowest item, or "empty", are released
-    by randomised response; the fraction of matching bins estimates the Jaccard similarity. One byte
+    by randomized response; the fraction of matching bins estimates the Jaccard similarity. One byte
     per bin and user.
 
     Parameters
@@ -431,7 +433,7 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     -----
     **Guarantee.** Epsilon-differentially private (delta = 0) for one item of one profile under
     add/remove, with a public seed: an item changes at most the minimum of its own bin, and each bin
-    is released by randomised response. Removing an entire profile of c items has the loss
+    is released by randomized response. Removing an entire profile of c items has the loss
     min(c, bins) epsilon; replacing c items by others counts as 2 c items.
 
     With about 100 items per profile, synthetic and real, neighbours were found best with 1 bit up

@@ -28,7 +28,7 @@ from sfumato.core.typing import Bytes
 from sfumato.core.validation import Limit, optional
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
-from sfumato.privacy.parameters import spread
+from sfumato.privacy.parameters import separate_parameters
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.catalogue import Catalogue
 
@@ -53,7 +53,7 @@ M = TypeVar("M", bound="Estimator")
 
 
 def to_bytes(model: "Estimator") -> bytes:
-    """Serialise a fitted model: header, parameters, state, arrays, catalogue and checksum."""
+    """Serialize a fitted model: header, parameters, state, arrays, catalogue and checksum."""
     header = {
         "kind": type(model).__name__,
         "version": model.version,
@@ -194,7 +194,7 @@ class Parameters:
         """Return the parameters, those bundled in `privacy` filled in."""
         signature = inspect.signature(type(self)).parameters
         usual = {name: each.default for name, each in signature.items()}
-        return spread(type(self).__name__, self.get_params(), usual)
+        return separate_parameters(type(self).__name__, self.get_params(), usual)
 
 
 Label = Literal["none", "measured", "proved"]
@@ -271,7 +271,7 @@ class Estimator(Parameters):
         return sum(int(array.nbytes) for array in self._arrays().values())
 
     def to_bytes(self) -> bytes:
-        """Serialise the fitted model.
+        """Serialize the fitted model.
 
         The bytes contain parameters, fitted state and catalogue, but neither training interactions
         nor item popularity.

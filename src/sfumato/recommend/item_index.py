@@ -56,7 +56,7 @@ class CodeSearch:
         self._within = np.empty(len(items), bool)
         for at in range(0, len(items), BLOCK):
             part = items[at : at + BLOCK]
-            within = self._lift.reach(part) <= BEYOND * self._lift.radius
+            within = self._lift.scales(part) <= BEYOND * self._lift.radius
             self._within[at : at + BLOCK] = within
             self._codes.add(at + np.flatnonzero(within), self._lift.points(part[within]))
         self._long = _Long(np.flatnonzero(~self._within), items)
@@ -241,7 +241,7 @@ class Ranking(Protocol):
 class ItemIndex:
     """Index of a model's items: finds candidates fast and ranks them by their exact scores.
 
-    Use it where scoring the whole catalogue for every user is too slow. Usually made by
+    Use it where scoring the entire catalogue for every user is too slow. Usually made by
     `Factorization.index`.
 
     Parameters

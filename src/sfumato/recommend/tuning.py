@@ -103,11 +103,11 @@ class TrialLog:
             self.path.write_bytes(first)
             return
         self._check_header(data, header)
-        whole_lines = data[: data.rfind(b"\n") + 1]
-        if len(whole_lines) < len(data):
+        complete_lines = data[: data.rfind(b"\n") + 1]
+        if len(complete_lines) < len(data):
             with open(self.path, "r+b") as file:
-                file.truncate(len(whole_lines))
-        for number, line in enumerate(whole_lines.splitlines()[1:], start=2):
+                file.truncate(len(complete_lines))
+        for number, line in enumerate(complete_lines.splitlines()[1:], start=2):
             self._read(number, line)
 
     def __repr__(self) -> str:
@@ -293,10 +293,10 @@ def tune(
 ) -> Tuned:
     """Tune parameters of a model by a two-stage line search on validation data.
 
-    The model's own values are tried first, so the result is never worse than they are. Stage one
-    searches the grid of each parameter in turn, the others at their best values so far. Stage two
-    repeats this with `fine` values on either side of the best, evenly spaced in the logarithm up to
-    its neighbours in the grid.
+    The model's own values are tried first, so the result is never worse on the validation data.
+    Stage one searches the grid of each parameter in turn, with the others at their best values so
+    far. Stage two repeats this with `fine` values on either side of the best, evenly spaced in the
+    logarithm up to its neighbours in the grid.
 
     Parameters
     ----------

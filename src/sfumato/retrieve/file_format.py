@@ -20,11 +20,11 @@ import numpy as np
 
 from sfumato.core.file_format import (
     NUMBERS,
+    atomic_writer,
     checksum,
     json_object,
     regular,
     unreadable_version,
-    written_whole,
 )
 from sfumato.core.validation import integer
 from sfumato.errors import IndexFormatError
@@ -62,7 +62,7 @@ def write(
     if len(text) > HEADER_LIMIT:
         raise ValueError(f"index: its header would be {len(text)} bytes, above {HEADER_LIMIT}.")
     lead = MAGIC + FORMAT.to_bytes(4, "little") + len(text).to_bytes(8, "little")
-    with written_whole(Path(path)) as file:
+    with atomic_writer(Path(path)) as file:
         file.write(lead + checksum(memoryview(lead + text)) + text)
         for each in flat.values():
             file.write(bytes(-file.tell() % EDGE))

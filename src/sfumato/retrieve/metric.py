@@ -58,7 +58,7 @@ class Lift(NamedTuple):
         out[:, -1] = np.sqrt(1 - np.square(np.minimum(far / self.radius, 1)))
         return out
 
-    def reach(self, vectors: np.ndarray) -> np.ndarray:
+    def scales(self, vectors: np.ndarray) -> np.ndarray:
         """Factor by which (q, 0) times a lifted point gives the product with x - centre."""
         return np.asarray(np.maximum(lengths(vectors - self.centre), self.radius))
 

@@ -388,7 +388,7 @@ class BloomFilter(KeyedSketch):
         n : int
             Number of distinct keys, from 1 to 2**32.
         false_positive_rate : float
-            Maximum false positive rate after n keys, between 0 and 1.
+            Largest expected false positive rate after n distinct keys, between 0 and 1.
         seed : int, default=0
             Seed of the hash functions.
         layout : {"plain", "blocked"}, default="plain"

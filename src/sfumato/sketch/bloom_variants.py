@@ -36,8 +36,8 @@ class CountingBloomFilter(KeyedSketch):
     **Guarantee.** A key that was added and not removed is always found, provided that only added
     keys are removed. Another key is found with probability ``error_bound()``.
 
-    A counter that reaches 255 stays there: its keys are then found for ever, but none is lost. The
-    merge is exact as long as no removal hit such a counter.
+    A counter that reaches 255 stays there: its keys are then found even after removal, but none is
+    lost. The merge is exact as long as no removal hit such a counter.
 
     References
     ----------

@@ -33,10 +33,10 @@ OCTAVE = 8  # counts tried in each doubling before the best one is refined
 class ReleasedHyperLogLog(Answered):
     """Private number of distinct keys; made by `HyperLogLog.release`.
 
-    It contains one bit per register, flipped at random: whether register j reached the level
-    ``levels(precision, largest)[j]``, which is public. It has the precision and seed of the sketch
-    and the largest count expected. It cannot merge: whether a register of a union reached its level
-    does not follow from flipped bits.
+    It contains one randomly flipped bit per register: whether the register is at least its level.
+    The level is public, a function of the register's index, `precision` and `largest`. It also
+    stores the precision and seed of the sketch and `largest`, the largest expected count. Releases
+    cannot be merged: flipped bits do not determine those of the union.
 
     Notes
     -----

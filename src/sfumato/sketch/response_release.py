@@ -12,7 +12,14 @@ from sfumato.privacy.mechanisms.randomized_response import GRID, BinaryResponse,
 from sfumato.privacy.release import Release, ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 
-__all__ = ["Answered", "answers_of", "bits_answered", "chance_of", "limits", "symbols_answered"]
+__all__ = [
+    "Answered",
+    "answers_of",
+    "bits_answered",
+    "false_symbol_probability",
+    "limits",
+    "symbols_answered",
+]
 
 LARGEST = 2.0**64  # no set has more keys
 CELLS = integer(1, 2**31)  # number of responses about one unit
@@ -25,7 +32,10 @@ class Answered(Release):
 
     @property
     def flip_probability(self) -> Fraction:
-        """Probability of the false one of two responses between which one event decides."""
+        """Probability that a bit was flipped; p / (p + q) for a release of symbols.
+
+        Here q is the probability of the true symbol and p that of each false one.
+        """
         return answers_of(self.statement).probability
 
     @cached_property
@@ -62,7 +72,7 @@ def _check_informative(request: ReleaseRequest, symbols: int, cells: int) -> Non
         )
 
 
-def chance_of(loss: Flips, symbols: int) -> Fraction:
+def false_symbol_probability(loss: Flips, symbols: int) -> Fraction:
     """The probability of each false symbol, from the loss of `KaryResponse`."""
     odds = loss.probability / (1 - loss.probability)
     return odds / (1 + (symbols - 1) * odds)

@@ -138,7 +138,7 @@ def fill(ledger, dataset, losses):
         for place, loss in enumerate(losses):
             line = json.dumps(loss.to_dict(), sort_keys=True)
             writer.add("charge", f"{dataset} {place}", dataset, line, "a count", 0, "now")
-        spent = budget.whole_cost(Counter(losses), book.dataset(dataset).delta)
+        spent = budget.total_cost(Counter(losses), book.dataset(dataset).delta)
         writer.spend(dataset, spent, writer.position)
         writer.close()
 

@@ -9,7 +9,7 @@ import pytest
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import MinHash, ReleasedMinHash, SketchFormatError, load
-from sfumato.sketch.response_release import chance_of
+from sfumato.sketch.response_release import false_symbol_probability
 from support.observable import repacked
 
 KIND = "one-permutation"
@@ -32,7 +32,7 @@ def test_no_release_distinguishes_neighbouring_sets_by_more_than_epsilon(bits, r
     symbols = 2**bits + 1
     released = sketch(3, []).release(2.0, bits=bits, relation=relation)
     loss = Loss.from_dict(released.statement.loss)
-    false = chance_of(loss, symbols)
+    false = false_symbol_probability(loss, symbols)
     true = 1 - (symbols - 1) * false
 
     def distribution(keys):
@@ -60,7 +60,7 @@ def test_codes_are_answers_about_the_bits_of_each_minimum():
         observed.release(3, bits=2, source=InsecureSeededSource(seed)) for seed in range(100)
     ]
     retained = np.mean([each._codes == observed._codes(2) for each in released])
-    false = float(chance_of(Loss.from_dict(released[0].statement.loss), 5))
+    false = float(false_symbol_probability(Loss.from_dict(released[0].statement.loss), 5))
     assert abs(retained - (1 - 4 * false)) < 6 * (0.25 / 30_000) ** 0.5
     assert {code for each in released for code in each._codes.tolist()} == set(range(5))
 

@@ -201,8 +201,9 @@ class BitChannel:
         Returns
         -------
         tuple of (ndarray, ndarray, float)
-            Unbiased estimates of the unflipped bits (users x bits), codewords (items x bits) and
-            the variance of the noise of one bit.
+            Unbiased estimates of the bits before flipping, float32 of shape (n_users, n_bits); the
+            codewords of the items, 0 or 1, float32 of shape (n_items, n_bits); and the variance of
+            the noise of one bit.
         """
         gain = max(1 - 2 * self.flip, LEAST_FLIP)
         rows = self._bits[:].astype(np.float32)

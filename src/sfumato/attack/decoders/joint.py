@@ -178,13 +178,14 @@ def joint_decoder(
         If None, the expected size under the prior is used, and without a prior the release's
         estimate alone.
     candidates_per_item : int, default=6
-        Number of candidates that the single decoder retains per expected item. "gibbs" only.
+        Number of candidates that the single decoder retains per expected item, at least 1. "gibbs"
+        only.
     burn_in : int, default=1000
-        Steps that each chain discards first. "gibbs" only.
+        Steps that each chain discards first, from 0. "gibbs" only.
     samples : int, default=19000
-        Steps of each chain after that. "gibbs" only.
+        Steps of each chain after that, at least 2. "gibbs" only.
     chains : int, default=1
-        Number of chains, whose results are averaged. "gibbs" only.
+        Number of chains, from 1 to 2**20, whose results are averaged. "gibbs" only.
     random_state : int, Generator or None, default=0
         Seed of the chains. "gibbs" only.
     threads : int or None, default=None
@@ -281,11 +282,11 @@ def chain_agreement(
     sizes : array_like, SizePrior, float or None, default=None
         Sizes of known profiles, as in `expected_sizes`.
     candidates_per_item : int, default=6
-        Number of candidates that the single decoder retains per expected item.
+        Number of candidates that the single decoder retains per expected item, at least 1.
     burn_in : int, default=1000
-        Steps that each chain discards first.
+        Steps that each chain discards first, from 0.
     samples : int, default=19000
-        Steps of each chain after that.
+        Steps of each chain after that, at least 2.
     chains : int, default=4
         Number of chains.
     random_state : int, Generator or None, default=0

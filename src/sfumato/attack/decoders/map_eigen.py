@@ -49,7 +49,7 @@ def map_decoder(
     sizes : array_like, SizePrior, float or None, default=None
         Sizes of known profiles, as in `expected_sizes`.
     candidates_per_item : int, default=6
-        Number of candidates that the single decoder retains per expected item.
+        Number of candidates that the single decoder retains per expected item, at least 1.
     threads : int or None, default=None
         Number of threads; None uses all cores.
     progress : callable or None, default=None

@@ -21,7 +21,7 @@ PROBIT = np.pi / 8  # probit approximation of the logistic function averaged ove
 class TastePrior:
     """Prior of profiles with independent items given a few latent traits of the user.
 
-    Made by `learn_prior`; `joint_decoder` and `single_decoder` take it in place of probabilities.
+    Made by `learn_prior`; `joint_decoder` and `single_decoder` take it instead of probabilities.
     Item j is in a profile with log-odds bias[j] + directions[j] . z, where z are independent
     standard normal traits. A user's activity comes out as one of them.
 

@@ -120,13 +120,13 @@ def minima_single(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarr
     1.245
     """
     owner = "minima_single"
-    bins, codes, chance = _response(owner, bins, code_bits, chance)
+    bins, codes, p_false = _response(owner, bins, code_bits, chance)
     others = within(owner, "size", size, 1) - 1
     empty = _empty(bins, others + 1)
-    before = _divergence(_answers(codes, chance, _empty(bins, others)), codes, chance, empty)
+    before = _divergence(_answers(codes, p_false, _empty(bins, others)), codes, p_false, empty)
     # Integrate over ranks: the quadrature nodes lie along a last axis of their own.
     least = (1 - (RANKS + 1) / 2 / bins[..., None]) ** others[..., None]
-    here = _own_bin(codes[..., None], chance[..., None], least, empty[..., None]) @ (WEIGHTS / 2)
+    here = _own_bin(codes[..., None], p_false[..., None], least, empty[..., None]) @ (WEIGHTS / 2)
     with np.errstate(invalid="ignore"):
         elsewhere = np.where(bins == 1, 0.0, (bins - 1) * before)
     return np.asarray(np.maximum(here + elsewhere, 0))
@@ -163,10 +163,10 @@ def minima_joint(bins: Any, code_bits: Any, chance: Any, size: Any) -> np.ndarra
     1.284
     """
     owner = "minima_joint"
-    bins, codes, chance = _response(owner, bins, code_bits, chance)
+    bins, codes, p_false = _response(owner, bins, code_bits, chance)
     empty = _empty(bins, within(owner, "size", size, 0))
-    total = _entropy(_answers(codes, chance, empty), codes)
-    noise = _entropy((1 - codes * chance, chance), codes)
+    total = _entropy(_answers(codes, p_false, empty), codes)
+    noise = _entropy((1 - codes * p_false, p_false), codes)
     return np.asarray(np.maximum(bins * (total - noise), 0))
 
 
@@ -186,14 +186,14 @@ def _signs(bits: np.ndarray, power: np.ndarray, variance: np.ndarray) -> np.ndar
 
 
 def _response(
-    owner: str, bins: Any, code_bits: Any, chance: Any
+    owner: str, bins: Any, code_bits: Any, p_false: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Bins, number of codes and probability of each false symbol, checked."""
     codes = np.asarray(2.0 ** within(owner, "code_bits", code_bits, 0, 16))
-    chance = within(owner, "chance", chance, 0)
-    if not bool(((codes + 1) * chance <= 1 + 1e-12).all()):
+    p_false = within(owner, "chance", p_false, 0)
+    if not bool(((codes + 1) * p_false <= 1 + 1e-12).all()):
         raise ValueError(f"{owner}: chance must be at most 1 / (2**code_bits + 1).")
-    return within(owner, "bins", bins, 1), codes, chance
+    return within(owner, "bins", bins, 1), codes, p_false
 
 
 def _empty(bins: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -201,28 +201,28 @@ def _empty(bins: np.ndarray, items: np.ndarray) -> np.ndarray:
     return np.asarray((1 - 1 / bins) ** items)
 
 
-def _answers(codes: Any, chance: Any, empty: Any) -> tuple[Any, Any]:
+def _answers(codes: Any, p_false: Any, empty: Any) -> tuple[Any, Any]:
     """Probabilities of the answer "empty" and of each code, for equally likely codes."""
-    more = 1 - (codes + 1) * chance  # extra probability of the true answer
-    return chance + more * empty, chance + more * (1 - empty) / codes
+    more = 1 - (codes + 1) * p_false  # extra probability of the true answer
+    return p_false + more * empty, p_false + more * (1 - empty) / codes
 
 
-def _own_bin(codes: Any, chance: Any, least: Any, empty: Any) -> Any:
+def _own_bin(codes: Any, p_false: Any, least: Any, empty: Any) -> Any:
     """Divergence of an item's bin, its minimum with probability `least`, from a random bin."""
     from scipy.special import rel_entr
 
-    more = 1 - (codes + 1) * chance
-    other = chance + more * (1 - least) / codes
-    without = _answers(codes, chance, empty)
+    more = 1 - (codes + 1) * p_false
+    other = p_false + more * (1 - least) / codes
+    without = _answers(codes, p_false, empty)
     own = rel_entr(other + more * least, without[1])
-    return own + (codes - 1) * rel_entr(other, without[1]) + rel_entr(chance, without[0])
+    return own + (codes - 1) * rel_entr(other, without[1]) + rel_entr(p_false, without[0])
 
 
-def _divergence(answers: tuple[Any, Any], codes: Any, chance: Any, empty: Any) -> Any:
+def _divergence(answers: tuple[Any, Any], codes: Any, p_false: Any, empty: Any) -> Any:
     """Divergence of these answers from those of bins that are empty with probability `empty`."""
     from scipy.special import rel_entr
 
-    other = _answers(codes, chance, empty)
+    other = _answers(codes, p_false, empty)
     return rel_entr(answers[0], other[0]) + codes * rel_entr(answers[1], other[1])
 
 

@@ -42,8 +42,8 @@ class Together:
     def __call__(self, answers: np.ndarray) -> np.ndarray:
         total = np.zeros(len(answers))
         positions = _positions(_parts(answers), self.fine, self.coarse)
-        for log, place in zip(self.logs, positions, strict=True):
-            total += log[place]
+        for log, bins in zip(self.logs, positions, strict=True):
+            total += log[bins]
         return total
 
 

@@ -196,7 +196,7 @@ def one_run_lower_bound(
     guesses : int
         Number of guesses, at most `canaries`.
     canaries : int
-        Number of canaries, including those without a guess.
+        Number of canaries, including those without a guess, at least 1.
     delta : float, default=0
         Delta of the mechanism, at least 0 and below 1.
     confidence : float, default=0.95
@@ -512,7 +512,7 @@ def pairs_lower_bound(
     of independent trials (`epsilon_lower_bound`) would not be valid, since all guesses come from
     one model. The fraction of clearest pairs to guess is chosen on the first half.
     """
-    shown = [_bound(learned_on, share, delta, confidence) for share in FRACTIONS]
+    shown = [_bound(learned_on, portion, delta, confidence) for portion in FRACTIONS]
     best = max(range(len(FRACTIONS)), key=lambda at: shown[at].epsilon)
     return _bound(measured_on, FRACTIONS[best], delta, confidence)
 

@@ -49,7 +49,7 @@ class ModelAudit(Page):
         Densities of the errors for the figure: "edges", "train" and "test".
     claimed : tuple of float or None
         Epsilon and delta that the model's privacy statement implies for replacing one rating. None
-        unless the statement is for one event and covers the whole file.
+        unless the statement is for one event and covers the entire file.
 
     Examples
     --------

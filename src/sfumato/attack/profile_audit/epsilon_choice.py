@@ -45,7 +45,7 @@ class EpsilonChoice(Table):
     Parameters
     ----------
     max_recovery : float
-        Largest allowed fraction of a profile.
+        Largest allowed mean fraction of a profile that the best attack recovers.
     epsilon : float or None
         Largest epsilon of the grid at which the best attack recovers at most `max_recovery`; None
         if there is none.
@@ -111,7 +111,8 @@ class EpsilonChoice(Table):
         Returns
         -------
         dict
-            One entry per parameter of the class, with the audience, the sentence and the caution.
+            One entry per parameter of the class, and "audience", "depends_on_raw_data", "caution"
+            and "sentence".
         """
         names = ("max_recovery", "epsilon", "low", "high", "recovery", "popularity", "largest")
         figures = {name: getattr(self, name) for name in names}
@@ -157,7 +158,7 @@ def choose_epsilon(
     mechanism : Blip, Jlt, Signs or Minima
         The mechanism; its parameters other than epsilon are used unchanged.
     max_recovery : float, default=0.3
-        Largest allowed mean fraction of a profile, between 0 and 1.
+        Largest allowed mean fraction of a profile that the best attack recovers, between 0 and 1.
     largest : float, default=64.0
         Largest epsilon of the search, above 0; the only value that need not be on the grid.
     known : float, default=0.6
@@ -178,12 +179,15 @@ def choose_epsilon(
 
     Notes
     -----
-    **Guarantee.** The same input gives the same choice. The chosen epsilon was attacked itself,
-    with the noise and the users of all others that were tried, and the next one up was found too
-    large, on a grid that is fixed beforehand (1, 1.1, 1.2, 1.3, 1.5, ..., about 10 % apart) and
-    ends at `largest`. The choice is measured, not proved: a stronger attack may exist. Nor is it
-    private: epsilon depends on raw profiles, removing one row can move it, and the guarantee of a
-    release with it does not cover that. To be safe, choose on public or earlier data.
+    **Guarantee.** The same input with the same integer `random_state` gives the same choice. The
+    candidates form a fixed grid from ``largest / 4096`` to `largest`, about 10 % apart (1, 1.1,
+    1.2, 1.3, 1.5, ...), and are found by binary search. All are attacked with the same users and
+    the same random seed. At the chosen epsilon the attacks recovered at most `max_recovery`; at the
+    next one of the grid, unless it is `largest`, they recovered more.
+
+    The choice is measured, not proved: a stronger attack may exist. It is not private either:
+    epsilon depends on raw profiles, one row can change it, and the guarantee of a release with this
+    epsilon does not cover the choice. To be safe, choose on public or earlier data.
 
     Examples
     --------

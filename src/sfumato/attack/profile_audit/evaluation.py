@@ -309,7 +309,7 @@ def reconstruction(scores: Matrix, truth: Any, sizes: Any, *, ranks: int = 10) -
         Number of items to take of each row, or one number for all. Estimates are rounded and
         clipped to the range from 0 to the number of candidates.
     ranks : int, default=10
-        R in mAP@R (3.37); ranks beyond the last candidate find nothing.
+        R in mAP@R (3.37), from 1 to 2**20; ranks beyond the last candidate find nothing.
 
     Returns
     -------

@@ -111,11 +111,11 @@ def _bought(shop: _Shop) -> Iterator[Any]:
     yield "Was it ever bought?  BloomFilter.from_capacity(100_000, 0.01).update(names)"
     bought = sketch.BloomFilter.from_capacity(ITEMS, 0.01).update(shop.names)
     yield "item 1", str(bool(bought.contains(["item 1"])[0])), "True", _size(bought)
-    strange = bought.contains([f"not for sale {i}" for i in range(10_000)]).mean()
-    yield "false positive rate", f"{strange:.2%}", "0 %", ""
+    false_positives = bought.contains([f"not for sale {i}" for i in range(10_000)]).mean()
+    yield "false positive rate", f"{false_positives:.2%}", "0 %", ""
 
 
-def _alike(shop: _Shop) -> Iterator[Any]:
+def _similar(shop: _Shop) -> Iterator[Any]:
     yield "How similar are two baskets?  MinHash(256).update(a).similarity(MinHash(256).update(b))"
     one, other = shop.basket(0), shop.basket(1)
     left, right = sketch.MinHash(256).update(one), sketch.MinHash(256).update(other)
@@ -169,13 +169,13 @@ def _measured(shop: _Shop) -> Iterator[Any]:
 
 def _together(shop: _Shop) -> Iterator[Any]:
     yield "Two threads, one answer?  map_merge(table, lambda: CountMin(65536), column='item')"
-    whole = sketch.CountMin(65536).update(shop.item)
+    direct = sketch.CountMin(65536).update(shop.item)
     parts = map_merge({"item": shop.item}, lambda: sketch.CountMin(65536), column="item", threads=2)
-    yield "merged = built at once, bit for bit", str(parts == whole), "True", _size(whole)
+    yield "merged = built at once, bit for bit", str(parts == direct), "True", _size(direct)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "items.sketch"
-        whole.save(path)
-        yield "saved and read back", str(sketch.load(path) == whole), "True", ""
+        direct.save(path)
+        yield "saved and read back", str(sketch.load(path) == direct), "True", ""
 
 
 STOPS = (
@@ -183,7 +183,7 @@ STOPS = (
     _best_sellers,
     _how_many,
     _bought,
-    _alike,
+    _similar,
     _directions,
     _together,
     _released,

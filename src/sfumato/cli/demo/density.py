@@ -20,7 +20,7 @@ __all__ = ["density"]
 
 NAMES = ("question", "private, epsilon 1", "not private", "truth")
 CENTRES = np.array([[25.0, 30.0], [70.0, 40.0], [45.0, 75.0]])
-SPREAD, STRANGE = 6.0, 0.01
+STD, CONTAMINATION = 6.0, 0.01
 BOUNDS = (0.0, 100.0)
 POSITIONS = (*CENTRES[:2].tolist(), [90.0, 90.0])
 Row = dict[str, Any]
@@ -32,9 +32,9 @@ class _Rows:
     def __init__(self, rows: int, seed: int) -> None:
         draw = np.random.default_rng(seed)
         cluster = draw.choice(3, rows, p=[0.5, 0.3, 0.2])
-        self.points = draw.normal(CENTRES[cluster], SPREAD)
-        self.strange = draw.random(rows) < STRANGE
-        self.points[self.strange] = draw.uniform(*BOUNDS, (int(self.strange.sum()), 2))
+        self.points = draw.normal(CENTRES[cluster], STD)
+        self.anomalous = draw.random(rows) < CONTAMINATION
+        self.points[self.anomalous] = draw.uniform(*BOUNDS, (int(self.anomalous.sum()), 2))
         self.kind = np.where(draw.random(rows) < 0.05, "other", np.array(["a", "b", "c"])[cluster])
         self.price = self.points @ [2.0, -1.0] + draw.normal(0, 20, rows)
 
@@ -46,7 +46,7 @@ def density(console: Console, rows: int = 20_000) -> list[Row]:
         "SketchDensity(bandwidth=5, epsilon=1, bounds=(0, 100)).fit(points)"
     )
     learned, fresh = _Rows(rows, 21), _Rows(rows, 22)
-    stops = (_dense, _highest, _classes, _numbers, _strange, _alike)
+    stops = (_dense, _highest, _classes, _numbers, _anomalies, _synthetic)
     found = [row for stop in stops for row in stop(learned, fresh)]
     table = Table(box=None, pad_edge=False)
     for name in NAMES:
@@ -78,10 +78,10 @@ def _dense(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
         model.fit(learned.points) for model in _both(SketchDensity, bandwidth=5, bounds=BOUNDS)
     )
     truth = plain.sketch_.exact(learned.points, POSITIONS) / len(learned.points)
-    for place, *answers in zip(
+    for point, *answers in zip(
         POSITIONS, private.density(POSITIONS), plain.density(POSITIONS), truth, strict=True
     ):
-        x, y = place
+        x, y = point
         yield _row(f"how crowded is it around ({x:.0f}, {y:.0f})", *answers)
 
 
@@ -113,16 +113,16 @@ def _numbers(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
     yield _row("R2 of fresh rows", *(model.score(fresh.points, fresh.price) for model in fitted))
 
 
-def _strange(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
-    both = _both(SketchAnomalyDetector, bounds=BOUNDS, contamination=STRANGE)
+def _anomalies(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
+    both = _both(SketchAnomalyDetector, bounds=BOUNDS, contamination=CONTAMINATION)
     found = []
     for model in both:
         order = np.argsort(model.fit(learned.points).score_samples(fresh.points))
-        found.append(fresh.strange[order[: int(fresh.strange.sum())]].mean())
+        found.append(fresh.anomalous[order[: int(fresh.anomalous.sum())]].mean())
     yield _row("strangest that were planted", *found)
 
 
-def _alike(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
+def _synthetic(learned: _Rows, fresh: _Rows) -> Iterator[Row]:
     both = _both(SketchSampler, bandwidth=5, bounds=BOUNDS, random_state=0)
     means = [model.fit(learned.points).sample(5_000)[:, 0].mean() for model in both]
     yield _row("mean of column 1 of synthetic rows", *means, learned.points[:, 0].mean())

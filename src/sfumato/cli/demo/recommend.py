@@ -143,8 +143,8 @@ def profiles(console: Console, users: int = 600) -> list[dict[str, Any]]:
     rows = [_measured_profile(attacked, items, popular, taste, each) for each in MECHANISMS]
     table = Table(*NAMES, box=None, pad_edge=False)
     for row in rows:
-        shares = (f"{row[key]:.0%}" for key in ("neighbours", "popularity", "attack"))
-        table.add_row(row["release"], f"{row['epsilon']:.3g}", f"{row['profile']:.4g}", *shares)
+        fractions = (f"{row[key]:.0%}" for key in ("neighbours", "popularity", "attack"))
+        table.add_row(row["release"], f"{row['epsilon']:.3g}", f"{row['profile']:.4g}", *fractions)
     console.print(table)
     console.print(
         "Two epsilons: to hide one item, and to hide the profile. Attacks: the cosine of rebuilt "

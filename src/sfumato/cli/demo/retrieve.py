@@ -27,8 +27,8 @@ def retrieval(console: Console, vectors: int = 50_000) -> list[dict[str, Any]]:
     rows.append(_measured("the last, 100 ranked exactly", LAST, base, queries, truth, exact=True))
     table = Table(*NAMES, box=None, pad_edge=False)
     for row in rows:
-        shares = (f"{row[key]:.0%}" for key in ("first", "ten"))
-        table.add_row(row["code"], str(row["bytes"]), *shares, f"{row['ms']:.2f}")
+        recalls = (f"{row[key]:.0%}" for key in ("first", "ten"))
+        table.add_row(row["code"], str(row["bytes"]), *recalls, f"{row['ms']:.2f}")
     console.print(table)
     console.print("Codes are small, not secret: a vector can be rebuilt from its code.\n")
     return rows
@@ -48,8 +48,8 @@ CODES: dict[str, CodeEncoder] = {
 def _vectors(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors of uneven directions around one centre, as embeddings are."""
     draws = np.random.default_rng(3)
-    spread = np.arange(1, DIMENSION + 1) ** -0.5
-    made = draws.normal(size=(count + QUERIES, DIMENSION)) * spread + 0.2
+    scales = np.arange(1, DIMENSION + 1) ** -0.5
+    made = draws.normal(size=(count + QUERIES, DIMENSION)) * scales + 0.2
     made /= np.linalg.norm(made, axis=1, keepdims=True)
     return made[:count].astype(np.float32), made[count:].astype(np.float32)
 

@@ -50,9 +50,9 @@ def _words() -> np.ndarray:
 
 def _drawn(reports: int) -> np.ndarray:
     """Zipf: the frequency of word r is proportional to 1 / r."""
-    shares = np.cumsum(1 / np.arange(1, WORDS + 1))
-    drawn = np.random.default_rng(12).random(reports) * shares[-1]
-    return np.asarray(np.searchsorted(shares, drawn))
+    cumulative = np.cumsum(1 / np.arange(1, WORDS + 1))
+    drawn = np.random.default_rng(12).random(reports) * cumulative[-1]
+    return np.asarray(np.searchsorted(cumulative, drawn))
 
 
 def _row(found: Any, truth: np.ndarray, at: int) -> dict[str, Any]:

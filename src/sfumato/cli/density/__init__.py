@@ -26,7 +26,7 @@ app.command()(density_draw.sample)
 
 
 def show(file: Path, json: bool) -> None:
-    """Say what the model of `density build` in a file is."""
+    """Describe the model of `density build` in a file."""
     from sfumato.cli import printing
 
     model = load(file)

@@ -272,7 +272,7 @@ def _labels(model: Any, source: Any, texts: Any) -> Any:
     import numpy as np
 
     if source.private:
-        if all(_whole(each) for each in model.classes):
+        if all(_is_integer(each) for each in model.classes):
             model.classes = [int(each) for each in model.classes]
         return texts
     named = np.unique(texts) if model.classes is None else np.array(model.classes)
@@ -288,13 +288,13 @@ def _labels(model: Any, source: Any, texts: Any) -> Any:
             f"{source.file}: row {at} of those used: column {source.beside!r} holds a class that "
             "--classes does not name; name all of them."
         )
-    if not all(_whole(each) for each in named.tolist()):
+    if not all(_is_integer(each) for each in named.tolist()):
         return texts
     if model.classes is not None:
         model.classes = [int(each) for each in model.classes]
     return texts.astype(np.int64)
 
 
-def _whole(written: str) -> bool:
+def _is_integer(written: str) -> bool:
     """Whether a text is an integer as Python writes it."""
     return written.removeprefix("-").isdecimal() and str(int(written)) == written

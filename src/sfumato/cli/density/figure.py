@@ -14,9 +14,9 @@ LEVELS = 6  # contours
 LETTERS = 40  # of a name, before it is cut
 
 
-def heat_map(model: Any, place: Path) -> bytes:
-    """The bytes of the picture in the form that the ending of the name asks for."""
-    from matplotlib.figure import Figure  # only here: most who ask draw nothing
+def heat_map(model: Any, path: Path) -> bytes:
+    """The bytes of the figure in the format of the file extension."""
+    from matplotlib.figure import Figure  # only here: most queries draw nothing
 
     from sfumato.cli.density.files import column_names
     from sfumato.density import grid_values
@@ -45,7 +45,7 @@ def heat_map(model: Any, place: Path) -> bytes:
     out = BytesIO()
     with warnings.catch_warnings():  # a letter that the font lacks becomes a box, not a warning
         warnings.simplefilter("ignore", UserWarning)
-        drawn.savefig(out, format=place.suffix[1:].lower(), dpi=120)
+        drawn.savefig(out, format=path.suffix[1:].lower(), dpi=120)
     return out.getvalue()
 
 

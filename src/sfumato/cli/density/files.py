@@ -119,7 +119,7 @@ def _named(model: Any, points: Any) -> Any:
 
 
 def column_names(model: Any) -> list[str]:
-    """What the columns are called; x0, x1, ... where nobody named them, none of a graph."""
+    """Names of the columns; x0, x1, ... if the model has none, empty for a graph."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     return names or [f"x{j}" for j in range(getattr(model, "n_features_in_", 0))]
 

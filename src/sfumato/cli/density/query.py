@@ -1,6 +1,6 @@
 """`sfumato density query, classify, regress, anomalies`: what a model says about points.
 
-`sfumato density modes` and `sample`: the highest places of a model, and rows drawn from it.
+`sfumato density modes` and `sample`: the maxima of a model's density, and rows drawn from it.
 """
 
 from pathlib import Path
@@ -132,7 +132,7 @@ def anomalies(
 ) -> None:
     """Score how anomalous each point is (lower is more anomalous), and flag anomalies.
 
-    People see the strangest first, with the number of their row; --json and -o keep the order.
+    The most anomalous are shown first, with their row numbers; --json and -o keep the input order.
     """
     import numpy as np
 
@@ -146,8 +146,8 @@ def anomalies(
         return
     first = np.argsort(scores, kind="stable")
     _print_rows(query_points, found, output, json, order=first)
-    share = f"{int(found['strange'].sum()):,} of {len(scores):,}"
-    print(f"{share} are strange: below {model.offset_:.6g}, the threshold of the model.")
+    fraction = f"{int(found['strange'].sum()):,} of {len(scores):,}"
+    print(f"{fraction} are strange: below {model.offset_:.6g}, the threshold of the model.")
 
 
 def check(output: Path | None, endings: tuple[str, ...], force: bool, *inputs: Path | None) -> None:
@@ -234,8 +234,8 @@ def modes(
         return
     printing.rows(
         [
-            {**dict(zip(names, place, strict=True)), "density": value}
-            for place, value in zip(positions.tolist(), values.tolist(), strict=True)
+            {**dict(zip(names, mode, strict=True)), "density": value}
+            for mode, value in zip(positions.tolist(), values.tolist(), strict=True)
         ],
         json,
     )

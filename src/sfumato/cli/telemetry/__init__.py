@@ -27,7 +27,7 @@ app.command()(telemetry_plan.plan)
 
 
 def show(content: str, file: Path, json: bool) -> None:
-    """Say what the parameters, counts or reports in a file are."""
+    """Describe the parameters, counts or reports in a file."""
     from sfumato.cli import printing
 
     if content == "parameters":

@@ -20,7 +20,9 @@ __all__ = ["associate", "decode"]
 COMMAND = "telemetry decode"
 Output = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Where to write the whole table: .csv, .parquet or .json."),
+    typer.Option(
+        "--output", "-o", help="Where to write the complete table: .csv, .parquet or .json."
+    ),
 ]
 TABLES = (".csv", ".parquet", ".json")
 NUMBERS = ("estimate", "std_error", "bound", "low", "high")
@@ -233,16 +235,16 @@ def _check(
     """Refuse before the work what could not be written after it."""
     from sfumato.cli.telemetry.figure import KINDS
 
-    for place, endings in ((output, TABLES), (plot, KINDS)):
-        if place is None:
+    for path, endings in ((output, TABLES), (plot, KINDS)):
+        if path is None:
             continue
-        if place.suffix.lower() not in endings:
-            raise ValueError(f"{command}: {place} must end in {', '.join(endings)}.")
-        check_output(place, force, *inputs)
+        if path.suffix.lower() not in endings:
+            raise ValueError(f"{command}: {path} must end in {', '.join(endings)}.")
+        check_output(path, force, *inputs)
 
 
 def _write(path: Path, found: Any) -> None:
-    """Write the whole table, in the form that the ending of the name asks for."""
+    """Write the complete table in the format of the file extension."""
     from sfumato.core.file_format import write_atomic
 
     if path.suffix.lower() == ".json":
@@ -252,7 +254,7 @@ def _write(path: Path, found: Any) -> None:
 
 
 def _row(found: Any, at: int) -> dict[str, Any]:
-    """The numbers of one row for the screen: whole reports, and yes where it was found."""
+    """The numbers of one row for the screen: counts as integers, and yes if it was found."""
     held = [name for name in NUMBERS if hasattr(found, name)]  # a joint table has no bound
     numbers = {name: float(found[name][at]) for name in held}
     shown: dict[str, Any] = {

@@ -14,8 +14,8 @@ FOUND, DOUBTFUL, OTHER, ENDS = "#2f6299", "#b9b9b9", "#d1822b", "#222222"
 LETTERS = 32  # of a value, before it is cut
 
 
-def figure(decoded: Any, top: int, level: float, place: Path) -> bytes:
-    """The bytes of the picture in the form that the ending of the name asks for."""
+def figure(decoded: Any, top: int, level: float, path: Path) -> bytes:
+    """The bytes of the figure in the format of the file extension."""
     from matplotlib.figure import Figure  # only here: most who decode draw nothing
 
     first = np.argsort(-decoded.estimate, kind="stable")[:top]
@@ -32,7 +32,7 @@ def figure(decoded: Any, top: int, level: float, place: Path) -> bytes:
     out = BytesIO()
     with warnings.catch_warnings():  # a letter that the font lacks becomes a box, not a warning
         warnings.simplefilter("ignore", UserWarning)
-        drawn.savefig(out, format=place.suffix[1:].lower(), dpi=120)
+        drawn.savefig(out, format=path.suffix[1:].lower(), dpi=120)
     return out.getvalue()
 
 
@@ -42,9 +42,9 @@ def _values(axis: Any, decoded: Any, first: np.ndarray) -> None:
     for rows, colour, label in ((found, FOUND, "found"), (~found, DOUBTFUL, "could be chance")):
         if rows.any():
             axis.barh(at[rows], estimate[rows], 0.66, color=colour, label=label)
-    reach = np.maximum([estimate - low, high - estimate], 0)
+    half_width = np.maximum([estimate - low, high - estimate], 0)
     axis.errorbar(
-        estimate, at, xerr=reach, fmt="none", ecolor=ENDS, elinewidth=1, capsize=2.5, zorder=3
+        estimate, at, xerr=half_width, fmt="none", ecolor=ENDS, elinewidth=1, capsize=2.5, zorder=3
     )
 
 
@@ -52,8 +52,8 @@ def _other(axis: Any, decoded: Any, at: int, level: float) -> None:
     """What no candidate explains, drawn apart from them."""
     from scipy.stats import norm
 
-    reach = float(norm.ppf(1 - level / 2)) * decoded.other_std_error
-    ends = [[min(reach, decoded.other)], [reach]]  # a count is not below 0
+    half_width = float(norm.ppf(1 - level / 2)) * decoded.other_std_error
+    ends = [[min(half_width, decoded.other)], [half_width]]  # a count is not below 0
     axis.barh(at, decoded.other, 0.66, color="white", edgecolor=OTHER, hatch="////", linewidth=1)
     axis.errorbar(decoded.other, at, xerr=ends, fmt="none", ecolor=ENDS, elinewidth=1, capsize=2.5)
 

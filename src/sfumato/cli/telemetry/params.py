@@ -341,8 +341,8 @@ def _row(row: Any, reports: int) -> dict[str, Any]:
     """One scheme: the counts that are detected with probability 1/2 and 9/10."""
     blind = math.isinf(row.std_error)
     thresholds = {
-        name: "nothing" if share >= 1 else f"{share * reports:,.0f} ({share:.3%})"
-        for name, share in (("seen half", row.visible), ("seen surely", row.surely_visible))
+        name: "nothing" if fraction >= 1 else f"{fraction * reports:,.0f} ({fraction:.3%})"
+        for name, fraction in (("seen half", row.visible), ("seen surely", row.surely_visible))
     }
     return {
         "scheme": row.name,

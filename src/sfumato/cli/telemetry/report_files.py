@@ -214,14 +214,14 @@ def in_order(command: str, file: Path, of: Any) -> Any:
     check_reports(file)
     if is_counts(file):
         raise ValueError(f"{file}: holds counts; {command} needs files of reports.")
-    whole = Reports.concat([_none(of), *_batches([file], of)])
-    if whole.refused:
-        reasons = ", ".join(f"{reason} {number}" for reason, number in whole.refused.items())
+    reports = Reports.concat([_none(of), *_batches([file], of)])
+    if reports.refused:
+        reasons = ", ".join(f"{reason} {number}" for reason, number in reports.refused.items())
         raise ValueError(
             f"{file}: lines must pair, but some are no reports of these parameters: {reasons}. "
             "Leave those clients out of both files."
         )
-    return whole
+    return reports
 
 
 def candidates(

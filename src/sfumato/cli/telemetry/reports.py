@@ -54,7 +54,7 @@ def encode(
 
     Every line or row is reported: one without a value, or with one that cannot be, as an empty text
     (with categories or edges as no value of them), unless --skip-nulls leaves it out. With
-    --secret-file they are those of one client, the same noise for the same value for ever. Without,
+    --secret-file they are those of one client, and equal values always get the same noise. Without,
     it is a simulation in which every value is of another client.
     """
     from sfumato.cli import printing
@@ -120,7 +120,7 @@ def aggregate(
     begin = time.perf_counter()
     with printing.progress("counting", hidden=quiet or json) as advance:
         total = report_files.collected(COMMAND, files, scheme, advance)
-    loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no place for ids
+    loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no column of ids
     if forget_ids or loose:
         total = total.without_ids()
     report_files.write_counts(output, total)
@@ -129,10 +129,10 @@ def aggregate(
 
 
 def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
-    """Say what counts are, without a cell of them."""
+    """Describe counts, without the value of any cell."""
     from sfumato.cli import printing
 
-    spread, refused = counts.dispersion(), sum(counts.refused.values())
+    dispersion, refused = counts.dispersion(), sum(counts.refused.values())
     reasons = ", ".join(f"{reason} {number:,}" for reason, number in counts.refused.items())
     summary = {
         "file": str(file),
@@ -151,14 +151,14 @@ def show_counts(counts: Any, file: Path, as_json: bool, **more: Any) -> None:
         "file_bytes": file.stat().st_size,
     }
     printing.document(
-        {**summary, **({"dispersion": asdict(spread)} if as_json else {}), **more}, as_json
+        {**summary, **({"dispersion": asdict(dispersion)} if as_json else {}), **more}, as_json
     )
     if not as_json:
-        print(f"Dispersion: {spread}")
+        print(f"Dispersion: {dispersion}")
 
 
 def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
-    """Say that a file holds reports, and of which parameters the first is."""
+    """Describe a file of reports by the parameters of the first."""
     from sfumato.cli import printing
 
     summary = {"file": str(file), "kind": "telemetry reports", "fingerprint": fingerprint or None}

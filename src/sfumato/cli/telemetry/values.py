@@ -62,7 +62,7 @@ def _is_typed(file: str) -> bool:
 def listed(
     file: Path, column: str | None, *, numbers: bool = False, notes: list[str] | None = None
 ) -> list[Any]:
-    """All values of one file, without the later of those that come again; `notes` say so."""
+    """All values of one file, without repetitions, which `notes` mention."""
     parts = batches([str(file)], column, numbers=numbers, empty=Counter())
     found = [value.as_py() for _, _, part in parts for value in part]
     once = list(dict.fromkeys(found))

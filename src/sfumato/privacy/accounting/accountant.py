@@ -159,7 +159,7 @@ class Accountant:
 
     @property
     def rho(self) -> float:
-        """Parameter rho of zero-concentrated privacy, rounded up; infinite where there is none."""
+        """Parameter rho of zero-concentrated DP, rounded up; infinite if a loss has none."""
         return max(composition.rho_sum(branch) for branch in self._branches)
 
     def epsilon(self, delta: float = 0) -> float:

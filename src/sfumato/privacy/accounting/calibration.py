@@ -48,7 +48,7 @@ def gaussian_sigma(epsilon: float, delta: float, *, change: int = 1, cells: int 
     change : int, default=1
         Largest change of one number by one unit, at least 1.
     cells : int, default=1
-        Largest number of numbers that one unit changes, at least 1.
+        Largest number of integers that one unit changes, at least 1.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def gaussian_delta(epsilon: float, sigma: Any, *, change: int = 1, cells: int = 
     change : int, default=1
         Largest change of one number by one unit, at least 1.
     cells : int, default=1
-        Largest number of numbers that one unit changes, at least 1.
+        Largest number of integers that one unit changes, at least 1.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def gaussian_epsilon(delta: float, variance: Any, *, change: int = 1, cells: int
     change : int, default=1
         Largest change of one number by one unit, at least 1.
     cells : int, default=1
-        Largest number of numbers that one unit changes, at least 1.
+        Largest number of integers that one unit changes, at least 1.
 
     Returns
     -------
@@ -380,7 +380,7 @@ def variance_delta(epsilon: float, variance: Fraction, change: int, cells: int) 
     change : int
         Largest change of one number by one unit, at least 1.
     cells : int
-        Largest number of numbers that one unit changes, at least 1.
+        Largest number of integers that one unit changes, at least 1.
 
     Returns
     -------

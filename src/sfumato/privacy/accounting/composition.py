@@ -112,7 +112,7 @@ class Composition:
         return best if self.product is None else min(best, self.product.epsilon(delta))
 
     def to_bytes(self) -> bytes:
-        """Serialise the composition; the file adds its own checksum."""
+        """Serialize the composition; the file adds its own checksum."""
         header = json.dumps({"slip": str(self.slip), "terms": self.terms}).encode()
         product = b"" if self.product is None else self.product.to_bytes()
         start = len(header).to_bytes(4, "little") + header

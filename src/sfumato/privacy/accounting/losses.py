@@ -330,8 +330,8 @@ class LaplaceNoise(Loss):
         Returns
         -------
         Pure
-            Loss by the sum of the changes: which cells a group changes, and by how much, is not
-            known.
+            Epsilon ``size * change * cells / scale``, rounded up. It is pure because the group may
+            change the same integers or different ones.
         """
         exact = Fraction(_size(size) * self.change * self.cells) / self.scale
         return Pure(round_up(exact), relation=self.relation)

@@ -193,7 +193,7 @@ class Running:
         return replace(self, step=2 * self.step, tilts=tilts, size=size, sides=tuple(done))
 
     def to_bytes(self) -> bytes:
-        """Serialise the product; the file adds its own checksum."""
+        """Serialize the product; the file adds its own checksum."""
         header: dict[str, Any] = {
             "step": self.step,
             "limit": self.limit,

@@ -10,7 +10,7 @@ from sfumato.privacy.accounting import composition
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.rounding import round_up
 
-__all__ = ["BudgetExceeded", "Cost", "DataSet", "Spending", "alone", "whole_cost"]
+__all__ = ["BudgetExceeded", "Cost", "DataSet", "Spending", "alone", "total_cost"]
 
 # Ten times 0.1 is above 1 in floats; a part in 10**12 of a budget is taken for such rounding.
 SLACK = 1 + 1e-12
@@ -126,7 +126,7 @@ class Spending:
         return cls(epsilon, None if pure == "none" else Fraction(pure))
 
 
-def whole_cost(losses: Mapping[Loss, int], delta: float) -> Spending:
+def total_cost(losses: Mapping[Loss, int], delta: float) -> Spending:
     """Compose losses from scratch, as tightly as the accountant does."""
     sums = [Fraction(loss.epsilon) * n for loss, n in losses.items() if loss.epsilon < math.inf]
     pure = sum(sums, Fraction(0)) if len(sums) == len(losses) else None

@@ -44,7 +44,7 @@ LOOKS = str.maketrans(
     "01|I\u0131\u0237\u0261\u0251\u0196\u2010\u2011\u2012\u2013\u2014\u2212\u02bc\u2019\u2018",
     "ABES3lJKMHOPCTYXYGQWaesijopcyxhdqwvrwlkABEZHlKMNOPTYXaikvoptuxywnouncoouvwzrsOlllijgal------'''",
 )
-# Letters that are printable, and that nobody sees.
+# Printable characters that are invisible.
 INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\u180b\u180c\u180d\u180f")
 
 
@@ -356,7 +356,7 @@ def _move_bytes(table: str, old: sqlite3.Connection, writer: Writer) -> None:
 def _recompose(book: Book, file: sqlite3.Connection, writer: Writer) -> None:
     """Write the composition of each data set's charges; version 1 granted only what fits."""
     for budget in book.datasets.values():
-        spent = _budget.whole_cost(book.read(book.losses(file, budget.name)), budget.delta)
+        spent = _budget.total_cost(book.read(book.losses(file, budget.name)), budget.delta)
         if budget.delta and spent.epsilon > budget.epsilon:
             spent = Spending(budget.epsilon, spent.pure)
         last = file.execute(

@@ -70,11 +70,11 @@ class Ledger:
     Notes
     -----
     **Guarantee.** The losses charged to a data set and to its splits compose, by the `Accountant`,
-    to at most its budget (with a delta, where they were not themselves chosen by earlier answers).
-    `spent` is within one percent of the exact composition, never below it, and never decreases. A
-    charge is on the disk before `release` draws any noise, and the bytes are before they are
-    returned: a process killed between leaves the charge standing, and a retry with the same release
-    id returns the stored bytes or completes the release, and costs nothing.
+    to at most its budget (with a delta, only if the losses were not chosen adaptively, by earlier
+    answers). `spent` is within one percent of the exact composition, never below it, and never
+    decreases. A charge is on the disk before `release` draws any noise, and the bytes are on the
+    disk before they are returned. If the process is killed in between, the charge stays; a retry
+    with the same release id returns the stored bytes or completes the release, at no further cost.
 
     **What is verified.** Every entry (data set, charge, hash of a stored release) carries a SHA-256
     over itself and the previous entry; the head of the file states their number and the last of
@@ -444,7 +444,8 @@ class Ledger:
         Parameters
         ----------
         expect : str or None, default=None
-            A `chain` noted earlier. A ledger without it is another one or an older copy.
+            A `chain` noted earlier. A file that does not contain it is another ledger or an older
+            copy.
 
         Returns
         -------
@@ -454,7 +455,7 @@ class Ledger:
         Raises
         ------
         LedgerDamaged
-            If anything is not as it was written.
+            If the file was changed other than by a ledger, or does not contain `expect`.
         """
         with self._reading() as (file, book):
             fresh = Book(self.path)

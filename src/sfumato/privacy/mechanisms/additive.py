@@ -79,7 +79,7 @@ class Laplace(_Additive):
         Scale of the noise, above 0 up to 2**40; its standard deviation is about 1.41 times that. By
         default sensitivity / epsilon; with both given it must be at least that.
     cells : int, default=1
-        Largest number of numbers that one unit changes, each by at most sensitivity / cells (an
+        Largest number of entries that one unit changes, each by at most sensitivity / cells (an
         integer). Stating it composes more tightly.
 
     Notes
@@ -167,7 +167,7 @@ class Gaussian(_Additive):
     squared : bool, default=False
         Whether `sensitivity` is the square of the L2 sensitivity.
     cells : int or None, default=None
-        Largest number of numbers that one unit changes, each by at most the same integer. Then the
+        Largest number of entries that one unit changes, each by at most the same integer. Then the
         exact mass applies, and less noise suffices: for one number or a histogram give cells=1.
 
     Notes

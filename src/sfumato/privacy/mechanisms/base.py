@@ -41,7 +41,7 @@ class Answer:
         return f"Answer: {self.value!r}\n{self.statement}"
 
     def to_bytes(self) -> bytes:
-        """Serialise the answer as JSON: version, value, dtype and statement."""
+        """Serialize the answer as JSON: version, value, dtype and statement."""
         numbers = np.asarray(self.value)
         fields = {
             "version": VERSION,
@@ -286,7 +286,7 @@ class Mechanism:
 
     @property
     def covers(self) -> str:
-        """What the guarantee is about, as the statement says it."""
+        """What an attacker may observe under the guarantee, as in the statement."""
         return "the whole answer"
 
     def _loss(self) -> Loss:

@@ -134,10 +134,10 @@ class ContributionSample(_Bound):
 
     Notes
     -----
-    **Guarantee.** `kept()` are the rows that `bound_contributions` retains of all batches as one
-    column, whatever the batches; so its limits and distances hold. Memory grows with the rows still
-    in the sample, at most per_user for each user (twice that, and what waits: a batch, or 2**16
-    rows), and is the curator's.
+    **Guarantee.** `retained()` returns the rows that `bound_contributions` retains of all batches
+    concatenated, however they are split; so its limits and distances hold. Memory grows with the
+    sample: at most twice per_user rows for each user, and a buffer of one batch or 2**16 rows. It
+    contains raw rows and is not private.
 
     Examples
     --------
@@ -205,7 +205,7 @@ class ContributionSample(_Bound):
 
 
 class ContributionBound(_Bound):
-    """First events that fit the limits, in one pass over batches that decides at once.
+    """Online contribution bounding: the first events that fit the limits are retained.
 
     Parameters
     ----------
@@ -217,9 +217,9 @@ class ContributionBound(_Bound):
     Notes
     -----
     **Guarantee.** Limits and distances as for `bound_contributions`, for the events of all batches
-    together; but the retained events are the first that fit, not a sample, since each is decided at
-    once. Use it where the order of a user's events is not informative. Memory grows with the users
-    and the retained (user, item) pairs, and is the curator's.
+    together. Each event is decided when it arrives, so the retained events are the first that fit,
+    not a sample; use it where the order of a user's events is not informative. Memory grows with
+    the users and the retained (user, item) pairs; it contains raw ids and is not private.
 
     Examples
     --------
@@ -332,7 +332,7 @@ class _Numbers:
     """One 64-bit number for each key, in all batches: an integer within 2**62 is its own.
 
     Other keys get the next number from 2**62 on, where no integer has its own; a hash instead
-    would let two users share one limit. Memory grows with such keys, and is the curator's.
+    would let two users share one limit. Memory grows with such keys and is not private.
     """
 
     def __init__(self) -> None:

@@ -32,7 +32,7 @@ class FixedPoint:
     step : object
         Distance of two encoded numbers, a power of two; each bound is less than 2**31 steps from 0.
     coordinates : int, default=1
-        Largest number of numbers that one unit has, at least 1.
+        Largest number of coordinates of one unit, at least 1.
 
     Notes
     -----

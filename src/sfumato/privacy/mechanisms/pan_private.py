@@ -55,7 +55,7 @@ class _PanPrivate(Mechanism):
 
     @property
     def covers(self) -> str:
-        """What the guarantee is about, as the statement says it."""
+        """What an attacker may observe under the guarantee, as in the statement."""
         return f"one look at the state, at any time, and {self.outputs} output(s)"
 
     def run(self, value: Any, *, source: Source | None = None) -> np.ndarray:
@@ -210,7 +210,7 @@ class PanPrivateDistinct(_PanPrivate):
     outputs : int, default=1
         Largest number of outputs, from 1 to 2**20.
     cells : int, default=1024
-        Number of bits in the table; best near the number of users.
+        Number of bits in the table, from 1 to 2**32; best near the number of users.
     seed : int, default=0
         Seed of the hash function; it need not be secret.
     relation : str, default="add/remove"

@@ -72,7 +72,8 @@ class BetaBernoulli(_Model):
 
     Notes
     -----
-    One row moves the posterior by R = log((1 - margin) / margin).
+    One row changes the log-ratio of two posterior weights by at most
+    R = log((1 - margin) / margin).
 
     Examples
     --------
@@ -139,7 +140,8 @@ class DirichletMultinomial(_Model):
 
     Notes
     -----
-    One row moves the posterior by R = log(parts - categories + 1).
+    One row changes the log-ratio of two posterior weights by at most
+    R = log(parts - categories + 1).
 
     Examples
     --------
@@ -215,12 +217,13 @@ class GaussianMean(_Model):
     prior_deviation : float
         Standard deviation of the prior, above 0.
     cells : int, default=1024
-        Number of intervals, at most 2048, to whose lower ends rows are rounded (one unit stays in
-        one interval, whatever floats do).
+        Number of intervals from low to high, from 1 to 2048. A row is rounded to the lower end of
+        its interval; so it changes one count by one, however floats are rounded.
 
     Notes
     -----
-    One row moves the posterior by R = (high - low)**2 / (2 deviation**2).
+    One row changes the log-ratio of two posterior weights by at most
+    R = (high - low)**2 / (2 deviation**2).
 
     Examples
     --------
@@ -395,7 +398,7 @@ class PosteriorSample(Mechanism):
 
     @property
     def power(self) -> Fraction:
-        """Power that the likelihood is raised to: 1 where the posterior is private enough."""
+        """Power of the likelihood, min(1, epsilon / sensitivity); 1 leaves it unchanged."""
         return min(Fraction(1), Fraction(self.epsilon) / self.sensitivity)
 
     def run(self, value: Any, *, source: Source | None = None) -> Any:

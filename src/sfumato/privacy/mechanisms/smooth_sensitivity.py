@@ -106,8 +106,10 @@ class SmoothMedian(Mechanism):
     Notes
     -----
     **Guarantee.** epsilon-differentially private for one row, under add/remove and under replace,
-    for every column. `loss()` is the largest log-ratio of two rungs of the ladder that neighbours
-    can have, with the largest shift that both cover.
+    for every column. The scale of the noise is one of a public list; the index that the data
+    select differs by at most 1 between neighbours. `loss()` is the largest log-ratio of the output
+    distributions over equal and successive scales, each with the largest change of the quantile
+    that it covers.
 
     References
     ----------

@@ -81,7 +81,7 @@ def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = N
     ----------
     sigma : object
         Above 0 up to 2**40, taken exactly (a float as the fraction it is, a Fraction, or text such
-        as "21/2"). About the standard deviation.
+        as "21/2"). The standard deviation is at most sigma, and close to it from sigma = 1 up.
     size : object, default=None
         Shape of the result; None for a single int.
     source : Source or None, default=None

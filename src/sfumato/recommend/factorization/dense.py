@@ -16,7 +16,7 @@ from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_rati
 
 __all__ = ["DenseFactorization"]
 
-PADDING = 16  # numbers after the last row: kernels read whole blocks
+PADDING = 16  # numbers after the last row: kernels read complete blocks
 SIDES = ("user", "item")
 
 
@@ -29,7 +29,7 @@ class DenseFactorization(Descent):
     Parameters
     ----------
     factors : int, default=32
-        Numbers per user and item, including the bias, from 1 to 4096.
+        Number of factors per user and item, including the bias, from 1 to 4096.
     epochs : int, default=20
         Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05
@@ -135,7 +135,7 @@ class DenseFactorization(Descent):
         Parameters
         ----------
         factors : int
-            Numbers per user and item, including the bias, from 1 to 4096.
+            Number of factors per user and item, including the bias, from 1 to 4096.
 
         Returns
         -------
@@ -263,7 +263,7 @@ def _rows(flat: np.ndarray, factors: int) -> np.ndarray:
 
 
 def _blocks(rows: np.ndarray, factors: int, size: int) -> np.ndarray | None:
-    """Return the positions that kernels write for these rows, in whole blocks; None if most."""
+    """Return the positions that kernels write for these rows, in complete blocks; None if most."""
     lanes = np.arange(-(-factors // PADDING) * PADDING)
     if 4 * rows.size * lanes.size >= size:
         return None

@@ -169,8 +169,8 @@ class Descent(Factorization, in_files=False):
     @property
     def privacy_label(self) -> Literal["none", "measured", "proved"]:
         """Privacy in one word: "measured" if all training used clip or noise, else "none"."""
-        hides = self.__dict__.get("hides_", self.clip is not None or self.noise is not None)
-        return "measured" if hides else "none"
+        perturbed = self.__dict__.get("hides_", self.clip is not None or self.noise is not None)
+        return "measured" if perturbed else "none"
 
     def fit(
         self,

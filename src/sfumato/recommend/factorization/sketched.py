@@ -180,14 +180,14 @@ class SketchFactorization(Descent):
     Parameters
     ----------
     factors : int, default=32
-        Numbers per user and item, including the bias, from 1 to 4096.
+        Number of factors per user and item, including the bias, from 1 to 4096.
     depth : int, default=4
         Rows of the sketch, from 1 to 32; 1 is feature hashing.
     space_gain : float, default=1.0
         How many times smaller the sketch is than the dense tables for the users and items of the
         first fit, above 0. Ignored if `cells` is given.
     cells : int or None, default=None
-        Number of float32 cells. Required if training starts with `partial_fit`.
+        Number of float32 cells, from 1 to 2**40. Required if training starts with `partial_fit`.
     layout : {"block", "component"}, default="block"
         "block" stores 16 numbers of an entity together; it is fastest if `factors` is a multiple of
         16 (otherwise lanes remain unused). "component" hashes every number separately.
@@ -196,7 +196,7 @@ class SketchFactorization(Descent):
     active : int or None, default=None
         How many of the factors are read, the others being 0; at most `factors`. None means all in
         layout "component" or if training starts with `partial_fit`; in layout "block" it means as
-        many as the table has cells per entity, in whole blocks, since more would only collide.
+        many as the table has cells per entity, in complete blocks, since more would only collide.
     epochs : int, default=20
         Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05
@@ -320,7 +320,7 @@ class SketchFactorization(Descent):
         Parameters
         ----------
         factors : int
-            Numbers per user and item, including the bias, from 1 to 4096.
+            Number of factors per user and item, including the bias, from 1 to 4096.
 
         Returns
         -------

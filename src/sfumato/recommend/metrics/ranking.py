@@ -1,4 +1,4 @@
-"""Metrics of ranked lists, each a mean over users, computed on whole arrays.
+"""Metrics of ranked lists, each a mean over users, computed on entire arrays.
 
 All metrics take the same parameters. A user without a relevant item is left out of every mean,
 since nothing could be found; a user with relevant items and an empty list counts 0. If no user

@@ -57,11 +57,11 @@ class UserNeighbours(Parameters):
     neighbours : int or None, default=50
         Largest number of neighbours per user, at least 1; None for all others.
     threshold : float or None, default=None
-        Smallest similarity of a neighbour, at least -1.
+        Smallest similarity of a neighbour, at least -1; None for any similarity above 0.
     metric : {"cosine", "jaccard", "inner", "pearson"}, default="cosine"
         Similarity of two users; "pearson", the correlation of ratings, needs raw profiles.
     weighting : {"similarity", "equal"}, default="similarity"
-        Weights of the neighbours.
+        Weights of the neighbours: their similarities, or all equal.
     shrink : bool, default=True
         Whether scores are shrunk to the population mean according to the sampling variance and
         noise of the neighbours. If False, noisy estimates are used as they are.

@@ -160,8 +160,8 @@ class Alternation:
             return np.empty((others.bias.size, 0)), 1.0
         norms = np.linalg.norm(others.vectors, axis=1)
         order = np.argsort(norms, kind="stable")
-        reached = np.cumsum(others.counts[order]) / others.counts.sum()
-        typical = min(int(np.searchsorted(reached, TYPICAL)), order.size - 1)
+        cumulative = np.cumsum(others.counts[order]) / others.counts.sum()
+        typical = min(int(np.searchsorted(cumulative, TYPICAL)), order.size - 1)
         scale = max(float(norms[order[typical]]) / LENGTH, 1e-9)
         return others.vectors / scale, scale
 
@@ -251,7 +251,7 @@ USER_BIAS = 0.03  # variance of users' biases in units of half the rating range
 
 
 def item_means(sums: NoisySums) -> NoisyFactors:
-    """Return the mean and item biases, without users; spends the whole budget."""
+    """Return the mean and item biases, without users; spends the entire budget."""
     sizes = sums.events.sizes
     number, rated = sums.total(FIRST)
     ratings = max(number, 1.0)

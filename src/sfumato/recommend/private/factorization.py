@@ -143,7 +143,7 @@ class PrivateFile(Factorization, in_files=False):
 
 
 def learn(plain: dict[str, Any], sums: NoisySums) -> NoisyFactors:
-    """Fit the factors, spending the whole budget of the sums."""
+    """Fit the factors, spending the entire budget of the sums."""
     if plain["unit"] == "user":
         return item_means(sums)
     return Alternation(sums, _steps(plain), plain["factors"], plain["seed"]).run()
@@ -200,11 +200,11 @@ class PrivateFactorization(PrivateFile):
         Components and a bias, from 1 (means alone) to 33. None applies a public rule of epsilon,
         delta, the numbers of users and items, and a noisy number of ratings.
     per_user : int or None, default=None
-        Largest number of ratings of different items used per user; required for unit "user" and
-        only for it.
+        Largest number of ratings of different items used per user, from 1 to 2**20; required for
+        unit "user" and only for it.
     rows : int or None, default=None
-        For unit "event" without a public list of users: number of rows that users share by a hash,
-        preferably several times the number of users.
+        For unit "event" without a public list of users: number of rows, up to 2**26, that users
+        share by a hash, preferably several times the number of users.
     seed : int, default=0
         Seed of that hash, of the public starting vectors and of the sample of a user's ratings. The
         noise has no seed.

@@ -18,7 +18,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma
 from sfumato.privacy.accounting.losses import GaussianNoise, Loss
 from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
-from sfumato.privacy.parameters import Privacy, spread
+from sfumato.privacy.parameters import Privacy, separate_parameters
 from sfumato.privacy.random_source import stated
 from sfumato.privacy.release import ReleaseOptions, ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
@@ -184,7 +184,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Rule:
-    """Number of components to fit; 0 if item and user means should get the whole budget.
+    """Number of components to fit; 0 if item and user means should get the entire budget.
 
     Chosen on MovieLens-100K and generated data. It depends on the budget, the public numbers of
     users and items and a noisy number of ratings, never on the protected data itself.
@@ -224,7 +224,7 @@ def payer(
 ) -> dict[str, Any]:
     """Return ledger, dataset and release id, as given to `fit` or bundled in `privacy`."""
     given = dict(privacy=privacy, ledger=ledger, dataset=dataset, release_id=release_id)
-    resolved = spread(owner, given)
+    resolved = separate_parameters(owner, given)
     return {name: resolved[name] for name in ("ledger", "dataset", "release_id")}
 
 

@@ -141,21 +141,22 @@ class PrivateNeighbours(Parameters):
         unit "user" grows with its square; Gaussian noise, and any noise for unit "event", in
         proportion to it.
     delta : float, default=0.0
-        Privacy parameter delta, at least 0. Above 0, Gaussian noise is used where its variance is
-        smaller.
+        Privacy parameter delta, from 0 to below 1. Above 0, Gaussian noise is used where its
+        variance is smaller.
     unit : {"event", "user"}, default="user"
         What is protected: one event, or all events of a user.
     relation : {"add/remove", "replace"}, default="add/remove"
         Adjacency of data sets. With a ledger, that of the ledger's data set applies.
     width : int or None, default=None
-        Cells per row of a count sketch of the pairs; None stores a table of all pairs.
+        Cells per row of a count sketch of the pairs, from 2 to 2**31; None stores a table of all
+        pairs.
     depth : int, default=1
         Rows of the count sketch, from 1 to 32. Noise grows with its square root, so 1 is best.
     weight : int or None, default=None
-        Factor by which item counts are multiplied before noise is added; None gives them a quarter
-        of the budget.
+        Factor by which item counts are multiplied before noise is added, from 1 to 2**31; None
+        gives them a quarter of the budget.
     neighbours : int, default=100
-        Largest number of neighbours per item.
+        Largest number of neighbours per item, from 1 to 2**20.
     seed : int, default=0
         Seed of the sample of a user's items and of the sketch. The noise has no seed.
     privacy : Privacy or None, default=None

@@ -109,7 +109,7 @@ class Fitted(NamedTuple):
         if made.factors.shape[1]:
             return made.factors[:, 0]
         scales, lift = self.encoder.scales(made.words), self.space.lift
-        return scales if lift is None else np.asarray(scales * lift.reach(vectors), np.float32)
+        return scales if lift is None else np.asarray(scales * lift.scales(vectors), np.float32)
 
 
 def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:

@@ -13,7 +13,7 @@ from sfumato.kernels.sketch import codes as buckets
 from sfumato.retrieve.lsh.buckets import coefficients
 from sfumato.sketch.projection.directions import directions as panels
 from sfumato.sketch.projection.directions import project_all
-from sfumato.sketch.similarity.p_stable import REACH, PStableSketch
+from sfumato.sketch.similarity.p_stable import MAX_BUCKET, PStableSketch
 
 __all__ = ["Bands", "HashFamily", "Hyperplanes", "RandomLines"]
 
@@ -50,7 +50,7 @@ class Hyperplanes:
         self._used = _aligned(shape, dimension if directions == "super-bit" else 0)
         self._dimension, self._seed = dimension, seed
 
-    @cached_property  # made when first used: the few bytes of a file can ask for many
+    @cached_property  # made when first used: a file of a few bytes can request many
     def _panels(self) -> np.ndarray:
         return panels(self._kind, int(self._used[-1]) + 1, self._dimension, self._seed)
 
@@ -102,7 +102,7 @@ class RandomLines:
 
     def codes(self, values: np.ndarray) -> np.ndarray:
         out = np.empty(values.shape, np.int32)
-        if buckets.fill(values, np.zeros(self.hashes), 1.0, REACH, out) >= 0:
+        if buckets.fill(values, np.zeros(self.hashes), 1.0, MAX_BUCKET, out) >= 0:
             raise ValueError(
                 "LshIndex: a vector is more than 2**53 times the width out; choose a larger width."
             )

@@ -142,12 +142,12 @@ class LshIndex:
         Parameters
         ----------
         similar : float
-            Similarity of the least similar vectors to be found, as in `probability`; not one at
-            which all hashes agree.
+            Similarity of the least similar vectors to be found, as in `probability`. The
+            probability that a hash agrees there must be above 0 and below 1.
         recall : float, default=0.95
             Probability that such a vector is a candidate, between 0 and 1.
         most_bands : int, default=64
-            Maximum number of bands, up to 4096.
+            Maximum number of bands, from 1 to 4096.
         **options : object
             Other parameters of the index. Probes increase the recall further.
 

@@ -215,12 +215,13 @@ class ReleasedKernelGrid(GridAnswers, NoisyCells):
         return float(self._best.sum())
 
     def noise_error(self) -> float:
-        """Return the standard deviation of the noise of an estimate in the middle of the bounds.
+        """Return the standard deviation of an estimate's noise at the centre of the bounds.
 
         Returns
         -------
         float
-            Standard deviation in points, for the kernel and bandwidth of the sketch.
+            Standard deviation in the unit of `estimate`, a number of points, for the kernel and
+            bandwidth of the sketch.
         """
         return self._noise_error
 
@@ -268,8 +269,8 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
         The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
         2) or exp(-r).
     resolution : float or None, default=None
-        Nodes per bandwidth, 0.5 to 64.5. None for 3, or 12 in one column ("gaussian": 2, or 4). A
-        grid has at most 2**24 nodes.
+        Nodes per bandwidth, from 0.5 to below 64.5. None for 3, or 12 in one column ("gaussian": 2,
+        or 4). A grid has at most 2**24 nodes.
     seed : int, default=0
         Seed of the shift of the nodes against the bounds; part of the file format.
 

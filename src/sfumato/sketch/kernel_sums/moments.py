@@ -69,7 +69,7 @@ class ReleasedMoments(Release):
 
     @property
     def dimension(self) -> int:
-        """Number of columns of a row, with the target."""
+        """Number of columns of a row, including the target."""
         return len(self.bounds[0])
 
     @property
@@ -203,7 +203,7 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
 
     @property
     def dimension(self) -> int:
-        """Number of columns of a row, with the target."""
+        """Number of columns of a row, including the target."""
         return len(self.bounds[0])
 
     def update(self, rows: Any, weights: Column | None = None, *, clip: int | None = None) -> Self:

@@ -50,8 +50,8 @@ class ReleasedRace(RaceTable, NoisyCells):
     Notes
     -----
     **Guarantee.** (epsilon, delta)-differential privacy as its `statement` says. Every estimate is
-    unbiased over seeds and noise. Noise is neither clipped nor rounded, so sums may be below 0 or
-    above the number of points. Queries outside the bounds are moved to the nearest point inside.
+    unbiased over seeds and noise. Estimates are neither clipped nor rounded, so they may be below 0
+    or above the number of points. Queries outside the bounds are moved to the nearest point inside.
 
     References
     ----------
@@ -279,28 +279,29 @@ class Race(WeighedRelease[ReleasedRace], RaceTable, Sketch):
         Parameters
         ----------
         density : float
-            Guess of the mean of sqrt(k(x, q)) over points x at a typical query, above 0 and at most
+            Guess of the mean of sqrt(k(x, q)) over points x at a typical query, above 0 and below
             1.
         points : int
-            Guess of the number of points.
+            Guess of the number of points, at least 1.
         epsilon : float
             Epsilon of the release, above 0.
         delta : float, default=0.0
-            Delta of the release, 0 to 1.
+            Delta of the release, from 0 up to but not including 1.
         max_rows : int, default=4096
-            Largest number to suggest.
+            Largest number to suggest, from 1 to 2**20.
 
         Returns
         -------
         int
-            Number of rows, 1 to `max_rows`.
+            Number of rows, from 1 to `max_rows`.
 
         Notes
         -----
-        **Guarantee.** With delta 0, the R that minimises f~**2 / R + 2 R / epsilon**2, the variance
-        of a mean of independent rows, where f~ = density * points: ceil(f~ epsilon / sqrt(2)). With
-        a positive delta the noise of the mean does not grow with R; then the R at which hashing
-        adds a tenth to its variance.
+        **Guarantee.** Let f = density * points. With delta 0, the variance of a mean of R
+        independent rows is at most ``f**2 / R + 2 R / epsilon**2``; the result is its minimum,
+        R = ceil(f epsilon / sqrt(2)). With a positive delta the variance of the noise of the mean
+        does not grow with R; the result is the R at which hashing adds a tenth to it. Both are
+        capped at `max_rows`.
 
         References
         ----------

@@ -217,15 +217,15 @@ class KernelSlices(WeighedRelease[ReleasedKernelSlices], WeighedPoints, SliceAns
         density : float
             Guess of the mean kernel at a typical query, between 0 and 1.
         points : int
-            Guess of the number of points.
+            Guess of the number of points, at least 1.
         epsilon : float
             Epsilon of the release, above 0.
         delta : float, default=0.0
-            Delta of the release, 0 to 1.
+            Delta of the release, from 0 up to but not including 1.
         dimension : int
-            Number of columns of the points.
+            Number of columns of the points, at least 1.
         max_rows : int, default=2048
-            Largest number to suggest.
+            Largest number to suggest, from 1 to 2**20.
 
         Returns
         -------

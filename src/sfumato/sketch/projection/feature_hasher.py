@@ -75,7 +75,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
 
     @classmethod
     def from_error(cls, error: float, confidence: float = 0.99, *, seed: int = 0) -> Self:
-        """Build the narrowest sketch with a given error of its estimates.
+        """Build the narrowest sketch whose estimates have a given error bound.
 
         Parameters
         ----------

@@ -99,7 +99,7 @@ class TensorSketch(LinearSketch):
         dimension : int
             Numbers per row.
         degree : int, default=2
-            Degree of the kernel.
+            Degree of the kernel, from 1 to 8.
         seed : int, default=0
             Seed of the hash functions.
 

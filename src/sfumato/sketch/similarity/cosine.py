@@ -79,7 +79,7 @@ class ReleasedCosineSketch(Release):
 
     @property
     def noise(self) -> float:
-        """Noise as a length: it acts as one more coordinate of this standard deviation per row."""
+        """Standard deviation of the noise on a projection, in the unit of the rows."""
         return self.sigma * self.step / SCALE
 
     def __len__(self) -> int:

@@ -211,8 +211,10 @@ class MinHash(PackedMinima):
         Returns
         -------
         float
-            Estimated size of the intersection over that of the union. Bins that are empty in both
-            sketches are excluded, which is more accurate than densified signatures.
+            Estimated size of the intersection over that of the union; 1 if both sets are empty, 0
+            if one is. Below 32 bits it is corrected for accidental matches and may be negative.
+            Bins that are empty in both sketches are excluded, which is more accurate than comparing
+            densified signatures.
         """
         self._check_same(other, "compare")
         if not self.keys or not other.keys:
@@ -289,7 +291,8 @@ class MinHash(PackedMinima):
         Returns
         -------
         ndarray of shape (n,)
-            Estimated similarity of row i of `left` and row i of `right`.
+            Estimated similarity of row i of `left` and row i of `right`. Below 32 bits it is
+            corrected for accidental matches and may be negative.
         """
         left, right = self._matrix("left", left), self._matrix("right", right)
         if len(left) != len(right):
@@ -311,7 +314,8 @@ class MinHash(PackedMinima):
         Returns
         -------
         ndarray of shape (n, m)
-            Estimated similarity of every row of `left` and every row of `right`.
+            Estimated similarity of every row of `left` and every row of `right`. Below 32 bits it
+            is corrected for accidental matches and may be negative.
         """
         left = self._matrix("left", left)
         right = left if right is None else self._matrix("right", right)

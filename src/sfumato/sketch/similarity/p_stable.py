@@ -14,7 +14,7 @@ from sfumato.sketch.similarity.row_codes import DIMENSION, CodeTable
 
 __all__ = ["PStableSketch"]
 
-REACH = 2.0**53  # beyond it float64 does not resolve single buckets
+MAX_BUCKET = 2.0**53  # beyond it float64 does not resolve single buckets
 KINDS = {1: "cauchy", 2: "gaussian"}
 WIDEST = 200.0  # base-2 logarithm of the largest ratio of distance to width that is searched
 
@@ -218,7 +218,7 @@ class PStableSketch(CodeTable):
         return self._compare(other, buckets.equal)
 
     def _write_codes(self, values: np.ndarray, start: int, out: np.ndarray) -> None:
-        far = buckets.fill(values, self._offsets(), self.width, REACH, out)
+        far = buckets.fill(values, self._offsets(), self.width, MAX_BUCKET, out)
         if far >= 0:
             raise ValueError(
                 f"PStableSketch: row {start + far} is more than 2**53 bucket widths out; widen the "

@@ -14,7 +14,7 @@ from sfumato.sketch.base import SEED
 from sfumato.sketch.response_release import (
     Answered,
     answers_of,
-    chance_of,
+    false_symbol_probability,
     limits,
     symbols_answered,
 )
@@ -176,7 +176,7 @@ class ReleasedMinHash(Answered):
     @cached_property
     def _false(self) -> float:
         """Probability of each false symbol."""
-        return float(chance_of(answers_of(self.statement), 2**self.bits + 1))
+        return float(false_symbol_probability(answers_of(self.statement), 2**self.bits + 1))
 
     @property
     def _signal(self) -> float:

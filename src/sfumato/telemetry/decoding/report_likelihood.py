@@ -50,7 +50,7 @@ class Odds:
 
 
 def probabilities_of(scheme: Scheme) -> tuple[float, float]:
-    """Return high and low, kept away from 0 and 1."""
+    """Return high and low, clipped away from 0 and 1."""
     return min(float(scheme.high), 1 - _MARGIN), max(float(scheme.low), _MARGIN)
 
 

@@ -229,7 +229,7 @@ class Counts:
         Returns
         -------
         bytes
-            File format with magic, version, parameters, cells, ids and checksum.
+            Content of a Sfumato file: parameters, counts, hashes of report ids and a checksum.
         """
         header = {
             "kind": KIND,
@@ -274,7 +274,7 @@ class Counts:
             return cls._restored(packed)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, which is either complete or absent.
+        """Write the counts to a file, atomically.
 
         Parameters
         ----------

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
-from sfumato.core.file_format import write_atomic, written_whole
+from sfumato.core.file_format import atomic_writer, write_atomic
 from sfumato.errors import ParameterError
 from sfumato.privacy.random_source import SystemSource
 from sfumato.telemetry.reports.counts import Counts
@@ -386,14 +386,15 @@ def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
     Raises
     ------
     ValueError
-        If the header is another one.
+        If the header differs.
 
     Notes
     -----
-    **Guarantee.** Only cohort and irr are read: the client and its secret columns (bloom, prr) are
-    not stored. A line that cannot be a report is left out and counted in `refused` by its reason,
-    as in `read_reports`: "unreadable", a "cohort" out of range, irr of another "length". The format
-    has no ids, so each row gets a random one, and a file that is read twice is counted twice.
+    **Guarantee.** Only cohort and irr are read; the client and its secret columns (bloom, prr) are
+    not stored. A line that is not a valid report is left out and counted in `refused` by its
+    reason, as in `read_reports`: "unreadable", "cohort" (out of range) or "length" (of irr). The
+    format has no report ids: each row gets a random one, so a file that is read twice is counted
+    twice.
 
     Examples
     --------
@@ -449,7 +450,7 @@ def write_reports_csv(path: str | os.PathLike[str], reports: Reports) -> None:
     empty = pa.nulls(rows, pa.string())
     columns = [pa.array(np.arange(rows)), pa.array(reports.cohorts), empty, empty, irr]
     options = arrow_csv.WriteOptions(include_header=False, quoting_style="none")
-    with written_whole(Path(path)) as file:
+    with atomic_writer(Path(path)) as file:
         file.write((",".join(COLUMNS) + "\n").encode())
         arrow_csv.write_csv(pa.table(columns, COLUMNS), file, options)
 

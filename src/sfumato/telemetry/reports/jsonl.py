@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from sfumato.core.file_format import written_whole
+from sfumato.core.file_format import atomic_writer
 from sfumato.core.validation import integer
 from sfumato.kernels.telemetry import report_lines
 from sfumato.telemetry.reports.reports import ID_BYTES, Reports
@@ -24,11 +24,11 @@ from sfumato.telemetry.schemes.base import Scheme
 
 __all__ = [
     "LONGEST",
+    "complete_lines",
     "count",
     "line_bytes",
     "read_reports",
     "to_lines",
-    "whole_lines",
     "write_reports",
     "zipped",
 ]
@@ -36,7 +36,7 @@ __all__ = [
 LONGEST = 1 << 20  # bytes of a line that is parsed; the longest report has 16,500
 
 
-def whole_lines(source: Any, size: int, refused: dict[str, int]) -> Iterator[bytes]:
+def complete_lines(source: Any, size: int, refused: dict[str, int]) -> Iterator[bytes]:
     """Yield pieces of about `size` bytes, each ending with a line feed.
 
     A line above LONGEST, and what follows damage in a .gz file, is left out and counted in
@@ -161,7 +161,7 @@ def write_reports(path: str | os.PathLike[str], reports: Reports | Iterable[Repo
     if not isinstance(batches, Iterable):
         raise TypeError(f"write_reports: reports must be Reports, not {type(reports).__name__}.")
     written = 0
-    with written_whole(Path(path)) as file:
+    with atomic_writer(Path(path)) as file:
         # The time of writing is left out of the file, so that equal reports give equal files.
         packed = gzip.GzipFile("", "wb", 6, file, mtime=0) if zipped(path) else None
         for batch in batches:
@@ -231,7 +231,7 @@ def read_reports(source: Any, scheme: Scheme, *, rows: int = 1 << 17) -> Iterato
     rows = ROWS.check("read_reports", "rows", rows)
     size = min(max(rows * line_bytes(scheme), 1 << 16), 1 << 25)
     refused: dict[str, int] = {}
-    return _batches(whole_lines(source, size, refused), scheme, rows, refused)
+    return _batches(complete_lines(source, size, refused), scheme, rows, refused)
 
 
 def _parts(scheme: Scheme) -> tuple[np.ndarray, ...]:

@@ -538,7 +538,7 @@ BLOCK = 1 << 16  # rows answered at a time, whose words stay in the cache
 class SymbolScheme(Scheme):
     """Scheme whose report is one cell, decided by one 32-bit word.
 
-    Of all words, `wrong` lead to each cell; the `set_size` cells of the value divide the remaining
+    Of all words, `wrong` select each cell; the `set_size` cells of the value divide the remaining
     words equally. So a cell of the value's set has probability `high` and any other `low`; their
     ratio is at most exp(epsilon).
     """
@@ -554,12 +554,12 @@ class SymbolScheme(Scheme):
 
     @cached_property
     def wrong(self) -> int:
-        """Number of 32-bit words that lead to each cell outside the value's set."""
+        """Number of the 2**32 random words that select each cell outside the value's set."""
         return symbol_step(type(self).__name__, self.cells, self.set_size, self.epsilon)
 
     @property
     def extra(self) -> int:
-        """Number of further 32-bit words that lead to each cell of the value's set."""
+        """Number of random words, beyond `wrong`, that select each cell of the value's set."""
         return (GRID - self.cells * self.wrong) // self.set_size
 
     @property
@@ -577,7 +577,7 @@ class SymbolScheme(Scheme):
         return Flips(self.low / (self.high + self.low), relation="replace")
 
     def respond(self, stream: Stream, members: np.ndarray) -> np.ndarray:
-        """Draw the permanent response of every row: the cell that its first random word leads to.
+        """Draw the permanent response of every row: the cell that its first random word selects.
 
         Parameters
         ----------

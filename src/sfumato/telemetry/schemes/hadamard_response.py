@@ -34,7 +34,7 @@ class HadamardResponse(SymbolScheme):
     metric : str, default=""
         Name of what is collected; noise of different metrics is independent.
     blocks : int, default=None
-        Number of Hadamard blocks, a power of two; if None the best for rare values.
+        Number of Hadamard blocks, a power of two up to 2**16; if None the best for rare values.
     other : bool, default=False
         Whether values outside the categories share one more set of cells, "(other)".
 
@@ -99,7 +99,7 @@ class HadamardResponse(SymbolScheme):
 
     @property
     def length(self) -> int:
-        """Cells of a block: a power of two, with a Hadamard row beside the first for each value."""
+        """Cells of a block: a power of two above the number of values in a block."""
         return _length(len(self.known.names), self.blocks)
 
     @property

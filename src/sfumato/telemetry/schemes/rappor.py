@@ -138,7 +138,8 @@ class Rappor(Scheme):
 
     Use it for values that clients report repeatedly: the permanent response limits what all
     reports of a value reveal, the instantaneous one what a single report reveals. With `categories`
-    or `edges` it is basic RAPPOR, with one bit per category or bin. A report takes bits / 8 bytes.
+    or `edges` it is basic RAPPOR, with one bit per category or bin. A report takes ceil(bits / 8)
+    bytes.
 
     Parameters
     ----------
@@ -151,10 +152,10 @@ class Rappor(Scheme):
     metric : str, default=""
         Name of what is collected; noise of different metrics is independent.
     f : float
-        Probability, from 0 up to 1 exclusive, that the permanent response replaces a bit by a
-        fair coin. At 0 nothing is guaranteed for repeated reports.
+        Probability, from 0 to below 0.99998, that the permanent response replaces a bit by a fair
+        coin. At 0 nothing is guaranteed for repeated reports.
     p : float, default=0.0
-        Probability of sending a 1 where the permanent response is 0; below `q`.
+        Probability of sending a 1 where the permanent response is 0; below `q` by at least 2**-16.
     q : float, default=1.0
         Probability of sending a 1 where the permanent response is 1. With p = 0 and q = 1 the
         permanent response is sent as it is ("one-time" RAPPOR).
@@ -166,8 +167,8 @@ class Rappor(Scheme):
 
     Notes
     -----
-    **Guarantee.** Under replacing the value of one client, any number of reports of it with one
-    secret are `epsilon_permanent`-differentially private and a single report is
+    **Guarantee.** If the value of one client is replaced, any number of its reports with one secret
+    are `epsilon_permanent`-differentially private and a single report is
     `epsilon_one`-differentially private, with ``epsilon_permanent = 2 h ln((1 - f/2) / (f/2))`` and
     ``epsilon_one = h ln(q* (1 - p*) / (p* (1 - q*)))``. Here h is `hashes`, and q* and p* are the
     probabilities `high` and `low` that a bit of the value and another bit are sent as 1. f/2, p and

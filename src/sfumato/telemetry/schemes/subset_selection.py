@@ -137,7 +137,7 @@ class SubsetSelection(Scheme):
 
     @cached_property
     def own_words(self) -> int:
-        """Number of 32-bit words that put the value's own cell in the subset."""
+        """Number of the 2**32 random words that put the value's own cell in the subset."""
         return subset_step("SubsetSelection", self.cells, self.chosen, self.epsilon)
 
     kept = renamed_property("kept", "own_words")
