@@ -41,7 +41,8 @@ WORDS = {
     "Progress": "callable",
     "np.random.Generator": "Generator",
 }
-FREE = {"Any", "object", "Unpack"}  # the docstring says what the annotation cannot
+# The docstring says what the annotation cannot; so also for type variables, which are one letter.
+FREE = {"Any", "object", "Unpack", "R", "S"}
 
 
 def documented() -> Iterator[tuple[str, Any, str | None, str]]:

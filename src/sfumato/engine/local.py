@@ -84,7 +84,7 @@ class Engine(Protocol):
 
         Returns
         -------
-        S
+        Sketch
             The sketch of all rows.
         """
         ...
@@ -302,7 +302,7 @@ def map_merge(
 
     Returns
     -------
-    S
+    Sketch
         The sketch of all rows.
 
     Notes

@@ -236,7 +236,7 @@ class ProfileMechanism(Generic[R]):
 
         Returns
         -------
-        R
+        ReleasedProfiles
             The released profiles, which carry their `statement`.
 
         Raises
@@ -283,7 +283,7 @@ class ProfileMechanism(Generic[R]):
 
         Returns
         -------
-        iterator of R
+        iterator of ReleasedProfiles
             One release per batch, in order.
         """
         request = self._request(options)

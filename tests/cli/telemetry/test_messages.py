@@ -154,7 +154,7 @@ def test_the_screen_says_none_and_leaves_out_what_is_no_number(folder):
 
 def test_help_is_of_whole_phrases(folder):
     for command, phrases in (
-        ("params", ["Bits of a report", "Chance that a 0 is reported as 1", "Epsilon of one"]),
+        ("params", ["Bits of a report", "Probability that a 0 is reported as 1", "Epsilon of one"]),
         ("decode", ["Share of false finds allowed; intervals are of 1 - level"]),
         ("plan", ["How many reports are expected", "Epsilon of all reports"]),
     ):

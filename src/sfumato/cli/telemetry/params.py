@@ -66,15 +66,18 @@ def params(
         int | None, typer.Option(help="Cells per cohort; default: those of the smallest error.")
     ] = None,
     f: Annotated[
-        float | None, typer.Option("-f", help="Chance that a bit of a value is random for ever.")
+        float | None,
+        typer.Option(
+            "-f", help="Probability that a bit of a value is replaced by a permanent random one."
+        ),
     ] = None,
     p: Annotated[
         float | None,
-        typer.Option("-p", help="Chance that a 0 is reported as 1.", show_default="0"),
+        typer.Option("-p", help="Probability that a 0 is reported as 1.", show_default="0"),
     ] = None,
     q: Annotated[
         float | None,
-        typer.Option("-q", help="Chance that a 1 is reported as 1.", show_default="1"),
+        typer.Option("-q", help="Probability that a 1 is reported as 1.", show_default="1"),
     ] = None,
     epsilon: Annotated[
         float | None,

@@ -57,7 +57,7 @@ class _StringDiscovery(Generic[R]):
 
         Returns
         -------
-        R
+        PrefixReports
             Reports of the client. Their permanent responses never change.
         """
         return self.encode_many([value], secrets=np.frombuffer(secret, np.uint8)[np.newaxis])
