@@ -7,6 +7,9 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
+from sfumato.recommend.implicit.linear_items import LinearItems
+from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.profiles import RawProfiles
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
@@ -20,8 +23,11 @@ __all__ = [
     "DenseFactorization",
     "Factorization",
     "ItemIndex",
+    "ItemNeighbours",
+    "LinearItems",
     "ModelFormatError",
     "NotFittedError",
+    "Popular",
     "PrivateFactorization",
     "PrivateNeighbours",
     "RawProfiles",

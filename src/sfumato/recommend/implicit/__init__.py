@@ -1,0 +1,1 @@
+"""Recommenders from implicit feedback: who used which item, without ratings."""

@@ -1,0 +1,111 @@
+"""Histories of users as rows of a sparse matrix over the catalogue, from any interactions."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from sfumato.core.ids import kind_of
+from sfumato.core.storage import Cells
+from sfumato.data.interactions import Interactions
+from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+
+__all__ = ["WEIGHTINGS", "Histories"]
+
+WEIGHTINGS = ("equal", "log")
+
+
+@dataclass(frozen=True)
+class Histories:
+    """Items of each user as positions in a catalogue, ascending and each once, with weights."""
+
+    users: SortedCatalogue
+    starts: np.ndarray
+    positions: np.ndarray
+    weights: np.ndarray
+    items: int
+
+    @classmethod
+    def of(
+        cls, train: Interactions, catalogue: Catalogue, weighting: str, relevant_from: float | None
+    ) -> Self:
+        """Build histories from interactions; rows outside the catalogue or below the limit drop."""
+        coded = train.coded()
+        at = catalogue.positions(coded.item_ids)[coded.item_codes]
+        used = at >= 0
+        if relevant_from is not None:
+            used &= train.ratings >= relevant_from
+        weights = np.ones(int(used.sum()), np.float32)
+        if weighting == "log":
+            weights = np.log1p(np.maximum(train.ratings[used], 0)).astype(np.float32)
+        shape = coded.user_ids.size, len(catalogue)
+        rows = sp.csr_matrix((weights, (coded.user_codes[used], at[used])), shape)
+        rows.sum_duplicates()  # sorts positions as well
+        if weighting == "equal":
+            rows.data[:] = 1
+        return cls(
+            SortedCatalogue(coded.user_ids),
+            rows.indptr.astype(np.int64),
+            rows.indices.astype(np.int32),
+            rows.data.astype(np.float32),
+            len(catalogue),
+        )
+
+    @property
+    def matrix(self) -> sp.csr_matrix:
+        """The histories as a sparse matrix of shape (n_users, n_items)."""
+        shape = len(self.users), self.items
+        return sp.csr_matrix((self.weights, self.positions, self.starts), shape)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Number of users of each item."""
+        return np.bincount(self.positions, minlength=self.items)
+
+    def rows(self, users: np.ndarray) -> np.ndarray:
+        """Row of each user, -1 for an unknown one."""
+        return self.users.positions(users)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays of a file."""
+        ids = {f"user_{name}": array for name, array in self.users.arrays().items()}
+        return {**ids, "starts": self.starts, "positions": self.positions, "weights": self.weights}
+
+    @staticmethod
+    def layout(kind: str) -> dict[str, Cells]:
+        """The arrays that a file must contain, for user ids of this kind."""
+        ids = {f"user_{name}": cells for name, cells in Catalogue.layout(kind).items()}
+        sparse = {"starts": np.int64, "positions": np.int32, "weights": np.float32}
+        return {**ids, **{name: Cells(dtype, (-1,)) for name, dtype in sparse.items()}}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], items: int) -> Self:
+        """Read the arrays of a file; ValueError where they contradict each other."""
+        ids = {n.removeprefix("user_"): a for n, a in arrays.items() if n.startswith("user_")}
+        users = SortedCatalogue.from_arrays(ids)
+        starts, at, weights = arrays["starts"], arrays["positions"], arrays["weights"]
+        sound = (
+            starts.size == len(users) + 1
+            and starts[0] == 0
+            and starts[-1] == at.size == weights.size
+            and (np.diff(starts) >= 0).all()
+            and (at >= 0).all()
+            and (at < items).all()
+            and np.isfinite(weights).all()
+        )
+        if not sound:
+            raise ValueError("histories must be rows of positions within the catalogue.")
+        return cls(users, starts, at, weights, items)
+
+    def kind(self) -> str:
+        """What user ids are: "integers" or "text"."""
+        return kind_of(self.users.ids)
+
+    def one(self, at: np.ndarray, weight: float = 1.0) -> Any:
+        """A single history of these positions, as a sparse row."""
+        found = np.unique(at[at >= 0])
+        row = np.zeros(found.size), found
+        values = np.full(found.size, weight, np.float32)
+        return sp.csr_matrix((values, row), (1, self.items))
