@@ -191,7 +191,14 @@ def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
 def _models() -> Iterator[bytes]:
     from sfumato.data import Interactions
     from sfumato.privacy.random_source import InsecureSeededSource
-    from sfumato.recommend import DenseFactorization, PrivateNeighbours, SketchedFactors
+    from sfumato.recommend import (
+        DenseFactorization,
+        ItemNeighbours,
+        LinearItems,
+        Popular,
+        PrivateNeighbours,
+        SketchedFactors,
+    )
     from support.recommender_contract import MODELS, learned
 
     for makers in MODELS.values():
@@ -201,6 +208,8 @@ def _models() -> Iterator[bytes]:
     yield SketchedFactors(cells=64).fit(model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
+    for item_model in (Popular(), ItemNeighbours(), LinearItems()):
+        yield item_model.fit(texts).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
         fitted = neighbours.fit(texts, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))
