@@ -94,7 +94,8 @@ class HistoryModel(Estimator, in_files=False):
         plain = self._check()
         self._check_train(train)
         items = self._catalogue_of(train, catalogue)
-        histories = Histories.of(train, items, plain["weighting"], plain["relevant_from"])
+        weighting = plain.get("weighting", "equal")
+        histories = Histories.of(train, items, weighting, plain["relevant_from"])
         self._learn(histories, plain)
         self.mean_, self.low_, self.high_ = 0.0, 0.0, 1.0
         self.histories_, self.catalogue_ = histories, items

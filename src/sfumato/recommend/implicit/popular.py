@@ -1,9 +1,10 @@
 """Popularity: the same list for everybody, the baseline of every list."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.core.validation import Limit
 from sfumato.recommend.implicit.base import HistoryModel
 from sfumato.recommend.implicit.histories import Histories
 
@@ -17,8 +18,6 @@ class Popular(HistoryModel):
 
     Parameters
     ----------
-    weighting : {"equal", "log"}, default="equal"
-        Not used: popularity counts users.
     relevant_from : float or None, default=None
         Smallest rating that counts; None counts all rows.
 
@@ -43,6 +42,11 @@ class Popular(HistoryModel):
     >>> model.recommend(3, n=1, exclude=train)
     (array(['tea'], dtype=object), array([0.66666667]))
     """
+
+    LIMITS: ClassVar[dict[str, Limit]] = {"relevant_from": HistoryModel.LIMITS["relevant_from"]}
+
+    def __init__(self, *, relevant_from: float | None = None) -> None:
+        super().__init__(relevant_from=relevant_from)
 
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
         pass
