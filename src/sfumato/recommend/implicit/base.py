@@ -1,6 +1,5 @@
 """Base of models that score items by the items of a user's history."""
 
-import math
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -68,7 +67,7 @@ class HistoryModel(Estimator, in_files=False):
 
     LIMITS: ClassVar[dict[str, Limit]] = {
         "weighting": one_of(WEIGHTINGS),
-        "relevant_from": optional(between(-math.inf, math.inf)),
+        "relevant_from": optional(between(-1e15, 1e15)),
     }
     histories_: Histories
 

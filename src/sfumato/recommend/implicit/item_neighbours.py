@@ -36,7 +36,7 @@ class ItemNeighbours(HistoryModel):
         item, or by BM25, which also damps users with many items.
     exponent : float, default=0.3
         Exponent of the squared norm of the recommended item in the denominator of the cosine, from
-        0 to 1; that of the item in the history is 1 - exponent. 0.5 is the cosine itself, 0 a
+        0 to below 1; that of the item in the history is 1 - exponent. 0.5 is the cosine itself, 0 a
         conditional frequency, which favours popular items. "jaccard" ignores it.
     shrinkage : float, default=20.0
         Added to the denominator of a similarity, at least 0: similarities that rest on few common
