@@ -117,7 +117,7 @@ def _symbol(rank, last):
 
 @kernel
 def placed(hashes, bins, bits, positions, ranks, symbols):
-    """places[i], ranks[i], symbols[i] = the bin, the rank and the symbol of item i."""
+    """positions[i], ranks[i], symbols[i] = the bin, the rank and the symbol of item i."""
     bins, last = np.uint64(bins), (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for i in range(hashes.size):
         rank = mix(hashes[i] + GOLDEN)

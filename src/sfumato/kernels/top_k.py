@@ -179,7 +179,7 @@ def ordered(positions, scores):
 
 @kernel
 def largest(values, positions, scores):
-    """places[q], scores[q] = where the largest of values[q] stand, and these, largest first."""
+    """positions[q], scores[q] = where the largest of values[q] stand, and these, largest first."""
     for q in range(values.shape[0]):
         for i in range(values.shape[1]):
             offer(i, values[q, i], positions[q], scores[q])

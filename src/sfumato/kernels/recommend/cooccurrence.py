@@ -41,7 +41,7 @@ def _similarity(common, size, other, measure):
 
 @inline
 def _hopeless(common, size, other, worst, measure):
-    """True only where `_alike` is not above the worst: products tell it sooner than quotients."""
+    """True only where `_similarity` is not above the worst; products show it before quotients."""
     if measure == COSINE:
         return common * common < worst * abs(worst) * (1 - FLAT) * size * other
     if measure == JACCARD:
@@ -51,7 +51,7 @@ def _hopeless(common, size, other, worst, measure):
 
 @kernel
 def nearest(ends, holders, sizes, starts, items, rows, own, measure, least, positions, scores):
-    """places[q], scores[q] = the rows most like query q that have `least` items in common."""
+    """positions[q], scores[q] = the rows most like query q that have `least` items in common."""
     counts = np.zeros(sizes.size, np.int32)
     for q in range(rows.size):
         mine = items[starts[rows[q]] : starts[rows[q] + 1]]

@@ -34,13 +34,11 @@ def mirror(out):
 
 
 @kernel
-def score(starts, positions, weights, rows, ends, columns, values, out):
-    """out[q] += sum over the history of row rows[q] of weight times the sparse row of its item."""
-    for q in range(rows.size):
-        if rows[q] < 0:
-            continue
+def score(starts, positions, weights, ends, columns, values, out):
+    """out[q] += sum over history q of weight times the sparse row of its item."""
+    for q in range(starts.size - 1):
         mine = out[q]
-        for a in range(starts[rows[q]], starts[rows[q] + 1]):
+        for a in range(starts[q], starts[q + 1]):
             weight = weights[a]
             for k in range(ends[positions[a]], ends[positions[a] + 1]):
                 mine[columns[k]] += weight * values[k]

@@ -24,7 +24,7 @@ from sfumato.recommend.ranking import (
     pairs,
 )
 
-__all__ = ["HistoryModel"]
+__all__ = ["COUNT", "HistoryModel", "ItemWeightModel", "check_size"]
 
 COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 22  # scores that are computed at a time
@@ -127,7 +127,7 @@ class HistoryModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        who = fitting(owner, "users", users, self.histories_.kind())
+        who = fitting(owner, "users", users, self.histories_.users.kind)
         allowed = check_filter(owner, filter, self.catalogue_)
         excluded = excluded_by(owner, who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
@@ -182,7 +182,7 @@ class HistoryModel(Estimator, in_files=False):
             Scores, 0 for items outside the catalogue.
         """
         self._check_fitted()
-        kinds = self.histories_.kind(), self.catalogue_.kind
+        kinds = self.histories_.users.kind, self.catalogue_.kind
         who, what = pairs(type(self).__name__, users, items, kinds)
         ids, codes = np.unique(self.histories_.rows(who), return_inverse=True)
         at, out = self.catalogue_.positions(what), np.zeros(who.size)
@@ -227,10 +227,10 @@ class HistoryModel(Estimator, in_files=False):
 
     @property
     def _user_kind(self) -> str:
-        return self.__dict__.get("_kind") or self.histories_.kind()
+        return self.__dict__.get("_kind") or self.histories_.users.kind
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "users": self.histories_.kind()}
+        return {**super()._state(), "users": self.histories_.users.kind}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
@@ -247,6 +247,40 @@ class HistoryModel(Estimator, in_files=False):
         """Take over learned arrays; ValueError where they do not fit the catalogue."""
         for name, array in arrays.items():
             setattr(self, name, array)
+
+
+class ItemWeightModel(HistoryModel, in_files=False):
+    """Base of models that learn a weight for every pair of a history item and another item."""
+
+    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
+        """List the items with the largest learned weights for each item.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            Item ids; an item outside the catalogue has no similar ones.
+        n : int, default=10
+            Number of items, at least 1.
+
+        Returns
+        -------
+        items : ndarray of shape (n_items, n)
+            Item ids, largest weight first; -1 or None as padding. Of shape (k,) for a single id.
+        weights : ndarray of shape (n_items, n)
+            Their weights; -inf as padding.
+        """
+        self._check_fitted()
+        owner = type(self).__name__
+        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
+        what = fitting(owner, "items", items, self.catalogue_.kind)
+        at = self.catalogue_.positions(what)
+        table = self._item_weights(np.maximum(at, 0))
+        table[at < 0] = -np.inf
+        return listing(self.catalogue_, *best(table, n), is_one(items))
+
+    def _item_weights(self, at: np.ndarray) -> np.ndarray:
+        """Weights of all items for these, float64; -inf for pairs without one."""
+        raise NotImplementedError
 
 
 def popularity(histories: Histories) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato.core.ids import kind_of
 from sfumato.core.storage import Cells
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
@@ -98,10 +97,6 @@ class Histories:
         if not sound:
             raise ValueError("histories must be rows of positions within the catalogue.")
         return cls(users, starts, at, weights, items)
-
-    def kind(self) -> str:
-        """What user ids are: "integers" or "text"."""
-        return kind_of(self.users.ids)
 
     def one(self, at: np.ndarray, weight: float = 1.0) -> Any:
         """A single history of these positions, as a sparse row."""

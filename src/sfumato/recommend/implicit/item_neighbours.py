@@ -5,14 +5,11 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, integer, one_of
 from sfumato.kernels.recommend import item_pairs
-from sfumato.recommend.implicit.base import COUNT, HistoryModel, check_size
+from sfumato.recommend.implicit.base import HistoryModel, ItemWeightModel, check_size
 from sfumato.recommend.implicit.histories import Histories
-from sfumato.recommend.ranking import best, fitting, listing
 
 __all__ = ["ItemNeighbours"]
 
@@ -21,7 +18,7 @@ TRANSFORMS = ("none", "tfidf", "bm25")
 K1, B = 1.2, 0.75  # of BM25: saturation, and how much a user's number of items counts
 
 
-class ItemNeighbours(HistoryModel):
+class ItemNeighbours(ItemWeightModel):
     """Item-based nearest-neighbour recommender for implicit feedback.
 
     Parameters
@@ -103,30 +100,10 @@ class ItemNeighbours(HistoryModel):
         self.neighbours, self.metric = neighbours, metric
         self.transform, self.exponent, self.shrinkage = transform, exponent, shrinkage
 
-    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """List the most similar items of each item.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            Item ids; an item outside the catalogue has no similar ones.
-        n : int, default=10
-            Number of items, at least 1; at most `neighbours` are stored.
-
-        Returns
-        -------
-        items : ndarray of shape (n_items, n)
-            Item ids, most similar first; -1 or None as padding. Of shape (k,) for a single id.
-        similarities : ndarray of shape (n_items, n)
-            Their similarities; -inf as padding.
-        """
-        self._check_fitted()
-        n = min(COUNT.check("ItemNeighbours", "n", n), len(self.catalogue_))
-        what = fitting("ItemNeighbours", "items", items, self.catalogue_.kind)
-        at = self.catalogue_.positions(what)
-        table = self._similarities[:, np.maximum(at, 0)].T.toarray().astype(np.float64)
-        table[(table == 0) | (at < 0)[:, None]] = -np.inf
-        return listing(self.catalogue_, *best(table, n), is_one(items))
+    def _item_weights(self, at: np.ndarray) -> np.ndarray:
+        table = np.asarray(self._similarities[:, at].T.toarray(), np.float64)
+        table[table == 0] = -np.inf
+        return table
 
     @property
     def _similarities(self) -> sp.csr_matrix:
@@ -166,12 +143,11 @@ class ItemNeighbours(HistoryModel):
 
     def _scores(self, history: Any) -> np.ndarray:
         out = np.zeros(history.shape)
-        rows, starts = np.arange(history.shape[0]), history.indptr.astype(np.int64)
+        starts = history.indptr.astype(np.int64)
         item_pairs.score(
             starts,
             history.indices,
             history.data,
-            rows,
             self._ends,
             self._columns,
             self._values,

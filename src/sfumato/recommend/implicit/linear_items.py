@@ -5,21 +5,18 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import lapack
 
-from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, integer, positive
 from sfumato.kernels.recommend import item_pairs
-from sfumato.recommend.implicit.base import COUNT, HistoryModel, check_size
+from sfumato.recommend.implicit.base import HistoryModel, ItemWeightModel, check_size
 from sfumato.recommend.implicit.histories import Histories
-from sfumato.recommend.ranking import best, fitting, listing
 
 __all__ = ["LinearItems"]
 
 LARGEST = integer(1, 1 << 17)
 
 
-class LinearItems(HistoryModel):
+class LinearItems(ItemWeightModel):
     """Linear item-item recommender solved in closed form, known as EASE.
 
     Scores are the histories times a dense matrix with zero diagonal that predicts each item from
@@ -78,31 +75,10 @@ class LinearItems(HistoryModel):
         super().__init__(weighting=weighting, relevant_from=relevant_from)
         self.regularization = regularization
 
-    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """List the items with the largest weights for each item.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            Item ids; an item outside the catalogue has no similar ones.
-        n : int, default=10
-            Number of items, at least 1.
-
-        Returns
-        -------
-        items : ndarray of shape (n_items, n)
-            Item ids, largest weight first; -1 or None as padding. Of shape (k,) for a single id.
-        weights : ndarray of shape (n_items, n)
-            Their weights; -inf as padding.
-        """
-        self._check_fitted()
-        n = min(COUNT.check("LinearItems", "n", n), len(self.catalogue_))
-        what = fitting("LinearItems", "items", items, self.catalogue_.kind)
-        at = self.catalogue_.positions(what)
-        table = self._matrix[np.maximum(at, 0)].astype(np.float64)
-        table[np.arange(at.size), np.maximum(at, 0)] = -np.inf
-        table[at < 0] = -np.inf
-        return listing(self.catalogue_, *best(table, n), is_one(items))
+    def _item_weights(self, at: np.ndarray) -> np.ndarray:
+        table = np.array(self._matrix[at], np.float64)
+        table[np.arange(at.size), at] = -np.inf
+        return table
 
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
         LARGEST.check("LinearItems", "number of items of catalogue", histories.items)
