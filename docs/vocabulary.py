@@ -6,12 +6,14 @@ prints one row per word with its count in each tree: as a word anywhere (code an
 these as a name of Python. `tests/integration/test_vocabulary.py` holds the names at zero.
 """
 
+import json
 import re
 import sys
 import tokenize
 from collections import Counter
 from pathlib import Path
 
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results" / "vocabulary.json"
 # The old word (a regular expression) and what the field says; `house` words first.
 OLD = {
     "told|tells?": "estimate, released, stated, given",
@@ -87,14 +89,23 @@ def count(pattern: str, text: str) -> int:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table; of two trees, write it as benchmarks/results/vocabulary.json too."""
     roots = [Path(each) for each in sys.argv[1:] or ["src/sfumato"]]
     read = [(texts(root), names(root)) for root in roots]
     print(f"| word | {' | '.join(f'{root} (names)' for root in roots)} | the field's |")
     print(f"|---|{'---|' * len(roots)}---|")
+    rows = []
     for pattern, words in [*OLD.items(), *((each, "") for each in FIELD)]:
-        shown = [f"{count(pattern, text)} ({named(pattern, found)})" for text, found in read]
-        print(f"| {pattern.replace('|', ', ')} | {' | '.join(shown)} | {words} |")
+        counts = [(count(pattern, text), named(pattern, found)) for text, found in read]
+        shown = " | ".join(f"{number} ({of_names})" for number, of_names in counts)
+        print(f"| {pattern.replace('|', ', ')} | {shown} | {words} |")
+        rows.append(
+            {"word": pattern, "words": [n for n, _ in counts], "names": [n for _, n in counts]}
+        )
+    if len(roots) == 2:
+        RESULTS.write_text(
+            json.dumps({"trees": ["before", "after"], "rows": rows}, indent=1) + "\n"
+        )
 
 
 def named(pattern: str, found: Counter[str]) -> int:
