@@ -260,6 +260,11 @@ class Estimator(Parameters):
         return None
 
     @property
+    def predicts_ratings(self) -> bool:
+        """Whether `predict` returns ratings; if not, its scores only order items."""
+        return True
+
+    @property
     def privacy_label(self) -> Label:
         """Privacy in one word: "proved", "measured" or "none"."""
         return label_of(self.statement)

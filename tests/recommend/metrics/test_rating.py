@@ -8,6 +8,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import mean_absolute_error, mean_squared_error, roc_auc_score
 
 from sfumato.data import Interactions
+from sfumato.recommend import Popular, UserNeighbours
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.metrics.rating import auc, evaluate, mae, rmse, spearman
 
@@ -138,3 +139,11 @@ def test_evaluate_refuses_nothing_and_nonsense():
     for bad in (0, 1.5, "ten", True):
         with pytest.raises(ValueError, match="evaluate: n must be"):
             evaluate(Fixed(), Interactions([7], [1], [5]), n=bad)
+
+
+def test_a_model_of_lists_is_not_measured_as_one_of_ratings():
+    ratings = Interactions([1, 1, 2, 2], [10, 20, 10, 30], [5, 1, 4, 2])
+    for model in (Popular(), UserNeighbours()):
+        assert not {"rmse", "mae"} & set(evaluate(model.fit(ratings), ratings, n=2))
+    rated = UserNeighbours(predicts="ratings").fit(ratings)
+    assert {"rmse", "mae"} <= set(evaluate(rated, ratings, n=2))

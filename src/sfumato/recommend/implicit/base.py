@@ -74,6 +74,11 @@ class HistoryModel(Estimator, in_files=False):
     def __init__(self, *, weighting: str = "equal", relevant_from: float | None = None) -> None:
         self.weighting, self.relevant_from = weighting, relevant_from
 
+    @property
+    def predicts_ratings(self) -> bool:
+        """False: scores order items."""
+        return False
+
     def fit(self, train: Interactions, *, catalogue: Any = None) -> Self:
         """Learn from the histories of users.
 

@@ -190,7 +190,7 @@ def evaluate(
         raise ValueError("evaluate: test must have at least one row.")
     n = LIST.check("evaluate", "n", n)
     result: dict[str, float] = {}
-    if hasattr(model, "predict"):
+    if hasattr(model, "predict") and getattr(model, "predicts_ratings", True):
         predicted = model.predict(test.users, test.items)
         result = {"rmse": rmse(test.ratings, predicted), "mae": mae(test.ratings, predicted)}
     result["n"] = len(test)

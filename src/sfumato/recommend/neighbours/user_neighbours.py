@@ -202,6 +202,11 @@ class UserNeighbours(Parameters):
         self._check_fitted()
         return getattr(self.profiles_, "nbytes", None)
 
+    @property
+    def predicts_ratings(self) -> bool:
+        """Whether `predict` returns ratings; memberships only order items."""
+        return self.predicts == "ratings"
+
     def recommend(
         self,
         users: Ids,
