@@ -57,7 +57,7 @@ def test_both_solvers_solve_histories_of_any_length(count, size):
     table = als_training.padded(random.normal(0, 0.3, (200, size)).astype(np.float32))
     chosen = np.sort(random.permutation(200)[:count]).astype(np.int32)
     weights = random.random(count).astype(np.float32) * 9
-    side = als_training.Side(np.array([0, 0, count]), chosen, weights, np.ones(2))
+    side = als_training.ConfidenceRows(np.array([0, 0, count]), chosen, weights, np.ones(2))
     q, w = table[chosen].astype(float), weights.astype(float)
     square = table.T.astype(float) @ table + (q.T * w) @ q + 2 * np.eye(size)
     expected = np.linalg.solve(square, (1 + w) @ q)

@@ -78,7 +78,7 @@ def parts(model: "Factorization", user: Any, item: Any, n: int) -> dict[str, Any
         ],
         "rest": float(np.delete(products, strongest).sum()),
         "score": score,
-        "prediction": float(model._clipped(np.float64(score))),
+        "prediction": float(model._clipped(np.array(score))),
         "similar": list(zip(ids.tolist(), cosines.tolist(), strict=True)),
     }
 

@@ -28,8 +28,8 @@ from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.base import COUNT, Factorization
 from sfumato.recommend.factorization.sgd import run_uninterrupted
 from sfumato.recommend.implicit.als_training import (
-    Alternation,
-    Side,
+    ConfidenceRows,
+    ImplicitAlternation,
     choose_regularization,
     noise_level,
     padded,
@@ -315,8 +315,10 @@ class ALS(Factorization):
             "similar": list(zip(ids.tolist(), cosines.tolist(), strict=True)),
         }
 
-    def _begin(self, plain: dict[str, Any], train: Interactions, items: Catalogue) -> Alternation:
-        """Set what training does not change, and return the initial vectors."""
+    def _begin(
+        self, plain: dict[str, Any], train: Interactions, items: Catalogue
+    ) -> ImplicitAlternation:
+        """Set what training leaves as it is, and return the initial vectors."""
         histories = Histories.of(train, items, plain["weighting"], plain["relevant_from"])
         some = np.diff(histories.starts) > 0
         if not some.any():
@@ -338,9 +340,9 @@ class ALS(Factorization):
         given = plain["regularization"]
         self.regularization_ = given or choose_regularization(weights, plain, random)
         self.ridge_ = self.regularization_ * noise_level(weights)
-        return Alternation(weights, plain, random)
+        return ImplicitAlternation(weights, plain, random)
 
-    def _epoch(self, vectors: Alternation) -> None:
+    def _epoch(self, vectors: ImplicitAlternation) -> None:
         """Run one epoch and record it."""
         vectors.epoch(self.ridge_)
         loss = vectors.loss(self.ridge_)
@@ -398,7 +400,7 @@ class ALS(Factorization):
         if not own.nnz:
             out[self._factors] = POPULAR
             return out
-        side = Side.of(own)
+        side = ConfidenceRows.of(own)
         ridges = self.ridge_ * side.totals if ridge is None else np.array([ridge])
         row = aligned((1, self._item_table.shape[1]), np.float32)
         plain = {"solver": "cholesky", "threads": 1}

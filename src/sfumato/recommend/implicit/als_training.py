@@ -11,14 +11,21 @@ from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import als
 from sfumato.recommend.ranking import CatalogueVectors, ExcludedItems
 
-__all__ = ["Alternation", "Side", "choose_regularization", "noise_level", "padded", "solve"]
+__all__ = [
+    "ConfidenceRows",
+    "ImplicitAlternation",
+    "choose_regularization",
+    "noise_level",
+    "padded",
+    "solve",
+]
 
 LANES = 16
 START = 0.1  # length of the initial vectors, about
 PARTS = 8  # parts of the rows for each thread, so that all end at about the same time
 
 
-class Side(NamedTuple):
+class ConfidenceRows(NamedTuple):
     """Weights from one side, one row per user or per item, and the total confidence of each."""
 
     starts: np.ndarray
@@ -33,19 +40,19 @@ class Side(NamedTuple):
         return cls(starts, positions, weights.data, _totals(weights, 1))
 
 
-class Alternation:
+class ImplicitAlternation:
     """Vectors of users and items that are solved in turn.
 
     `plain` holds factors, solver, cg_steps and threads; `weights` are confidences less 1.
     """
 
     def __init__(self, weights: sp.csr_matrix, plain: dict[str, Any], random: Generator) -> None:
-        users, items, factors = *weights.shape, plain["factors"]
-        start = random.standard_normal((users, factors), np.float32)
+        users, items = weights.shape
+        start = random.standard_normal((users, plain["factors"]), np.float32)
         self.plain = plain
-        self.users = padded(start * np.float32(START / np.sqrt(factors)))
+        self.users = padded(start * np.float32(START / plain["factors"] ** 0.5))
         self.items = aligned((items, self.users.shape[1]), np.float32)
-        self.sides = Side.of(weights), Side.of(weights.T.tocsr())
+        self.sides = ConfidenceRows.of(weights), ConfidenceRows.of(weights.T.tocsr())
 
     def epoch(self, ridge: float) -> None:
         """Solve all items, then all users, with this penalty per unit of confidence."""
@@ -69,7 +76,7 @@ class Alternation:
 
 def solve(
     plain: dict[str, Any],
-    side: Side,
+    side: ConfidenceRows,
     ridges: np.ndarray,
     table: np.ndarray,
     out: np.ndarray,
@@ -148,7 +155,8 @@ def choose_regularization(
     if users.size < FEWEST:
         return USUAL
     users = np.sort(random.permutation(users)[:MOST])
-    vectors, level, found = Alternation(train, plain, random), noise_level(train), []
+    vectors, level = ImplicitAlternation(train, plain, random), noise_level(train)
+    found: list[float] = []
     for regularization in GRID:
         for _ in range(EPOCHS if found else 2 * EPOCHS):
             vectors.epoch(regularization * level)
@@ -163,7 +171,7 @@ def _part(weights: sp.csr_matrix, chosen: np.ndarray) -> sp.csr_matrix:
 
 
 def _ndcg(
-    vectors: Alternation, train: sp.csr_matrix, test: sp.csr_matrix, users: np.ndarray
+    vectors: ImplicitAlternation, train: sp.csr_matrix, test: sp.csr_matrix, users: np.ndarray
 ) -> float:
     """Return the mean NDCG of the users' lists without their training items."""
     length = min(LENGTH, train.shape[1])
