@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,10 +10,19 @@ import scipy.sparse as sp
 from sfumato.core.storage import Cells
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+from sfumato.recommend.ranking import taken
 
-__all__ = ["WEIGHTINGS", "Histories"]
+__all__ = ["WEIGHTINGS", "Histories", "History"]
 
 WEIGHTINGS = ("equal", "log")
+
+
+class History(NamedTuple):
+    """Some histories: that of query q is positions[starts[q] : starts[q + 1]], with weights."""
+
+    starts: np.ndarray
+    positions: np.ndarray
+    weights: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,11 @@ class Histories:
             raise ValueError("histories must be rows of positions within the catalogue.")
         return cls(users, starts, at, weights, items)
 
-    def one(self, at: np.ndarray, weight: float = 1.0) -> Any:
-        """A single history of these positions, as a sparse row."""
-        found = np.unique(at[at >= 0])
-        row = np.zeros(found.size), found
-        values = np.full(found.size, weight, np.float32)
-        return sp.csr_matrix((values, row), (1, self.items))
+    def take(self, rows: np.ndarray) -> History:
+        """The histories of some rows; that of row -1 is empty."""
+        return History(*taken(rows, self.starts, self.positions, self.weights))
+
+    def fold_in(self, at: np.ndarray) -> History:
+        """A single history of these positions, -1 left out, with weights of 1."""
+        found = np.unique(at[at >= 0]).astype(np.int32)
+        return History(np.array([0, found.size]), found, np.ones(found.size, np.float32))
