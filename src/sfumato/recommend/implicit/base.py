@@ -42,7 +42,7 @@ class HistoryModel(Estimator, in_files=False):
     Parameters
     ----------
     weighting : {"equal", "log"}, default="equal"
-        Confidence of a row: 1, or ``log(1 + rating)`` for counts such as plays.
+        Confidence of a row: 1, or ``log(1 + rating)`` scaled to a mean of 1, for counts of plays.
     relevant_from : float or None, default=None
         Smallest rating that counts as a preference; None uses all rows.
 

@@ -47,7 +47,7 @@ class Histories:
             used &= train.ratings >= relevant_from
         weights = np.ones(int(used.sum()), np.float32)
         if weighting == "log":
-            weights = np.log1p(np.maximum(train.ratings[used], 0)).astype(np.float32)
+            weights = _mean_one(np.log1p(np.maximum(train.ratings[used], 0)))
         shape = coded.user_ids.size, len(catalogue)
         rows = sp.csr_matrix((weights, (coded.user_codes[used], at[used])), shape)
         rows.sum_duplicates()  # sorts positions as well
@@ -115,3 +115,9 @@ class Histories:
         """A single history of these positions, -1 left out, with weights of 1."""
         found = np.unique(at[at >= 0]).astype(np.int32)
         return History(np.array([0, found.size]), found, np.ones(found.size, np.float32))
+
+
+def _mean_one(weights: np.ndarray) -> np.ndarray:
+    """Scale weights to a mean of 1, so that penalties and shrinkage mean the same as for counts."""
+    mean = weights.mean() if weights.size else 0
+    return np.asarray(weights / mean if mean > 0 else np.ones_like(weights), np.float32)

@@ -39,7 +39,7 @@ class ItemNeighbours(ItemWeightModel):
         Added to the denominator of a similarity, at least 0: similarities that rest on few common
         users shrink to 0.
     weighting : {"equal", "log"}, default="equal"
-        Confidence of a row: 1, or ``log(1 + rating)`` for counts such as plays.
+        Confidence of a row: 1, or ``log(1 + rating)`` scaled to a mean of 1, for counts of plays.
     relevant_from : float or None, default=None
         Smallest rating that counts as a preference; None uses all rows.
 

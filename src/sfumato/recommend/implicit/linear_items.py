@@ -38,7 +38,7 @@ class LinearItems(ItemWeightModel):
         Largest number of weights per item that are stored of a block, those of the largest absolute
         values.
     weighting : {"equal", "log"}, default="equal"
-        Confidence of a row: 1, or ``log(1 + rating)`` for counts such as plays.
+        Confidence of a row: 1, or ``log(1 + rating)`` scaled to a mean of 1, for counts of plays.
     relevant_from : float or None, default=None
         Smallest rating that counts as a preference; None uses all rows.
 
