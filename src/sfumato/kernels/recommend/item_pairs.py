@@ -13,6 +13,7 @@ __all__ = ["gram", "gram_of_some", "mirror", "nearest", "related", "score", "sco
 
 FEW = 4  # queries up to which whole rows of a matrix are read, rather than tiles that stay in cache
 TILE = 64
+SPARSE = 16  # of this many items one was touched: sorting those is faster than a pass over all
 
 
 @kernel
@@ -129,6 +130,16 @@ def score_dense(starts, positions, weights, matrix, out):
             out[q, i] += total
 
 
+@inline
+def _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values):
+    """Offer item i to the neighbours of item j."""
+    if sums[i] > 0:
+        below = own[j] * others[i] + shrinkage
+        if jaccard:
+            below = own[j] + others[i] - sums[i] + shrinkage
+        offer(i, np.float32(sums[i] / below), found[j], values[j])
+
+
 @kernel
 def nearest(
     starts, positions, weights, ends, holders, holder_weights, own, others, jaccard, shrinkage,
@@ -141,18 +152,23 @@ def nearest(
     own[j] + others[i] - sum + shrinkage. Rows begin as -1 and -inf, which stay where fewer are
     above 0.
     """
-    sums = np.zeros(others.size, np.float32)
+    sums, touched = np.zeros(others.size, np.float32), np.empty(others.size, np.int64)
     for j in range(found.shape[0]):
+        count = 0
         for h in range(ends[j], ends[j + 1]):
             weight = holder_weights[h]
             for a in range(starts[holders[h]], starts[holders[h] + 1]):
+                if sums[positions[a]] == 0:
+                    touched[count % touched.size] = positions[a]
+                    count += 1
                 sums[positions[a]] += weight * weights[a]
         sums[j] = np.float32(0)
-        for i in range(sums.size):
-            if sums[i] > 0:
-                below = own[j] * others[i] + shrinkage
-                if jaccard:
-                    below = own[j] + others[i] - sums[i] + shrinkage
-                offer(i, np.float32(sums[i] / below), found[j], values[j])
-        sums[:] = 0
+        if SPARSE * count < sums.size:
+            for i in np.sort(touched[:count]):  # a heap breaks ties by the order of offers
+                _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values)
+                sums[i] = np.float32(0)
+        else:
+            for i in range(sums.size):
+                _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values)
+            sums[:] = 0
         order(found[j], values[j])

@@ -17,6 +17,7 @@ __all__ = ["LinearItems"]
 
 FORM = one_of(("dense", "sparse"))
 TARGETS = 4  # a block of this many times the items is solved for its targets
+LATE = 1e-6  # of a cosine, at most, that popularity counts in the choice of targets
 
 
 class LinearItems(ItemWeightModel):
@@ -186,14 +187,17 @@ def _blocks(
     sides = histories.starts, histories.positions, columns.indptr.astype(np.int64), columns.indices
     scales = (np.maximum(histories.counts, 1) ** -0.5).astype(np.float32)
     solved = np.zeros(items, bool)
-    rank = np.argsort(np.argsort(-histories.counts, kind="stable"))
-    for seed in np.argsort(-histories.counts, kind="stable"):
+    by_popularity = np.argsort(-histories.counts, kind="stable")
+    late = np.empty(items)  # orders items that are as near by popularity
+    late[by_popularity] = np.arange(items) * (LATE / items)
+    for seed in by_popularity:
         if solved[seed]:
             continue
         near = np.zeros(items, np.float32)
         item_pairs.related(np.array([seed]), *sides, scales, near)
         near[seed], near[solved] = np.inf, -np.inf
-        targets = np.lexsort((rank, -near))[: max(size // TARGETS, 1)]
+        count = max(size // TARGETS, 1)
+        targets = np.argpartition(late - near, count - 1)[:count]
         targets = np.sort(targets[~solved[targets]])
         near[:] = 0
         item_pairs.related(targets, *sides, scales, near)
