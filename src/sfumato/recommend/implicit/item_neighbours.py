@@ -138,7 +138,7 @@ class ItemNeighbours(ItemWeightModel):
         self._weights.score(history, out)
 
     def _parts(self, history: History, position: int) -> np.ndarray:
-        return history.weights * self._weights.column(position)[history.positions]
+        return np.asarray(history.weights * self._weights.column(position)[history.positions])
 
     def _weight_layout(self) -> dict[str, Cells]:
         return SparseWeights.layout()

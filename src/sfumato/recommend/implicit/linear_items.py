@@ -138,8 +138,8 @@ class LinearItems(ItemWeightModel):
 
     def _parts(self, history: History, position: int) -> np.ndarray:
         if self._form == "sparse":
-            return history.weights * self._weights.column(position)[history.positions]
-        return history.weights * self._matrix[history.positions, position]
+            return np.asarray(history.weights * self._weights.column(position)[history.positions])
+        return np.asarray(history.weights * self._matrix[history.positions, position])
 
     def _weight_layout(self) -> dict[str, Cells]:
         dense = {"_matrix": Cells(np.float32, (-1, -1))}
