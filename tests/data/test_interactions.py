@@ -173,7 +173,7 @@ def test_without_ratings_they_are_ones_and_stay_unsaid():
         assert np.array_equal(part.ratings, np.ones(2000))
         assert part.to_arrow().column_names == ["user", "item", "time"]
     assert INTERACTIONS.has_ratings
-    assert UNRATED != Interactions(USERS, ITEMS, np.ones(2000), np.arange(2000))
+    assert Interactions(USERS, ITEMS, np.ones(2000), np.arange(2000)) != UNRATED
     assert not any(part.has_ratings for part in UNRATED.split(0.5, 0.5))
     assert "ratings=False" in repr(UNRATED)
     assert UNRATED.outside(bounds=(2, 5)).clipped == 0

@@ -167,9 +167,7 @@ class Interactions(Page, Table):
         if times is not None:
             columns["times"] = numbers(times, "times")
         _check_lengths(columns)
-        self._set(
-            columns["users"], columns["items"], columns.get("ratings"), columns.get("times")
-        )
+        self._set(columns["users"], columns["items"], columns.get("ratings"), columns.get("times"))
 
     def _keep_valid(self, users: Any, items: Any, ratings: Any, times: Any) -> None:
         """Take the rows with two ids and, if there are ratings, a finite one, each by itself."""
@@ -393,9 +391,7 @@ class Interactions(Page, Table):
             return self
         if "by_row" not in self._cache:
             ratings = self.ratings if self.has_ratings else None
-            self._cache["by_row"] = Interactions(
-                self._users, self._items, ratings, invalid="drop"
-            )
+            self._cache["by_row"] = Interactions(self._users, self._items, ratings, invalid="drop")
         found: Interactions = self._cache["by_row"]
         return found
 

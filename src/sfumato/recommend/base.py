@@ -230,9 +230,11 @@ OPTIONAL_BOUNDS = optional(BOUNDS)
 def check_has_ratings(owner: str, train: Interactions, name: str = "train") -> None:
     """Raise ValueError for interactions without ratings."""
     if not train.has_ratings:
-        raise ValueError(
-            f"{owner}: {name} has no ratings to learn from; give it ratings (ratings=, or the "
-            "column of a file), or fit a model of lists, such as LinearItems."
+        raise ParameterError(
+            f"{owner}: {name} has no ratings to learn from; give it ratings, or fit a model of "
+            "lists, such as LinearItems.",
+            owner=owner,
+            parameter="ratings",
         )
 
 
@@ -377,7 +379,7 @@ class Estimator(Parameters):
             raise NotFittedError(f"{type(self).__name__}: not fitted yet; call fit first.")
 
     def _check_train(self, train: Any, name: str = "train", *, empty: bool = False) -> None:
-        """Raise unless the data is Interactions, with rows unless `empty`, with ratings if needed."""
+        """Raise unless the data is Interactions with rows (unless `empty`) and needed ratings."""
         owner = type(self).__name__
         if not isinstance(train, Interactions):
             kind = type(train).__name__

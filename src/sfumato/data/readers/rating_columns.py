@@ -153,8 +153,9 @@ BAD_TIME = "the time is neither a number nor a date (times=False reads none)"
 class Gathered:
     """Columns of one source, gathered batch by batch: users, items, and ratings and times if any.
 
-    roles: those of the columns, in the order of `ROLES`. texts: whether all fields come as text, so that ids that are all written as integers become
-    integers (007 is not). `fault` is the first invalid row, from 0, and its reason.
+    roles: those of the columns, in the order of `ROLES`. texts: whether all fields come as text, so
+    that ids that are all written as integers become integers (007 is not). `fault` is the first
+    invalid row, from 0, and its reason.
     """
 
     def __init__(self, roles: Iterable[str], *, texts: bool) -> None:

@@ -82,6 +82,12 @@ class HistoryModel(Estimator, in_files=False):
         """False: scores order items."""
         return False
 
+    @property
+    def user_kind_(self) -> str:
+        """Kind of the user ids: "integers" or "text"."""
+        self._check_fitted()
+        return self.histories_.users.kind
+
     def fit(self, train: Interactions, *, catalogue: Any = None) -> Self:
         """Learn from the histories of users.
 

@@ -168,14 +168,15 @@ def evaluate(
     exclude : Interactions or None, default=None
         Interactions that are not to be recommended again, usually the training data.
     relevant_from : float or None, default=None
-        Lowest rating of a relevant test item; None means that all test items are relevant.
+        Lowest rating of a relevant test item; None means that all test items are relevant, as for
+        a test without ratings.
 
     Returns
     -------
     dict
-        "rmse" and "mae" if the model predicts ratings, "n" (number of test rows), "nbytes" if the
-        model has a size; if `n` is given also the result of `ranked` for every test user,
-        "coverage", and "places" (the length of the lists).
+        "rmse" and "mae" if the model predicts ratings and the test has some, "n" (number of test
+        rows), "nbytes" if the model has a size; if `n` is given also the result of `ranked` for
+        every test user, "coverage", and "places" (the length of the lists).
 
     Examples
     --------
@@ -189,8 +190,11 @@ def evaluate(
     if not len(test):
         raise ValueError("evaluate: test must have at least one row.")
     n = LIST.check("evaluate", "n", n)
+    rated = getattr(test, "has_ratings", True)
+    if relevant_from is not None and not rated:
+        raise ValueError("evaluate: relevant_from must be None, since test has no ratings.")
     result: dict[str, float] = {}
-    if hasattr(model, "predict") and getattr(model, "predicts_ratings", True):
+    if rated and hasattr(model, "predict") and getattr(model, "predicts_ratings", True):
         predicted = model.predict(test.users, test.items)
         result = {"rmse": rmse(test.ratings, predicted), "mae": mae(test.ratings, predicted)}
     result["n"] = len(test)
