@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from sfumato.privacy import Ledger
 from sfumato.recommend import LinearItems, Popular, load
 from sfumato.recommend.models import MODELS
 from support.cli_workspace import run, run_json
@@ -185,3 +186,15 @@ def test_counts_of_plays_are_read_as_they_come(shop):
     assert isinstance(load(shop / "plays.sfu"), Popular)
     found = run_json(shop, "fit", "plays.dat", "-o", "log.sfu", "--weighting", "log")
     assert (found["ratings"], found["catalogue"]) == (2, 2)
+
+
+def test_a_private_model_of_ratings_refuses_rows_without_before_it_is_paid(shop, pairs):
+    ledger = Ledger(shop / "pairs.ledger")
+    ledger.create("pairs", epsilon=8, delta=1e-6)
+    private = ["--epsilon", "4", "--delta", "1e-6", "--bounds", "1", "5", "--set", "rows=64"]
+    private += ["--catalogue", "items.txt", "--ledger", "pairs.ledger", "--dataset", "pairs"]
+    output = run(pairs, "fit", "train.tsv", "-o", "p.sfu", *private, code=2)
+    assert "train has no ratings to learn from" in output
+    assert ledger.spent("pairs").epsilon == 0
+    found = run_json(pairs, "fit", "train.csv", "-o", "p.sfu", *private)
+    assert (found["parameters"]["rows"], found["privacy"]) == (64, "proved")

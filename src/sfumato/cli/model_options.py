@@ -262,12 +262,13 @@ def make(command: str, options: dict[str, Any]) -> Any:
     _refuse(command, f"--model {chosen.name}", given, foreign)
     if "gain" in given and "cells" in given:
         raise ValueError(f"{command}: --gain does not go with --cells; give one of them.")
+    settings = _settings(command, chosen, given.get("settings", []))
     if chosen.private:
-        _need(chosen, given)
+        _need(chosen, {**given, **settings})
     parameters = {WRITTEN.get(name, name): given[name] for name in PARAMETERS if name in given}
     if "objective" in limits:
         parameters["objective"] = given.get("objective", OBJECTIVES[0])
-    return chosen.kind(**parameters, **_settings(command, chosen, given.get("settings", [])))
+    return chosen.kind(**parameters, **settings)
 
 
 OBJECTIVES = ("ranking", "ratings")  # the first is the default
@@ -344,8 +345,10 @@ def _need(chosen: Any, given: dict[str, Any]) -> None:
     """Raise where a private model lacks something that is never taken from the data."""
     limits = chosen.kind.LIMITS
     needed = [name for name in ("epsilon", "delta", "bounds") if name in limits] + ["catalogue"]
-    if "unit" in limits:
-        needed += ["accounts"] if given.get("unit", "event") == "event" else ["per_user"]
+    if given.get("unit") == "user":
+        needed += ["per_user"]
+    elif "rows" in limits and "rows" not in given:  # users who share no rows are listed
+        needed += ["accounts"]
     missing = [_option(name) for name in needed if name not in given]
     if missing:
         raise ValueError(

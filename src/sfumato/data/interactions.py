@@ -341,7 +341,9 @@ class Interactions(Page, Table):
                 "as ratings."
             )
         pairs = zip(self._columns().items(), other._columns().values(), strict=True)
-        columns = {f"{name}s": np.concatenate([mine, more]) for (name, mine), more in pairs}
+        columns: dict[str, Any] = {
+            f"{name}s": np.concatenate([mine, more]) for (name, mine), more in pairs
+        }
         if self.invalid == other.invalid == "drop":
             return Interactions(**columns, invalid="drop")
         for name, ids, more in (
