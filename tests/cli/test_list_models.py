@@ -86,7 +86,7 @@ def test_options_and_settings_reach_the_model(shop, words, parameters):
         ("--objective ratings", "SketchFactorization"),
         ("--objective ratings --gain 2", "SketchFactorization"),
         ("--epochs 1", "SketchFactorization"),
-        ("--clip 2", "SketchFactorization"),
+        ("--objective ratings --clip 2", "SketchFactorization"),
         ("--objective ratings --dense", "DenseFactorization"),
         ("--dense", "DenseFactorization"),
         ("--weighting log", "LinearItems"),

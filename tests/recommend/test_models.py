@@ -18,7 +18,7 @@ GIVEN = {"epsilon": 4.0, "delta": 1e-6, "bounds": (1, 5)}
 def fitted(entry, train, **parameters):
     """A model of this kind, with what a private one requires."""
     needed = {name: value for name, value in GIVEN.items() if entry.private and name != "bounds"}
-    if "bounds" in entry.kind.LIMITS:
+    if entry.private and "bounds" in entry.kind.LIMITS:
         needed["bounds"] = GIVEN["bounds"]
     public = {"catalogue": range(30), "users": range(40)} if entry.private else {}
     known = inspect.signature(entry.kind.fit).parameters
@@ -29,7 +29,7 @@ def fitted(entry, train, **parameters):
 def test_every_model_that_is_fitted_to_interactions_and_saved_has_a_name():
     kinds = [kind for kind in Estimator.KINDS.values() if kind.__module__.startswith("sfumato.")]
     wanted = {kind for kind in kinds if "train" in inspect.signature(kind.fit).parameters}
-    assert {entry.kind for entry in MODELS.values()} == wanted
+    assert wanted <= {entry.kind for entry in MODELS.values()}
     assert all(re.fullmatch("[a-z]+(-[a-z]+)*", name) for name in MODELS)
     assert all(entry.grids.keys() <= entry.kind.LIMITS.keys() for entry in MODELS.values())
     with pytest.raises(ValueError, match=r"the model must be one of popular, .*, not 'ease'"):
@@ -51,13 +51,13 @@ def test_what_the_table_says_of_a_model_holds(name):
     for objective in entry.objectives:
         chosen = {"objective": objective} if len(entry.objectives) > 1 else {}
         model = fitted(entry, WORLD, **chosen)
-        assert model.predicts_ratings == (objective == "ratings")
+        assert getattr(model, "predicts_ratings", False) == (objective == "ratings")
         assert (type(model).__name__, model.privacy_label) == (facts["class"], facts["privacy"])
         if objective == "ratings":
             with pytest.raises(ValueError, match=r"train has no ratings .* such as LinearItems"):
                 fitted(entry, UNRATED, **chosen)
         else:
-            assert fitted(entry, UNRATED, **chosen).recommend(1, n=3)[0].size == 3
+            assert fitted(entry, UNRATED, **chosen).recommend_fold_in([1], n=3)[0].size == 3
     assert (facts["needs"] == "ratings") == ("lists" not in facts["learns"])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfumato.recommend.base import Estimator
+from sfumato.recommend.base import Parameters
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
@@ -45,7 +45,7 @@ class ModelKind:
     """
 
     name: str
-    kind: type[Estimator]
+    kind: type[Parameters]
     objective: str
     stores: str
     about: str
