@@ -13,7 +13,7 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem
 table { border-collapse: collapse; margin: 1rem 0; width: 100%; font-size: 0.92rem; }
 th, td { border-bottom: 1px solid #d8d8d8; padding: 0.35rem 0.6rem; text-align: right; }
 th:first-child, td:first-child { text-align: left; }
-img { width: 100%; height: auto; }
+img, svg { width: 100%; height: auto; }
 .audience { background: #fff3e0; border-left: 4px solid #d1822b; padding: 0.5rem 1rem; }
 .refuted { background: #fdecea; border-left: 4px solid #b3261e; padding: 0.5rem 1rem; }
 dt { font-weight: 600; } dd { margin: 0 0 0.6rem 1rem; }
