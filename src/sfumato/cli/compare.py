@@ -24,8 +24,8 @@ def compare(
     test_size: Annotated[float, typer.Option(help="Fraction of the rows in the test part.")] = 0.2,
     repeats: Annotated[int, typer.Option(help="Number of random splits.")] = 1,
     metrics: Annotated[
-        str | None, typer.Option(help="Such as ndcg@10,recall@20 or rmse,mae; the first ranks.")
-    ] = None,
+        str, typer.Option(help="Such as ndcg@10,recall@20 or rmse,mae; the first ranks.")
+    ] = "",
     relevant_from: Annotated[
         float | None, typer.Option(help="The rating from which on an item was right.")
     ] = None,
@@ -56,7 +56,7 @@ def compare(
         test_size=test_size,
         repeats=repeats,
         random_state=context.params["seed"] or 0,
-        metrics=None if metrics is None else tuple(_names(metrics)),
+        metrics=tuple(_names(metrics)),
         relevant_from=relevant_from,
         confidence=confidence,
     )

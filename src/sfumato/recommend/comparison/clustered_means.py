@@ -102,8 +102,8 @@ def estimate(
     """Return the mean (or its root) and its t-interval over users, cut to 0 and `most`.
 
     Values that are 0 for all users, or `most` for all, have no variance to go by. Their other end
-    is exact: if more than a fraction q of users had another value, n users would have shown one
-    with probability above ``1 - (1 - q)**n``, and no mean is further away than q times `most`.
+    is exact: where a fraction q of all users has another value, n of them show none with
+    probability ``(1 - q)**n``, and the mean is at most q times `most` away.
     """
     value, moves = cells.linearized(root)
     low, high = _interval(value, moves, confidence)

@@ -20,9 +20,9 @@ def drawn(found: "Comparison") -> Any:
     """Return the figure: a panel per metric above, slices of users and of items below."""
     from matplotlib.figure import Figure  # imported here: it is slow to import
 
-    metrics, models = found.protocol.names, len(found.results)
+    metrics, models = found.protocol.metrics, len(found.results)
     height = 1.3 + 0.32 * models
-    figure = Figure(figsize=(11, height + 3.6), layout="constrained")
+    figure: Any = Figure(figsize=(11, height + 3.6), layout="constrained")
     above, below = figure.subfigures(2, 1, height_ratios=(height, 3.6))
     panels = above.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
     for panel, metric in zip(panels, metrics, strict=True):
@@ -71,7 +71,7 @@ def _name_models(panel: Any, found: "Comparison") -> None:
 
 
 def _slices(panel: Any, found: "Comparison", title: str, *, of_items: bool) -> None:
-    first, names = found.protocol.names[0], list[str]()
+    first, names = found.protocol.metrics[0], list[str]()
     for result in found.results.values():
         names += [name for name in result.slices if name not in names]
     names = [name for name in names if (name in ITEM_SLICES) == of_items]

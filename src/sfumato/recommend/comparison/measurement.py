@@ -61,31 +61,40 @@ class SplitData:
         self.user_ids, self.item_ids = data.coded().user_ids, data.coded().item_ids
         self.users, self.items = self._codes(data, test)
         users, items = self._codes(data, self.train)
-        shape = self.item_ids.size, self.user_ids.size
-        owners = csr_array((np.ones(users.size), (items, users)), shape=shape)
-        owners.data[:] = 1.0  # a pair that the data has twice is one owner
-        self.owners = owners
+        # Codes above those of the data are for other items of a catalogue, one per slot of a list.
+        shape = self.item_ids.size + self.longest_list, self.user_ids.size
+        self.owners = csr_array((np.ones(users.size, np.float32), (items, users)), shape=shape)
+        self.owners.data[:] = 1.0  # a pair that the data has twice is one owner
 
     @staticmethod
     def _codes(data: Interactions, part: Interactions) -> tuple[np.ndarray, np.ndarray]:
         users, items = np.divmod(pair_codes(data, part), len(data.coded().item_ids))
         return users, items
 
+    @property
+    def longest_list(self) -> int:
+        """Length of the lists that the metrics need; 0 for ratings."""
+        return max(_parsed(name)[1] for name in self.protocol.metrics)
+
     @cached_property
     def item_counts(self) -> np.ndarray:
         """Number of users in train who have each item."""
-        return np.asarray(self.owners.sum(axis=1))
+        return np.asarray(self.owners.sum(axis=1), np.float64)
 
     @cached_property
     def user_counts(self) -> np.ndarray:
         """Number of items that each user has in train."""
-        return np.asarray(self.owners.sum(axis=0))
+        return np.asarray(self.owners.sum(axis=0), np.float64)
+
+    @property
+    def known_users(self) -> int:
+        """Number of users in train."""
+        return int((self.user_counts > 0).sum())
 
     @cached_property
     def surprise(self) -> np.ndarray:
         """Bits of each item: -log2 of the fraction of users who have it, at least one of them."""
-        known = max(int((self.user_counts > 0).sum()), 1)
-        return np.asarray(-np.log2(np.maximum(self.item_counts, 1) / known))
+        return np.asarray(-np.log2(np.maximum(self.item_counts, 1) / self.known_users))
 
     @cached_property
     def slices(self) -> dict[str, np.ndarray]:
@@ -134,7 +143,7 @@ def _of_ratings(model: Any, split: SplitData) -> Measurement:
     size, sums = split.user_ids.size, {}
     for part, mask in split.slices.items():
         counts = np.bincount(split.users[mask], minlength=size)
-        for name in split.protocol.names:
+        for name in split.protocol.metrics:
             total = np.bincount(split.users[mask], values[name][mask], minlength=size)
             sums[part, name] = UserSums(total, counts)
     return Measurement(sums, {}, seconds)
@@ -145,19 +154,17 @@ def _of_lists(model: Any, split: SplitData) -> Measurement:
     if not hasattr(model, "recommend"):
         raise TypeError(f"{type(model).__name__} recommends no lists; compare it by ratings.")
     users, at = split.listed_users
-    wanted = [_parsed(name) for name in split.protocol.names]
+    wanted = [_parsed(name) for name in split.protocol.metrics]
     begun = perf_counter()
-    items, scores = recommended(
-        model, split.user_ids[users], max(n for _, n in wanted), split.train
-    )
+    items, scores = recommended(model, split.user_ids[users], split.longest_list, split.train)
     seconds = perf_counter() - begun
-    codes, mask = _coded(items, scores, max(n for _, n in wanted), split)
+    codes, mask = _coded(items, scores, split)
     sums = {}
     for part, rows in split.slices.items():
         found = matched("compare", codes, (at[rows], split.items[rows]), scores=mask)
         there = found.relevant > 0
         counts = np.bincount(users[there], minlength=split.user_ids.size)
-        for name, (metric, n) in zip(split.protocol.names, wanted, strict=True):
+        for name, (metric, n) in zip(split.protocol.metrics, wanted, strict=True):
             values = PER_USER[metric](found.first(n))[there]
             total = np.bincount(users[there], values, minlength=split.user_ids.size)
             sums[part, name] = UserSums(total, counts)
@@ -170,21 +177,19 @@ def _of_lists(model: Any, split: SplitData) -> Measurement:
 
 
 def _parsed(name: str) -> tuple[str, int]:
-    """Return a metric and the length of its lists, of a name such as "ndcg@10"."""
+    """Return a metric and the length of its lists, of a name such as "ndcg@10"; 0 for ratings."""
     metric, _, n = name.partition("@")
-    return metric, int(n)
+    return metric, int(n or 0)
 
 
 def _coded(
-    items: np.ndarray, scores: np.ndarray, n: int, split: SplitData
+    items: np.ndarray, scores: np.ndarray, split: SplitData
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return item codes of lists of length n, and the mask of slots that contain an item.
-
-    An item that the data does not have gets a code above all others, one for each slot of a list.
-    """
+    """Return item codes of lists of equal length, and the mask of slots that contain an item."""
+    n = split.longest_list
     there = filled("compare", items, scores)
-    shape = len(there), n
-    if there.shape[0] != split.listed_users[0].size or there.shape[1] > n:
+    shape = split.listed_users[0].size, n
+    if len(there) != shape[0] or there.shape[1] > n:
         raise ValueError(f"recommend must return a list of at most {n} items for each user.")
     codes, mask = np.zeros(shape, np.int64), np.zeros(shape, bool)
     mask[:, : there.shape[1]] = there
@@ -205,15 +210,12 @@ def _coverage(model: Any, items: np.ndarray, scores: np.ndarray, split: SplitDat
 
 def _about(codes: np.ndarray, mask: np.ndarray, split: SplitData) -> dict[str, float]:
     """Return diversity, novelty and popularity bias of the lists."""
-    size = split.item_ids.size + codes.shape[1]  # with the codes of items that the data lacks
-    known = max(int((split.user_counts > 0).sum()), 1)
-    counts = np.append(split.item_counts, np.zeros(codes.shape[1]))
-    vectors = split.owners.copy()
-    vectors.resize(size, split.user_ids.size)
     some = np.unique(np.linspace(0, len(codes) - 1, min(DIVERSE_LISTS, len(codes))).astype(int))
+    items = np.unique(codes[some])
+    every = np.arange(split.item_counts.size)
     return {
-        "diversity": diversity(codes[some], np.arange(size), vectors, scores=mask[some]),
-        "novelty": novelty(codes, np.arange(size), counts, known, scores=mask),
+        "diversity": diversity(codes[some], items, split.owners[items], scores=mask[some]),
+        "novelty": novelty(codes, every, split.item_counts, split.known_users, scores=mask),
         "popularity_bias": _popularity_bias(codes, mask, split),
     }
 
@@ -222,8 +224,7 @@ def _popularity_bias(codes: np.ndarray, mask: np.ndarray, split: SplitData) -> f
     """Return how much more popular lists are than their users' training items, in bits."""
     users = split.listed_users[0]
     own, listed = split.user_counts[users], mask.sum(axis=1)
-    bits = np.append(split.surprise, np.full(codes.shape[1], split.surprise.max()))
     history = (split.owners.T @ split.surprise)[users] / np.maximum(own, 1)
-    recommendation = np.where(mask, bits[codes], 0.0).sum(axis=1) / np.maximum(listed, 1)
+    recommendation = np.where(mask, split.surprise[codes], 0.0).sum(axis=1) / np.maximum(listed, 1)
     both = (own > 0) & (listed > 0)
     return float((history - recommendation)[both].mean()) if both.any() else float("nan")

@@ -70,11 +70,11 @@ def headline(found: "Comparison") -> str:
 
 def tables(found: "Comparison") -> list[dict[str, list[str]]]:
     """Return what people read first, as columns by title: accuracy, then lists and costs."""
-    first, results = found.protocol.names[0], found.results.values()
+    first, results = found.protocol.metrics[0], found.results.values()
     model = {"model": list(found.results)}
     accuracy = {
         metric: [_plus_minus(each.metrics[metric]) for each in results]
-        for metric in found.protocol.names
+        for metric in found.protocol.metrics
     }
     for title, other in _others(found).items():
         gaps = [each.differences[first].get(other) for each in results]
@@ -92,7 +92,7 @@ def page(found: "Comparison") -> str:
     model, lists = {"model": list(found.results)}, _lists(found)
     intervals = {
         metric: [_interval(each.metrics[metric], ".4f") for each in found.results.values()]
-        for metric in found.protocol.names
+        for metric in found.protocol.metrics
     }
     terms = "".join(f"<dt>{a}</dt><dd>{escape(b)}</dd>" for a, b in meanings.items())
     parts = [
@@ -145,43 +145,34 @@ def _others(found: "Comparison") -> dict[str, str]:
 
 
 def _differences(found: "Comparison") -> list[str]:
+    """Return a table of differences from the best model, and one from the baseline."""
     parts = []
     for title, other in _others(found).items():
-        names = [
-            "model",
-            *(f"{each}{part}" for each in found.protocol.names for part in ("", ", p")),
-        ]
-        rows = [
-            [name, *(cell for each in found.protocol.names for cell in _apart(result, other, each))]
-            for name, result in found.results.items()
-            if name != other
-        ]
-        if rows:
-            parts += [f"<h2>Difference from the {title}, {escape(other)}</h2>", table(names, rows)]
+        measured = {name: each for name, each in found.results.items() if name != other}
+        columns = {"model": list(measured)}
+        for metric in found.protocol.metrics:
+            gaps = [each.differences[metric][other] for each in measured.values()]
+            columns[metric] = [_interval(gap, "+.4f") for gap in gaps]
+            columns[f"{metric}, p"] = [_p(gap.p) for gap in gaps]
+        if measured:
+            parts += [f"<h2>Difference from the {title}, {escape(other)}</h2>", _table(columns)]
     return parts
-
-
-def _apart(result: "ModelResult", other: str, metric: str) -> tuple[str, str]:
-    gap = result.differences[metric][other]
-    return _interval(gap, "+.4f"), _p(gap.p)
 
 
 def _slices(found: "Comparison") -> list[str]:
     """Return one table for slices of users and one for those of items, of the first metric."""
-    first = found.protocol.names[0]
-    named: dict[str, int] = {}
-    for result in found.results.values():
-        named |= {name: each[first].users for name, each in result.slices.items()}
+    first, results = found.protocol.metrics[0], found.results.values()
+    names = list(dict.fromkeys(name for each in results for name in each.slices))
     parts = []
     for kind, of_items in (("Users by training rows", False), ("Items by popularity", True)):
-        names = [name for name in named if (name in ITEM_SLICES) == of_items]
-        titles = ["model", *(f"{name} ({named[name]:,} users)" for name in names)]
-        rows = [
-            [name, *(_interval(result.slices[each][first], ".4f") for each in names)]
-            for name, result in found.results.items()
-        ]
-        if names:
-            parts += [f"<h2>{kind}: {escape(first)}</h2>", table(titles, rows)]
+        columns = {"model": list(found.results)}
+        for name in names:
+            if (name in ITEM_SLICES) == of_items:
+                values = [each.slices[name][first] for each in results]
+                title = f"{name} ({values[0].users:,} users)"
+                columns[title] = [_interval(value, ".4f") for value in values]
+        if len(columns) > 1:
+            parts += [f"<h2>{kind}: {escape(first)}</h2>", _table(columns)]
     return parts
 
 

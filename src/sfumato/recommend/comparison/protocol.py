@@ -28,8 +28,9 @@ class _MetricsLimit:
     """Names of metrics: "rmse" and "mae", or a metric of lists and their length, as "ndcg@10"."""
 
     def check(self, owner: str, name: str, value: Any) -> tuple[str, ...]:
-        names = tuple(value) if isinstance(value, list | tuple) else ()
-        if not names or len(set(names)) < len(names) or not all(map(self._known, names)):
+        names = tuple(value) if isinstance(value, list | tuple) else (value,)
+        known = isinstance(value, list | tuple) and all(map(self._known, names))
+        if not known or len(set(names)) < len(names):
             lists = ", ".join(PER_USER)
             raise ParameterError.of(
                 owner,
@@ -40,14 +41,14 @@ class _MetricsLimit:
         return names
 
     def bad(self) -> list[Any]:
-        return [(), ("ndcg",), ("ndcg@0",), ("rmse@10",), ("mae", "mae"), "rmse", (7,), 7]
+        return [None, ("ndcg",), ("ndcg@0",), ("rmse@10",), ("mae", "mae"), "rmse", (7,), 7]
 
     @staticmethod
     def _known(name: Any) -> bool:
         if name in DEFAULT_METRICS["ratings"]:
             return True
         found = re.fullmatch(r"(\w+)@([1-9]\d{0,3})", name) if isinstance(name, str) else None
-        return bool(found) and found[1] in PER_USER and int(found[2]) <= LONGEST_LIST
+        return found is not None and found[1] in PER_USER and int(found[2]) <= LONGEST_LIST
 
 
 class _AscendingLimit:
@@ -72,7 +73,7 @@ LIMITS: dict[str, Limit] = {
     "test_size": fraction,
     "repeats": integer(1, 1000),
     "random_state": integer(0, 2**63 - 1),
-    "metrics": optional(_MetricsLimit()),
+    "metrics": _MetricsLimit(),
     "relevant_from": optional(between(-1e15, 1e15)),
     "confidence": fraction,
     "activity": _AscendingLimit(),
@@ -99,11 +100,11 @@ class EvaluationProtocol:
         Number of splits, from 1 to 1000. Must be 1 for "time" and "last", which are not random.
     random_state : int, default=0
         Seed of the first split; the next ones have the seeds after it.
-    metrics : tuple of str or None, default=None
+    metrics : tuple of str, default=()
         Metrics in order; the first one ranks the models. Of lists: "precision", "recall",
         "map_at_k", "average_precision", "ndcg", "mrr" or "hit_rate" with the length of the list, as
-        "ndcg@10". Of ratings: "rmse" and "mae". None means ("ndcg@10", "recall@20") and ("rmse",
-        "mae").
+        "ndcg@10". Of ratings: "rmse" and "mae". An empty tuple stands for ("ndcg@10", "recall@20")
+        and ("rmse", "mae").
     relevant_from : float or None, default=None
         Smallest rating of a test row that a list should contain; None for all rows.
     confidence : float, default=0.95
@@ -134,7 +135,7 @@ class EvaluationProtocol:
     test_size: float = 0.2
     repeats: int = 1
     random_state: int = 0
-    metrics: tuple[str, ...] | None = None
+    metrics: tuple[str, ...] = ()
     relevant_from: float | None = None
     confidence: float = 0.95
     activity: tuple[int, ...] = (0, 5, 20)
@@ -147,21 +148,16 @@ class EvaluationProtocol:
             raise ParameterError.of(
                 owner, "repeats", f"must be 1 for split={self.split!r}, which is not random."
             )
-        of_ratings = [name in DEFAULT_METRICS["ratings"] for name in self.metrics or ()]
+        of_ratings = [name in DEFAULT_METRICS["ratings"] for name in self.metrics]
         if any(each != (self.objective == "ratings") for each in of_ratings):
             raise ParameterError.of(
                 owner, "metrics", f"must all be metrics of {self.objective}, not {self.metrics!r}."
             )
-        if self.metrics is None:
+        if not self.metrics:
             object.__setattr__(self, "metrics", DEFAULT_METRICS[self.objective])
 
     def __repr__(self) -> str:
         return described(self, **{name: getattr(self, name) for name in LIMITS})
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the metrics, the one that ranks the models first."""
-        return self.metrics or ()
 
     def parts(self, data: Interactions, repeat: int = 0) -> tuple[Interactions, Interactions]:
         """Split the data into a training and a test part.

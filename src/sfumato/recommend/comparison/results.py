@@ -183,7 +183,7 @@ class Comparison(Table):
     def __repr__(self) -> str:
         facts: dict[str, Any] = {"objective": self.protocol.objective, "models": len(self.results)}
         if self.best is not None:
-            first = self.protocol.names[0]
+            first = self.protocol.metrics[0]
             facts |= {
                 "best": self.best,
                 first: round(self.results[self.best].metrics[first].value, 4),
@@ -201,12 +201,12 @@ class Comparison(Table):
         """Return one row per model, those that failed last."""
         names = [*self.results, *self.failed]
         columns: dict[str, Any] = {"model": names}
-        for metric in self.protocol.names:
+        for metric in self.protocol.metrics:
             for suffix, field in (("", "value"), ("_low", "low"), ("_high", "high")):
                 columns[metric + suffix] = self._each(
                     lambda result, m=metric, f=field: getattr(result.metrics[m], f)
                 )
-        first = self.protocol.names[0]
+        first = self.protocol.metrics[0]
         for title, other in (("to_best", self.best), ("to_baseline", self.baseline)):
             for suffix, field in (("", "value"), ("_low", "low"), ("_high", "high"), ("_p", "p")):
                 columns[title + suffix] = self._each(
@@ -238,7 +238,7 @@ def _plain(value: Any) -> Any:
 
 def _aligned(columns: dict[str, list[str]]) -> str:
     """Return columns as lines of text, the first to the left."""
-    filled = []
+    filled: list[list[str]] = []
     for title, cells in columns.items():
         width = max(map(len, (title, *cells)))
         filled.append([f"{cell:{'>' if filled else '<'}{width}}" for cell in (title, *cells)])

@@ -254,20 +254,20 @@ def _results(
         if each.failed is None and len(each.measurements) >= repeats
     }
     pooled = {name: _pooled(each.measurements[:repeats]) for name, each in whole.items()}
-    gaps = {metric: _gaps(pooled, metric, protocol) for metric in protocol.names}
+    gaps = {metric: _gaps(pooled, metric, protocol) for metric in protocol.metrics}
     estimates = {
         name: {key: _estimate(cells, key[1], protocol) for key, cells in sums.items()}
         for name, sums in pooled.items()
     }
-    first, sign = protocol.names[0], -1 if protocol.objective == "ranking" else 1
+    first, sign = protocol.metrics[0], -1 if protocol.objective == "ranking" else 1
     order = sorted(whole, key=lambda name: sign * estimates[name][EVERYTHING, first].value)
     results = {
         name: ModelResult(
-            metrics={metric: estimates[name][EVERYTHING, metric] for metric in protocol.names},
+            metrics={metric: estimates[name][EVERYTHING, metric] for metric in protocol.metrics},
             slices=_by_slice(estimates[name]),
             differences={
                 metric: {other: gaps[metric][name, other] for other in order if other != name}
-                for metric in protocol.names
+                for metric in protocol.metrics
             },
             **_facts(whole[name], repeats),
         )
@@ -310,11 +310,12 @@ def _gaps(
     pairs = list(combinations(pooled, 2))
     found = [
         difference(
-            *(pooled[name][EVERYTHING, metric] for name in pair),
+            pooled[one][EVERYTHING, metric],
+            pooled[other][EVERYTHING, metric],
             protocol.confidence,
             root=metric == "rmse",
         )
-        for pair in pairs
+        for one, other in pairs
     ]
     both: dict[tuple[str, str], Difference] = {}
     for (one, other), gap, p in zip(pairs, found, holm([gap.p for gap in found]), strict=True):

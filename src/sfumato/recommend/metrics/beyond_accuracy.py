@@ -148,7 +148,7 @@ def _unit(vectors: Any, size: int) -> tuple[Any, np.ndarray]:
         raise ValueError("diversity: vectors must be one row of finite numbers for each item.")
     norms = np.sqrt(np.asarray((unit * unit).sum(axis=1)))
     scale = 1 / np.where(norms > 0, norms, 1.0)
-    scaled = unit * scale[:, None]
+    scaled: Any = unit * scale[:, None]
     return scaled.tocsr() if issparse(unit) else scaled, (norms > 0).astype(np.float64)
 
 

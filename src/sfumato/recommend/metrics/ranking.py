@@ -558,7 +558,7 @@ def _mrr(lists: Lists) -> np.ndarray:
 
 
 def _hit_rate(lists: Lists) -> np.ndarray:
-    return lists.hit.any(axis=1).astype(np.float64)
+    return np.asarray(lists.hit.any(axis=1), np.float64)
 
 
 # The value of each user by metric; only those of users with a relevant item mean something.
