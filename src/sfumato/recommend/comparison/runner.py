@@ -86,8 +86,9 @@ def compare(
     for one repeat of a metric of lists is the usual t-interval of a mean. Differences are paired by
     user and tested by the t-test of the same contributions. The p-values of all pairs of models are
     adjusted together by Holm's method, so choosing the best model afterwards is covered; intervals
-    of differences are not adjusted. They describe other users and splits of the same data, not
-    other data sets, and not the randomness of a model's own seed.
+    of differences are not adjusted. A metric of lists that is 0 for all n users, or 1 for all, has
+    an exact other end, ``1 - (1 - confidence)**(1 / n)`` away. Intervals describe other users and
+    splits of the same data, not other data sets, and not the randomness of a model's own seed.
 
     Choosing among private models by such a result uses the data once more, without noise.
 
