@@ -20,7 +20,7 @@ __all__ = ["EVERYTHING", "ITEM_SLICES", "Measurement", "SplitData", "measured", 
 
 EVERYTHING = "all"
 ITEM_SLICES = ("head items", "tail items", "new items")
-DIVERSE_LISTS = 2000  # lists whose diversity is measured, at most
+DIVERSE_LISTS = 1000  # lists whose diversity is measured, at most
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ MEANINGS = {
         "items of the training part. What the user has in the test part is relevant.",
         "Coverage": "Fraction of the catalogue that appears in at least one list.",
         "Diversity": "One less the mean cosine of two items of a list, items being the sets of "
-        "their training users; of at most 2,000 lists.",
+        "their training users; of at most 1,000 lists.",
         "Novelty": "Mean bits of a listed item: -log2 of the fraction of users who have it.",
         "Popularity bias": "By how many bits the items of a list are more popular than the user's "
         "own training items; 0 is neutral, +1 means twice as popular.",

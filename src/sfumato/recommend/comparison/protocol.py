@@ -6,6 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.core.ids import positions
 from sfumato.core.tables import described
@@ -185,7 +187,9 @@ class EvaluationProtocol:
             train, test = split_by_time(data, self.test_size)
         else:
             train, test = split_by_user(data, 1, latest=True)
-        return train, test.filter(~np.isin(pair_codes(data, test), pair_codes(data, train)))
+        learned, found = (pa.array(pair_codes(data, part)) for part in (train, test))
+        again = np.asarray(pc.is_in(found, value_set=learned))  # a hash table, not a sort
+        return train, test.filter(~again)
 
 
 def pair_codes(data: Interactions, part: Interactions) -> np.ndarray:
