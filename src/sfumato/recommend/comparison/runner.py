@@ -1,27 +1,17 @@
-"""Compares models: fits each on the same parts, measures them alike, and tests the differences."""
+"""Compares models: fits each on the same parts, and measures all of them alike."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
 from time import perf_counter
 from typing import Any
-
-import numpy as np
 
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.base import label_of
 from sfumato.recommend.bias import DampedMeans
-from sfumato.recommend.comparison.clustered_means import (
-    Difference,
-    UserSums,
-    difference,
-    estimate,
-    holm,
-)
-from sfumato.recommend.comparison.measurement import EVERYTHING, Measurement, SplitData, measured
+from sfumato.recommend.comparison.leaderboard import Trials, leaderboard
+from sfumato.recommend.comparison.measurement import SplitData, measured
 from sfumato.recommend.comparison.protocol import EvaluationProtocol
-from sfumato.recommend.comparison.results import Comparison, ModelResult
+from sfumato.recommend.comparison.results import Comparison
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.models import named_model
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
@@ -34,8 +24,6 @@ BASELINES: dict[str, tuple[str, type[Any]]] = {
 }
 # Models that are in no file, so that no command fits them by name.
 UNSAVED: dict[str, type[Any]] = {"damped-means": DampedMeans, "user-neighbours": UserNeighbours}
-# Of several repeats the median: the first fit of a class may compile its kernels.
-MEDIANS = ("fit_seconds", "answer_seconds", "nbytes")
 
 
 def compare(
@@ -114,18 +102,18 @@ def compare(
     if protocol.objective == "ratings" and not getattr(data, "has_ratings", True):
         raise ValueError("compare: the data has no ratings; compare lists: objective='ranking'.")
     makers, baseline = _with_baseline(_named(models, protocol.objective), protocol.objective)
-    trials = {name: _Trials() for name in makers}
+    trials = {name: Trials() for name in makers}
     repeats = _run(makers, trials, data, protocol, progress)
-    return _results(trials, baseline, repeats, data, protocol)
-
-
-@dataclass
-class _Trials:
-    """What is known of one model so far."""
-
-    measurements: list[Measurement] = field(default_factory=list)
-    facts: list[dict[str, Any]] = field(default_factory=list)
-    failed: str | None = None
+    size = data.coded()
+    return Comparison(
+        protocol=protocol,
+        data={"rows": len(data), "users": len(size.user_ids), "items": len(size.item_ids)},
+        baseline=baseline,
+        results=leaderboard(trials, repeats, protocol),
+        failed={name: each.failed for name, each in trials.items() if each.failed is not None},
+        repeats=repeats,
+        stopped=repeats < protocol.repeats or any(each.open for each in trials.values()),
+    )
 
 
 def _named(models: Any, objective: str) -> dict[str, Any]:
@@ -184,7 +172,7 @@ def _with_baseline(models: dict[str, Any], objective: str) -> tuple[dict[str, An
 
 def _run(
     makers: dict[str, Any],
-    trials: dict[str, _Trials],
+    trials: dict[str, Trials],
     data: Interactions,
     protocol: EvaluationProtocol,
     progress: Callable[[int, int], None] | None,
@@ -210,7 +198,7 @@ def _run(
     return protocol.repeats
 
 
-def _try(maker: Any, split: SplitData, trials: _Trials) -> None:
+def _try(maker: Any, split: SplitData, trials: Trials) -> None:
     """Fit and measure one model on one split; an error is recorded, not raised."""
     try:
         begun = perf_counter()
@@ -239,113 +227,3 @@ def _fitted(maker: Any, train: Interactions) -> Any:
     if not hasattr(maker, "get_params"):
         return copy.deepcopy(maker).fit(train)
     return type(maker)(**copy.deepcopy(maker.get_params())).fit(train)
-
-
-def _results(
-    trials: dict[str, _Trials],
-    baseline: str,
-    repeats: int,
-    data: Interactions,
-    protocol: EvaluationProtocol,
-) -> Comparison:
-    """Return the comparison of the models that were measured in all complete repeats."""
-    whole = {
-        name: each
-        for name, each in trials.items()
-        if each.failed is None and len(each.measurements) >= repeats
-    }
-    pooled = {name: _pooled(each.measurements[:repeats]) for name, each in whole.items()}
-    gaps = {metric: _gaps(pooled, metric, protocol) for metric in protocol.metrics}
-    estimates = {
-        name: {key: _estimate(cells, key[1], protocol) for key, cells in sums.items()}
-        for name, sums in pooled.items()
-    }
-    first, sign = protocol.metrics[0], -1 if protocol.objective == "ranking" else 1
-    order = sorted(whole, key=lambda name: sign * estimates[name][EVERYTHING, first].value)
-    results = {
-        name: ModelResult(
-            metrics={metric: estimates[name][EVERYTHING, metric] for metric in protocol.metrics},
-            slices=_by_slice(estimates[name]),
-            differences={
-                metric: {other: gaps[metric][name, other] for other in order if other != name}
-                for metric in protocol.metrics
-            },
-            **_facts(whole[name], repeats),
-        )
-        for name in order
-    }
-    stopped = repeats < protocol.repeats or any(
-        each.failed is None and not each.measurements for each in trials.values()
-    )
-    failed = {name: each.failed for name, each in trials.items() if each.failed is not None}
-    size = data.coded()
-    return Comparison(
-        protocol=protocol,
-        data={"rows": len(data), "users": len(size.user_ids), "items": len(size.item_ids)},
-        baseline=baseline,
-        results=results,
-        failed=failed,
-        repeats=repeats,
-        stopped=stopped,
-    )
-
-
-def _pooled(measurements: list[Measurement]) -> dict[tuple[str, str], UserSums]:
-    """Add up what users contribute in all repeats."""
-    pooled: dict[tuple[str, str], UserSums] = {}
-    for each in measurements:
-        for key, cells in each.sums.items():
-            pooled[key] = pooled[key] + cells if key in pooled else cells
-    return pooled
-
-
-def _estimate(cells: UserSums, metric: str, protocol: EvaluationProtocol) -> Any:
-    most = 1.0 if protocol.objective == "ranking" else np.inf
-    return estimate(cells, protocol.confidence, root=metric == "rmse", most=most)
-
-
-def _gaps(
-    pooled: dict[str, dict[tuple[str, str], UserSums]], metric: str, protocol: EvaluationProtocol
-) -> dict[tuple[str, str], Difference]:
-    """Return the difference of every model to every other, with adjusted p-values."""
-    pairs = list(combinations(pooled, 2))
-    found = [
-        difference(
-            pooled[one][EVERYTHING, metric],
-            pooled[other][EVERYTHING, metric],
-            protocol.confidence,
-            root=metric == "rmse",
-        )
-        for one, other in pairs
-    ]
-    both: dict[tuple[str, str], Difference] = {}
-    for (one, other), gap, p in zip(pairs, found, holm([gap.p for gap in found]), strict=True):
-        both[one, other] = Difference(gap.value, gap.low, gap.high, p)
-        both[other, one] = Difference(-gap.value, -gap.high, -gap.low, p)
-    return both
-
-
-def _by_slice(estimates: dict[tuple[str, str], Any]) -> dict[str, dict[str, Any]]:
-    """Return the estimates by slice and metric, without those of all users and items."""
-    found: dict[str, dict[str, Any]] = {}
-    for (part, metric), value in estimates.items():
-        if part != EVERYTHING:
-            found.setdefault(part, {})[metric] = value
-    return found
-
-
-def _facts(trials: _Trials, repeats: int) -> dict[str, Any]:
-    """Return properties of the lists, their mean over repeats, and costs, their median."""
-    facts, lists = trials.facts[:repeats], [each.lists for each in trials.measurements[:repeats]]
-    costs = {}
-    for name in MEDIANS:
-        values = [each[name] for each in facts]
-        costs[name] = None if None in values else float(np.median(values))
-    return {
-        "lists": {name: float(np.mean([each[name] for each in lists])) for name in lists[0]},
-        "fit_seconds": costs["fit_seconds"],
-        "answer_seconds": costs["answer_seconds"],
-        "nbytes": None if costs["nbytes"] is None else int(costs["nbytes"]),
-        "privacy": facts[0]["privacy"],
-        "epsilon": facts[0]["epsilon"],
-    }
