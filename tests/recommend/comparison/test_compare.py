@@ -345,6 +345,9 @@ def test_tables_and_json_hold_the_same_figures(tmp_path):
     assert tuple(frame.loc["items", ["ndcg@10_low", "ndcg@10_high"]]) == (score.low, score.high)
     gap = found.difference("items", "popular", "ndcg@10")
     assert frame.loc["items", "to_baseline_p"] == gap.p
+    assert found.difference("bad", "popular", "ndcg@10") is None
+    with pytest.raises(ValueError, match="Comparison: metric must be one of 'ndcg@10'"):
+        found.difference("items", "popular", "ndcg@11")
     assert frame.loc["bad", "failed"] == "the model says why"
     assert f"{score.value:.4f}" in str(found)
     assert "<table>" in found._repr_html_()

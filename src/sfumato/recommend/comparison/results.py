@@ -8,6 +8,7 @@ from typing import Any
 
 from sfumato.core.html_pages import AUDIENCE, write
 from sfumato.core.tables import Table, described
+from sfumato.core.validation import one_of
 from sfumato.recommend.comparison.clustered_means import Difference, Estimate
 from sfumato.recommend.comparison.protocol import EvaluationProtocol
 
@@ -131,6 +132,7 @@ class Comparison(Table):
             Metric of `model` less that of `other`; None if they are the same or one was not
             measured.
         """
+        one_of(self.protocol.metrics).check("Comparison", "metric", metric)
         result = self.results.get(model)
         return None if result is None else result.differences[metric].get(other or "")
 

@@ -130,7 +130,9 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
         slots = np.ones(int(ends[-1])), at[there], ends
         chosen = csr_array(slots, shape=(len(at), len(items)))
         sums = chosen @ unit
-        squares = np.asarray((sums.power(2) if issparse(sums) else sums**2).sum(axis=1))
+        values = sums.data if issparse(sums) else sums
+        values *= values  # in place: a sparse product or power would sort the indices first
+        squares = np.asarray(sums.sum(axis=1))
         pairs = size * (size - 1)
         similarity = (squares - (own[at] * there).sum(axis=1))[pairs > 0] / pairs[pairs > 0]
         total += float((1 - similarity).sum())
