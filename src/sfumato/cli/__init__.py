@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato import errors
-from sfumato.cli import audit, budget, density, index, models, profiles, sketch, telemetry
+from sfumato.cli import audit, budget, compare, density, index, models, profiles, sketch, telemetry
 from sfumato.cli import models as tuning
 from sfumato.cli.options import Json
 
@@ -120,6 +120,7 @@ app.command()(models.models)
 app.command()(models.evaluate)
 app.command()(models.recommend)
 app.command()(tuning.tune)
+app.command()(compare.compare)
 
 
 @app.callback(invoke_without_command=True)

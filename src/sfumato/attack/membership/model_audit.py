@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.attack.membership.divergence import KLDivergence, kl_divergence
 from sfumato.attack.membership.inference import MembershipInference, checked_settings, inferred
 from sfumato.attack.membership.records import Quarter, Sides, quarters
-from sfumato.attack.report.html import AUDIENCE, write
+from sfumato.core.html_pages import AUDIENCE, write
 from sfumato.core.tables import Page
 from sfumato.core.validation import RandomState
 from sfumato.data.interactions import Interactions

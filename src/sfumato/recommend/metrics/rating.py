@@ -10,7 +10,7 @@ from sfumato.core.validation import integer, optional
 from sfumato.recommend.metrics.beyond_accuracy import coverage
 from sfumato.recommend.metrics.ranking import ranked
 
-__all__ = ["auc", "evaluate", "mae", "rmse", "spearman"]
+__all__ = ["auc", "evaluate", "mae", "recommended", "rmse", "spearman"]
 
 LIST = optional(integer(1, 2**20))
 
@@ -208,14 +208,20 @@ def _lists(
 ) -> dict[str, float]:
     """Return the metrics of the lists that the model recommends to the test users."""
     coded = test.coded()
-    # Neighbour releases recommend from a user's own items; other models leave them out.
-    own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
-    items, scores = model.recommend(coded.user_ids, n, **{own: exclude})
+    items, scores = recommended(model, coded.user_ids, n, exclude)
     least = -np.inf if relevant_from is None else relevant_from
     right = np.asarray(test.ratings >= least)
     result = ranked(items, (coded.user_codes[right], test.items[right]), scores=scores)
     catalogue = getattr(model.catalogue_, "ids", model.catalogue_)
     return {**result, "coverage": coverage(items, catalogue, scores=scores), "places": n}
+
+
+def recommended(model: Any, users: Ids, n: int, exclude: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lists of a model and their scores, without the items that `exclude` has."""
+    # Neighbour releases recommend from a user's own items; other models leave them out.
+    own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
+    items, scores = model.recommend(users, n, **{own: exclude})
+    return items, scores
 
 
 def _columns(owner: str, **columns: Any) -> list[np.ndarray]:
