@@ -69,7 +69,7 @@ def test_a_guest_is_served_from_likes(shop, model):
 def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
     ledger = Ledger(shop / "stars.ledger")
     ledger.create("stars", epsilon=8, delta=1e-6)
-    base = ["fit", "train.csv", "-o", "private.sfu", "--epsilon", "4", "--delta", "1e-6"]
+    base = ["fit", "train.csv", "-o", "private.sfu", "--epsilon", "4", "--delta", "1e-6", *STARS]
     assert "--bounds" in run(shop, *base, code=2)
     bounded = [*base, "--bounds", "1", "5"]
     assert "catalogue" in run(shop, *bounded, code=2)
@@ -126,9 +126,9 @@ def test_seeded_noise_is_no_privacy_in_the_demo():
     ("words", "sentence"),
     [
         (["--dense", "--depth", "2"], "fit: --depth does not go with --model dense"),
-        (["--epsilon", "1", "--clip", "1"], "--clip does not go with --model private-fact"),
-        (["--epsilon", "1", "--seed", "0"], "--seed does not go with --model private-fact"),
-        (["--epsilon", "1", "--valid", "test.csv"], "--valid does not go with --model private"),
+        (["--epsilon", "1", "--clip", "1"], "--clip does not go with --model private-"),
+        (["--epsilon", "1", "--seed", "0"], "--seed does not go with --model private-"),
+        (["--epsilon", "1", "--valid", "test.csv"], "--valid does not go with --model private-"),
         (["--factors", "0", *STARS], "factors must be"),
         (["--dataset", "stars"], "--dataset does not go with a model without --epsilon"),
         (["--catalogue", "none.txt"], "none.txt"),

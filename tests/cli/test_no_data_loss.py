@@ -45,7 +45,8 @@ def test_a_list_of_ids_is_not_a_table(shop, line):
 
 
 def test_all_that_a_private_model_lacks_is_told_at_once(shop):
-    output = run(shop, "fit", "train.csv", "-o", "x.sfu", "--epsilon", "1", code=2)
+    words = ["--epsilon", "1", "--objective", "ratings"]
+    output = run(shop, "fit", "train.csv", "-o", "x.sfu", *words, code=2)
     for option in ("--delta", "--bounds", "--catalogue", "--accounts"):
         assert option in output
 

@@ -240,6 +240,7 @@ def _place(text: str) -> str | int:
 
 PRIVATE = ("epsilon", "delta", "unit", "covers", "per_user")
 PAID = ("ledger", "dataset", "release_id")
+OF_RATINGS = ("bounds", "accounts", "unit", "covers", "factors")  # of private models
 FACTORS = ("factors", "depth", "gain", "cells", "epochs", "learning_rate", "clip", "threads")
 # The options that are parameters of models, and those that are called otherwise there.
 PARAMETERS = (
@@ -267,7 +268,7 @@ def make(command: str, options: dict[str, Any]) -> Any:
         _need(chosen, {**given, **settings})
     parameters = {WRITTEN.get(name, name): given[name] for name in PARAMETERS if name in given}
     if "objective" in limits:
-        parameters["objective"] = given.get("objective", OBJECTIVES[0])
+        parameters["objective"] = _objective(command, given)
     return chosen.kind(**parameters, **settings)
 
 
@@ -276,12 +277,10 @@ OBJECTIVES = ("ranking", "ratings")  # the first is the default
 
 def kind(command: str, options: dict[str, Any]) -> Any:
     """The kind of model that options name, or imply by what only some models have."""
-    from sfumato.core.validation import one_of
     from sfumato.recommend.models import default_model, named_model
 
     given = _given(options)
-    name, objective = given.get("model"), given.get("objective", OBJECTIVES[0])
-    objective = one_of(OBJECTIVES).check(command, "--objective", objective)
+    name, objective = given.get("model"), _objective(command, given)
     if "dense" in given and name not in (None, "dense"):
         raise ValueError(f"{command}: --dense does not go with --model {name}; give one of them.")
     if name is None and "dense" in given:
@@ -298,6 +297,15 @@ def kind(command: str, options: dict[str, Any]) -> Any:
             f"learns {learns}."
         )
     return chosen
+
+
+def _objective(command: str, given: dict[str, Any]) -> str:
+    """What is to be learned: as given, or ratings where a private model is given what they need."""
+    from sfumato.core.validation import one_of
+
+    rated = any(name in given for name in PRIVATE) and any(name in given for name in OF_RATINGS)
+    objective = given.get("objective", OBJECTIVES[1 if rated else 0])
+    return one_of(OBJECTIVES).check(command, "--objective", objective)
 
 
 def _settings(command: str, chosen: Any, settings: list[str]) -> dict[str, Any]:

@@ -58,10 +58,11 @@ def fit(
     """Fit a model to who used or rated what: for lists, or with --objective ratings for stars.
 
     Without --model it is linear-items for lists, and sketch for ratings or where an option is given
-    that only factor models have. With --epsilon it is a differentially private model, and no row
-    stops the command or is reported: what cannot be read or is in no public list is left out, and
-    ratings are clipped to the bounds. Line 1 is then assumed to be public, unless --header or
-    --no-header and --delimiter are given. Ctrl-C keeps the last complete epoch.
+    that only factor models have. With --epsilon it is a differentially private model (of ratings
+    if --bounds are given), and no row stops the command or is reported: what cannot be read or is
+    in no public list is left out, and ratings are clipped to the bounds. Line 1 is then assumed to
+    be public, unless --header or --no-header and --delimiter are given. Ctrl-C keeps the last
+    complete epoch.
     """
     from sfumato.cli import model_options, printing
 
