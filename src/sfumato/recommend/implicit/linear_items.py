@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from sfumato.core.storage import Cells
-from sfumato.core.validation import Limit, integer, one_of, positive
+from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.kernels.recommend import item_pairs
 from sfumato.recommend.implicit.base import HistoryModel
 from sfumato.recommend.implicit.histories import Histories, History
@@ -17,6 +17,7 @@ __all__ = ["LinearItems"]
 
 FORM = one_of(("dense", "sparse"))
 TARGETS = 4  # a block of this many times the items is solved for its targets
+PENALTY = 6.0  # times the mean sum of squared weights of a history
 LATE = 1e-6  # of a cosine, at most, that popularity counts in the choice of targets
 
 
@@ -29,8 +30,10 @@ class LinearItems(ItemWeightModel):
 
     Parameters
     ----------
-    regularization : float, default=200.0
+    regularization : float or None, default=None
         Ridge penalty, above 0, in squared weights of a history (users, if `weighting` is "equal").
+        None is 6 times the mean, over users with rows, of the sum of their squared weights (their number of
+        items), the rule that came out on validation parts of four data sets.
     dense_items : int, default=8192
         Largest catalogue that is solved at once.
     block_items : int, default=1024
@@ -80,7 +83,7 @@ class LinearItems(ItemWeightModel):
 
     version: ClassVar[int] = 2
     LIMITS: ClassVar[dict[str, Limit]] = {
-        "regularization": positive,
+        "regularization": optional(positive),
         "dense_items": integer(1, 1 << 16),
         "block_items": integer(TARGETS, 1 << 14),
         "neighbours": integer(1, 1 << 14),
@@ -90,7 +93,7 @@ class LinearItems(ItemWeightModel):
     def __init__(
         self,
         *,
-        regularization: float = 200.0,
+        regularization: float | None = None,
         dense_items: int = 8192,
         block_items: int = 1024,
         neighbours: int = 256,
@@ -112,6 +115,7 @@ class LinearItems(ItemWeightModel):
         return table
 
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
+        plain = plain | {"regularization": _penalty(histories, plain["regularization"])}
         if histories.items > plain["dense_items"]:
             parts = [*_blocks(histories, plain)]
             sources, targets, values = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -166,6 +170,15 @@ class LinearItems(ItemWeightModel):
 
 
 TOO_SMALL = "LinearItems: regularization is too small for these histories; enlarge it."
+
+
+def _penalty(histories: Histories, given: float | None) -> float:
+    """The penalty that was given, or the rule of `regularization`."""
+    if given is not None:
+        return given
+    squares = float(np.square(histories.weights, dtype=np.float64).sum())
+    users = np.count_nonzero(np.diff(histories.starts))
+    return max(PENALTY * squares / max(users, 1), 1.0)
 
 
 def _factor(gram: np.ndarray, plain: dict[str, Any]) -> np.ndarray:
