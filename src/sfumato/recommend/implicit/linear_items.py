@@ -32,8 +32,8 @@ class LinearItems(ItemWeightModel):
     ----------
     regularization : float or None, default=None
         Ridge penalty, above 0, in squared weights of a history (users, if `weighting` is "equal").
-        None is 6 times the mean, over users with rows, of the sum of their squared weights (their number of
-        items), the rule that came out on validation parts of four data sets.
+        None is 6 times the mean, over users with rows, of the sum of their squared weights (their
+        number of items), the rule that came out on validation parts of four data sets.
     dense_items : int, default=8192
         Largest catalogue that is solved at once.
     block_items : int, default=1024
