@@ -26,7 +26,8 @@ def dense(weighting="equal", rows=WORLD):
     """Weights of all pairs, one row per user in order of first appearance."""
     coded = rows.coded()
     out = np.zeros((coded.user_ids.size, CATALOGUE.size))
-    out[coded.user_codes, rows.items] = 1 if weighting == "equal" else np.log1p(rows.ratings)
+    logs = np.log1p(rows.ratings)
+    out[coded.user_codes, rows.items] = 1 if weighting == "equal" else logs / logs.mean()
     return out
 
 
@@ -142,14 +143,19 @@ def test_explained_parts_are_of_the_history_and_add_up():
     own = set(WORLD.items[WORLD.users == user].tolist())
     item = int(model.recommend(user, n=1, exclude=WORLD)[0][0])
     parts = model.explain(user, item, n=99, history=WORLD)
-    assert {name for name, _ in parts["items"]} == own
-    assert parts["score"] == pytest.approx(sum(part for _, part in parts["items"]))
+    assert {each["item"] for each in parts["history"]} == own
+    assert {each["weight"] for each in parts["history"]} == {1.0}
+    assert parts["score"] == pytest.approx(sum(each["part"] for each in parts["history"]))
     assert parts["score"] == pytest.approx(model.predict(user, item)[0], rel=1e-3)
     few = model.explain(user, item, n=2, history=WORLD)
-    assert few["items"] == parts["items"][:2]
-    assert sum(part for _, part in few["items"]) + few["rest"] == pytest.approx(parts["score"])
-    assert few["similar"][0][0] == model.similar_items(item, 1)[0][0]
-    assert model.explain(10**9, item, history=WORLD)["score"] == 0
+    assert few["history"] == parts["history"][:2]
+    listed = sum(each["part"] for each in few["history"])
+    assert listed + few["rest"] == pytest.approx(parts["score"])
+    nobody = model.explain(10**9, item, history=WORLD)
+    assert nobody["score"] == nobody["popularity"] == model.predict(10**9, item)[0] > 0
+    counted = fitted(weighting="log")
+    score = counted.explain(user, item, history=WORLD)["score"]
+    assert score == pytest.approx(counted.predict(user, item)[0], rel=1e-3)
 
 
 def test_similar_items_ignore_popularity():

@@ -73,7 +73,7 @@ class ALS(Factorization):
     cg_steps : int, default=3
         Steps of conjugate gradient for each user and item in an epoch, at least 1.
     weighting : {"equal", "log"}, default="equal"
-        Weight of a row: 1, or ``log(1 + rating)`` for counts such as plays.
+        Weight of a row: 1, or ``log(1 + rating)`` scaled to a mean of 1, for counts of plays.
     relevant_from : float or None, default=None
         Smallest rating that counts as a preference; None uses all rows.
     threads : int, default=1
@@ -154,6 +154,7 @@ class ALS(Factorization):
     ridge_: float
     _factors: int
     _rule: dict[str, Any]  # RULE, as it was in fit
+    _weight_mean: float  # before weights were scaled
     _known_users: SortedCatalogue  # users with a history
     _counts: np.ndarray  # of users who have each item
     _user_table: np.ndarray
@@ -289,11 +290,12 @@ class ALS(Factorization):
         Returns
         -------
         dict
-            Plain values. With `history`: "items" (pairs of id and part of the n items of the user
-            with the largest parts), "rest" (of all others), "score" (their sum, which is the
-            prediction from this history) and "similar" (pairs of id and cosine of the n most
-            similar items). Without: as in `Factorization.explain`; the last component is
-            popularity, which only users without history have.
+            Plain values. With `history`: "history" (the n items of the user with the largest
+            absolute contributions, each with "item", its "weight" and its contribution "part"),
+            "rest" (the sum of all other contributions), "popularity" (all of the score of a user
+            without history, else 0) and "score", the sum of these terms: the prediction from this
+            history. Without: as in `Factorization.explain`; the last component is popularity, which
+            only users without history have.
         """
         if history is None:
             return super().explain(user, item, n)
@@ -304,15 +306,17 @@ class ALS(Factorization):
         if who.size != 1:
             raise ValueError("ALS: explain takes one user and one item.")
         own = self._weights_of(history.filter(history.users == who[0]))
-        parts = self._parts(own, what)
+        parts, vector = self._parts(own, what), self._item_vectors(what)[0]
+        popularity = 0.0 if own.nnz else float(vector[self._factors] * POPULAR)
         largest = np.argsort(-np.abs(parts), kind="stable")[:n]
-        ids, cosines = self.similar_items(what[0], n)
-        named = self.catalogue_.take(own.indices[largest]).tolist()
+        ids = self.catalogue_.take(own.indices[largest]).tolist()
+        weights = (own.data[largest] / self._rule["confidence"]).tolist()
+        rows = zip(ids, weights, parts[largest].tolist(), strict=True)
         return {
-            "items": list(zip(named, parts[largest].tolist(), strict=True)),
+            "history": [{"item": id, "weight": weight, "part": part} for id, weight, part in rows],
             "rest": float(np.delete(parts, largest).sum()),
-            "score": float(parts.sum()),
-            "similar": list(zip(ids.tolist(), cosines.tolist(), strict=True)),
+            "popularity": popularity,
+            "score": float(parts.sum()) + popularity,
         }
 
     def _begin(
@@ -329,6 +333,7 @@ class ALS(Factorization):
         weights = histories.matrix if some.all() else histories.matrix[some]
         weights.data = weights.data * np.float32(plain["confidence"])
         self._factors, self._rule = plain["factors"], {name: plain[name] for name in RULE}
+        self._weight_mean = _mean_weight(train, items, self._rule)
         self._seed, self.history_ = plain["random_state"], []
         self.catalogue_, self.user_kind_ = items, kind_of(train.users)
         self.mean_, self.low_, self.high_ = 0.0, 0.0, 1.0
@@ -383,7 +388,9 @@ class ALS(Factorization):
         if not len(rows):
             return sp.csr_matrix((1, len(self.catalogue_)), dtype=np.float32)
         own = Histories.of(rows, self.catalogue_, rule["weighting"], rule["relevant_from"]).matrix
-        own.data = own.data * np.float32(rule["confidence"])
+        # These weights have a mean of 1 by themselves; the model's have one over all its users.
+        scale = _mean_weight(rows, self.catalogue_, rule) / self._weight_mean
+        own.data = own.data * np.float32(rule["confidence"] * scale)
         return own
 
     def _folded_in(self, items: np.ndarray, ratings: Any, ridge: float | None) -> np.ndarray:
@@ -465,6 +472,7 @@ class ALS(Factorization):
             "ridge_": self.ridge_,
             "factors": self._factors,
             "rule": self._rule,
+            "weight_mean": self._weight_mean,
         }
 
     def _restore_state(self, state: dict[str, Any]) -> None:
@@ -474,7 +482,19 @@ class ALS(Factorization):
         self._factors = self.LIMITS["factors"].check("state", "factors", state["factors"])
         rule = state["rule"]
         self._rule = {name: self.LIMITS[name].check("state", name, rule[name]) for name in RULE}
+        self._weight_mean = positive.check("state", "weight_mean", state["weight_mean"])
         self.history_ = []
+
+
+def _mean_weight(rows: Interactions, items: Catalogue, rule: dict[str, Any]) -> float:
+    """Return by what `Histories` divides the weights of these rows."""
+    if rule["weighting"] == "equal":
+        return 1.0
+    coded, limit = rows.coded(), rule["relevant_from"]
+    used = (items.positions(coded.item_ids) >= 0)[coded.item_codes]
+    used &= True if limit is None else rows.ratings >= limit
+    mean = np.log1p(np.maximum(rows.ratings[used], 0)).mean() if used.any() else 0
+    return float(mean) if mean > 0 else 1.0
 
 
 def _vectors(table: np.ndarray, factors: int, found: np.ndarray) -> np.ndarray:
