@@ -36,7 +36,8 @@ class ConfidenceRows(NamedTuple):
     @classmethod
     def of(cls, weights: sp.csr_matrix) -> Self:
         """Take a sparse matrix of weights; every pair has a confidence of 1 more."""
-        starts, positions = weights.indptr.astype(np.int64), weights.indices.astype(np.int32)
+        starts = weights.indptr.astype(np.int64, copy=False)
+        positions = weights.indices.astype(np.int32, copy=False)
         return cls(starts, positions, weights.data, _totals(weights, 1))
 
 
