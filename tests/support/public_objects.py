@@ -154,6 +154,7 @@ def _retrieval() -> Iterator[Any]:
 
 def _recommending() -> Iterator[Any]:
     from sfumato.recommend import (
+        ALS,
         DampedMeans,
         DenseFactorization,
         ItemIndex,
@@ -175,7 +176,7 @@ def _recommending() -> Iterator[Any]:
     yield from (private, private.fit(given, catalogue=sorted(set(given.items))).release_)
     yield UserNeighbours().fit(RawProfiles(given))
     model = DenseFactorization(factors=2, epochs=1).fit(given)
-    yield from (kind().fit(given) for kind in (ItemNeighbours, LinearItems, Popular))
+    yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)

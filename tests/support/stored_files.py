@@ -192,6 +192,7 @@ def _models() -> Iterator[bytes]:
     from sfumato.data import Interactions
     from sfumato.privacy.random_source import InsecureSeededSource
     from sfumato.recommend import (
+        ALS,
         DenseFactorization,
         ItemNeighbours,
         LinearItems,
@@ -208,7 +209,7 @@ def _models() -> Iterator[bytes]:
     yield SketchedFactors(cells=64).fit(model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
-    for item_model in (Popular(), ItemNeighbours(), LinearItems()):
+    for item_model in (Popular(), ItemNeighbours(), LinearItems(), ALS(factors=2)):
         yield item_model.fit(texts).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)

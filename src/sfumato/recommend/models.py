@@ -10,6 +10,7 @@ from typing import Any
 from sfumato.recommend.base import Parameters
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -82,7 +83,7 @@ class ModelKind:
         }
 
 
-HISTORIES = "histories of users"
+HISTORIES, VECTORS = "histories of users", "ids and vectors of users and items"
 MODELS: dict[str, ModelKind] = {
     each.name: each
     for each in (
@@ -104,10 +105,18 @@ MODELS: dict[str, ModelKind] = {
             {"regularization": (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)},
         ),
         ModelKind(
+            "als",
+            ALS,
+            "ranking",
+            VECTORS,
+            "weighted matrix factorization of all pairs",
+            {"regularization": (0.2, 0.28, 0.4, 0.57, 0.8), "confidence": (2.0, 5.0, 10.0, 20.0)},
+        ),
+        ModelKind(
             "dense",
             DenseFactorization,
             "ratings",
-            "ids and vectors of users and items",
+            VECTORS,
             "matrix factorization",
             GRIDS,
         ),
