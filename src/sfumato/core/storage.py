@@ -303,7 +303,7 @@ HOMES = {
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "DenseFactorization ItemNeighbours LinearItems Popular PrivateFactorization "
-        "ReleasedNeighbours SketchFactorization SketchedFactors",
+        "ReleasedLinearItems ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}
