@@ -69,16 +69,16 @@ class PrivateLinearItems(PrivateLists):
 
     Notes
     -----
-    **Guarantee.** `release_` is (epsilon, delta)-differentially private for one user with any number
-    of events, under add/remove adjacency. The counts are those of `PrivatePopular`, with its proof.
-    In the Gram matrix of a set of items, chosen from the noisy counts alone, a user with k of them
-    adds ``2**17 // k`` to k diagonal cells and an integer of at most ``sqrt(2) * 2**17 / k`` to
+    **Guarantee.** `release_` is (epsilon, delta)-differentially private for one user with any
+    number of events, under add/remove adjacency. The counts are those of `PrivatePopular`, with its
+    proof. The items of the Gram matrix are chosen from the noisy counts alone. A user with k of
+    them adds ``2**17 // k`` to k diagonal cells and the integer part of ``sqrt(2) * 2**17 / k`` to
     ``k * (k - 1) / 2`` pairs, the squares of which sum up to at most ``2**34 * (k + k * (k - 1)) /
     k**2 = 2**34``. So the L2 sensitivity is 2**17, rounding included. Discrete Gaussian noise for
-    these norms is added to all numbers; the fractions of the budget are fixed beforehand, so that
-    the second question may depend on the first answer. What follows is computed from noisy numbers. The catalogue must be public; nothing
-    else of the data is stored. Rows may be filtered beforehand by their own content only, such as
-    the rating.
+    these norms is added to all numbers. The fractions of the budget are fixed beforehand, so that
+    the second question may depend on the first answer; what follows is computed from noisy numbers.
+    The catalogue must be public; nothing else of the data is stored. Rows may be filtered
+    beforehand by their own content only, such as the rating.
 
     Of the noisy matrix, only directions whose eigenvalues exceed those of pure noise are used; if
     there is none but popularity itself, popularity decides.
@@ -213,8 +213,8 @@ class ReleasedLinearItems(SimilarItems, ReleasedPopular):
     Notes
     -----
     **Guarantee.** That of its `statement`, for all numbers together. All results are computed from
-    the noisy numbers, the public catalogue and the arguments of the call (post-processing), and cost
-    no further budget. No user's history is stored.
+    the noisy numbers, the public catalogue and the arguments of the call (post-processing), and
+    cost no further budget. No user's history is stored.
 
     Examples
     --------
@@ -223,7 +223,7 @@ class ReleasedLinearItems(SimilarItems, ReleasedPopular):
     >>> baskets = Interactions(["ann", "ann", "bob"], ["tea", "milk", "tea"], [1, 1, 1])
     >>> model = PrivateLinearItems(epsilon=1, delta=1e-6)
     >>> release = model.fit(baskets, catalogue=["tea", "milk", "rum"]).release_
-    >>> release.items, release.head.size  # three users have no pairs that stand out of noise
+    >>> release.items, release.head.size  # the pairs of two users are lost in the noise
     (3, 0)
     """
 
@@ -282,8 +282,11 @@ class ReleasedLinearItems(SimilarItems, ReleasedPopular):
         # The sum of the diagonal is far better known than its cells: it is divided as counts are.
         total = max(float(self._gram[:size].sum()) / GRAM, 1.0)
         diagonal = counts * (total / counts.sum())
-        noisy = NoisyGram(matrix, diagonal, self.scale_gram / unit, counts, self.deviation)
-        return head_scores(self._head, noisy)
+        step = total / max(float(matrix.sum()) + total, total)  # 1 / k of a typical user
+        noises = self.scale_gram / unit, self.deviation
+        return head_scores(
+            self._head, NoisyGram(matrix, diagonal, noises[0], step, counts, noises[1])
+        )
 
     def _popularity(self) -> np.ndarray:
         popularity = super()._popularity()
@@ -301,7 +304,7 @@ def _calibrated(
     def noisy(source: Source) -> dict[str, np.ndarray]:
         cells, more, pairs = sets.counts(size, per_user), np.empty(0, int), np.empty(0, int)
         noise.add_gaussian(cells, first, source=source)
-        # From here on, noisy and public numbers alone decide what is asked of the data.
+        # From here on, noisy and public numbers alone decide what is measured.
         worth = cells[size] / presence(per_user) / (gram / GRAM)
         head = head_of(cells[:size] / COUNT, first / COUNT, worth)
         if head.size:

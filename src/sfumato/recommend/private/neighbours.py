@@ -28,6 +28,7 @@ from sfumato.sketch.base import SEED
 __all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "counted"]
 
 UNITS = ("event", "user")
+LOW = 2.0  # epsilon up to which pairs of users with many items are lost in the noise
 BLOCK = 1 << 22  # pairs in memory at a time
 
 
@@ -133,7 +134,7 @@ class PrivateNeighbours(PrivateLists):
         Rows of the count sketch, from 1 to 32. Noise grows with its square root, so 1 is best.
     weight : int or None, default=None
         Factor by which item counts are multiplied before noise is added, from 1 to 2**31; None
-        gives them a quarter of the budget.
+        gives them a quarter of the budget, for unit "user" up to epsilon 2 three quarters.
     neighbours : int, default=100
         Largest number of neighbours per item, from 1 to 2**20.
     seed : int, default=0
@@ -317,19 +318,24 @@ def _noise(request: ReleaseRequest, settings: dict[str, Any], items: int) -> Noi
 def _shape(
     settings: dict[str, Any], items: int, sensitivity: CountSensitivity, squared: bool
 ) -> Shape:
-    """Return the cells; by default items get a third of the weight of pairs in the noise's norm."""
+    """Return the cells; by default items get a third of the weight of pairs in the noise's norm.
+
+    Three times that of pairs where the noise on pairs of whole users would hide them anyway.
+    """
     sketched = settings["width"] is not None
     width, depth = (
         (settings["width"], settings["depth"]) if sketched else (items * (items - 1) // 2, 1)
     )
     alone = Shape(items, 1, width, depth, settings["seed"], sketched)
+    hidden = settings["unit"] == "user" and settings["epsilon"] <= LOW
+    ratio = 3.0 if hidden else 1 / 3
     if settings["weight"] is not None:
         weight = settings["weight"]
     elif squared:
         pairs = sensitivity.pairs**2 * depth if sketched else sensitivity.pairs
-        weight = round((pairs / (3 * sensitivity.items)) ** 0.5)
+        weight = round((ratio * pairs / sensitivity.items) ** 0.5)
     else:
-        weight = round(sensitivity.pairs * depth / (3 * sensitivity.items))
+        weight = round(ratio * sensitivity.pairs * depth / sensitivity.items)
     return Shape(items, max(1, weight), alone.width, alone.depth, alone.seed, sketched)
 
 

@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 
 __all__ = ["LARGEST", "SURE", "Head", "NoisyGram", "head_of", "head_scores"]
 
-ENOUGH = 150.0  # users per noise of a user from which on pairs are worth their budget
+ENOUGH = 160.0  # users per noise of a user from which on pairs are worth their budget
 HEAD = 6.0  # items of the head per square root of that
 FEWEST, LARGEST = 30, 2048  # items of the head
 SURE = 3.0  # standard deviations above 0 from which the count of an item is used
@@ -59,16 +59,24 @@ class Head:
 class NoisyGram:
     """Noisy Gram matrix of some items, whose diagonal cells are ignored.
 
-    diagonal: an estimate of the diagonal, above 0. deviation: standard deviation of the noise off
-    the diagonal. counts: noisy counts of the items, with noise of standard deviation
-    count_deviation.
+    diagonal: an estimate of the diagonal, above 0. noise: standard deviation of the noise off the
+    diagonal. step: what a user adds to a cell, about. counts: noisy counts of the items, with noise
+    of standard deviation count_noise.
     """
 
     matrix: np.ndarray
     diagonal: np.ndarray
-    deviation: float
+    noise: float
+    step: float
     counts: np.ndarray
-    count_deviation: float
+    count_noise: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of a cell: noise, and that users are a sample (Poisson)."""
+        size = self.diagonal.size
+        mean = (float(self.matrix.sum()) - float(np.trace(self.matrix))) / (size * (size - 1))
+        return float(np.sqrt(self.noise**2 + self.step * max(mean, 0.0)))
 
 
 def head_scores(positions: np.ndarray, noisy: NoisyGram) -> Head:
@@ -82,14 +90,20 @@ def head_scores(positions: np.ndarray, noisy: NoisyGram) -> Head:
     weights = np.zeros_like(noisy.matrix)
     if not values.size:
         return Head(positions, noisy.counts, weights)
-    first = vectors[:, -1] * np.sign(vectors[:, -1].sum())
-    scale = max(float(noisy.counts @ first), 0.0)
-    of_counts = (values[-1] * noisy.count_deviation) ** 2
-    of_first = (scale * noisy.deviation) ** 2
-    popular = (noisy.counts * of_first + scale * first * of_counts) / (of_counts + of_first)
+    popular = _combined(noisy, float(values[-1]), vectors[:, -1])
     if values.size > 1:
         weights = _solved((vectors * values) @ vectors.T, noisy.diagonal, noisy.deviation)
     return Head(positions, popular, weights)
+
+
+def _combined(noisy: NoisyGram, value: float, vector: np.ndarray) -> np.ndarray:
+    """Return popularity by the counts and by the first direction, weighted by their precision."""
+    first = vector * np.sign(vector.sum())
+    scale = float(noisy.counts @ first)
+    if scale <= 0:
+        return noisy.counts
+    of_counts, of_first = (value * noisy.count_noise) ** 2, (scale * noisy.deviation) ** 2
+    return (noisy.counts * of_first + scale * first * of_counts) / (of_counts + of_first)
 
 
 def _directions(

@@ -57,14 +57,14 @@ class PrivatePopular(PrivateLists):
 
     Notes
     -----
-    **Guarantee.** `release_` is (epsilon, delta)-differentially private for one user with any number
-    of events, under add/remove adjacency. A user adds the same integer ``w`` to the count of each of
-    k different items of the catalogue, ``w`` being the integer square root of ``4096**2 * per_user
-    // max(k, per_user)``, so that the squares of all it adds sum up to at most ``4096**2 *
-    per_user``; and an integer of at most 1/8 of that norm to the number of users. What a user adds
-    depends on that user's rows alone. Discrete Gaussian noise for this norm is added to all numbers.
-    The catalogue must be public; nothing else of the data is stored. Rows may be filtered beforehand
-    by their own content only, such as the rating.
+    **Guarantee.** `release_` is (epsilon, delta)-differentially private for one user with any
+    number of events, under add/remove adjacency. A user adds the same integer ``w`` to the count of
+    each of k different items of the catalogue, the integer square root of ``4096**2 * per_user //
+    max(k, per_user)``, so that the squares of all k sum up to at most ``4096**2 * per_user``; and
+    to the number of users an integer of at most a fifth of that norm. What a user adds depends on
+    that user's rows alone. Discrete Gaussian noise for this norm, rounding included, is added to
+    all numbers. The catalogue must be public; nothing else of the data is stored. Rows may be
+    filtered beforehand by their own content only, such as the rating.
 
     References
     ----------
@@ -168,8 +168,8 @@ class ReleasedPopular(ReleasedLists):
     Notes
     -----
     **Guarantee.** That of its `statement`, for all numbers together. All results are computed from
-    the noisy numbers, the public catalogue and the arguments of the call (post-processing), and cost
-    no further budget. No user's history is stored.
+    the noisy numbers, the public catalogue and the arguments of the call (post-processing), and
+    cost no further budget. No user's history is stored.
 
     Examples
     --------

@@ -146,8 +146,8 @@ class ReleasedNeighbours(SimilarItems):
             return Head.none()
         first, second = (each.reshape(-1) for each in np.broadcast_arrays(at[:, None], at))
         matrix = self._pairs(first, second).reshape(at.size, at.size)
-        held = np.maximum(counts[at], 1.0)
-        learned = head_scores(at, NoisyGram(matrix, held, pair, held, own))
+        popular = np.maximum(counts[at], 1.0)
+        learned = head_scores(at, NoisyGram(matrix, popular, pair, 1.0, popular, own))
         return Head(at, learned.popular, _strongest(learned.weights, self.neighbours))
 
     @property

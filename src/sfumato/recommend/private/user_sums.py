@@ -19,7 +19,7 @@ __all__ = ["COUNT", "GRAM", "ItemSets", "count_sensitivity", "head_sensitivity",
 
 COUNT = 2**12  # added to the count of an item by a user of at most per_user items
 GRAM = 2**17  # bound on the norm of what a user adds to the Gram matrix
-PRESENT = 8  # the number of users has 1 / PRESENT of the norm of the counts
+PRESENT = 5  # the number of users has 1 / PRESENT of the norm of the counts
 
 
 @dataclass(frozen=True)
