@@ -20,6 +20,8 @@ from sfumato.sketch.base import SEED
 
 __all__ = ["ReleasedNeighbours"]
 
+TINY = 1e-9
+
 
 class ReleasedNeighbours(SimilarItems):
     """Differentially private counts of items and pairs; made by `PrivateNeighbours.fit`.
@@ -136,8 +138,10 @@ class ReleasedNeighbours(SimilarItems):
 
     @cached_property
     def _learned(self) -> Head:
-        counts, own = self._cells[: self.items] / self.weight, self.deviation / self.weight
-        pair = math.sqrt(self._pair_variance)
+        counts = self._cells[: self.items] / self.weight
+        # At an enormous epsilon the noise is 0, which no number may be divided by.
+        own = max(self.deviation, TINY) / self.weight
+        pair = max(math.sqrt(self._pair_variance), TINY)
         # A user of k items adds 1 to k cells of the diagonal, and k in norm: the users in units of
         # the noise are the sum of all counts in units of the noise on pairs.
         worth = float(counts[counts > SURE * own].sum()) / (math.sqrt(2) * pair)
