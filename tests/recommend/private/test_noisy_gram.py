@@ -72,5 +72,5 @@ def test_the_head_is_of_confident_items_and_empty_where_noise_would_hide_it():
 def test_users_are_a_sample_too():
     matrix = np.full((SIZE, SIZE), 9.0)
     flat = NoisyGram(matrix, np.ones(SIZE), 4.0, 1.0, np.ones(SIZE), 1.0)
-    assert flat.deviation == pytest.approx(5.0)
-    assert NoisyGram(-matrix, np.ones(SIZE), 4.0, 1.0, np.ones(SIZE), 1.0).deviation == 4.0
+    assert flat.deviation() == pytest.approx(5.0)
+    assert NoisyGram(-matrix, np.ones(SIZE), 4.0, 1.0, np.ones(SIZE), 1.0).deviation() == 4.0

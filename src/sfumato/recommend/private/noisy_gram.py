@@ -19,6 +19,7 @@ HEAD = 6.0  # items of the head per square root of that
 FEWEST, LARGEST = 30, 2048  # items of the head
 SURE = 3.0  # standard deviations above 0 from which the count of an item is used
 ROUNDS = 4  # of estimating the diagonal of the low-rank part
+SAMPLED = 0.3  # part of the variance by sampling users that counts for the edge
 LEAST = 0.5  # fraction of the diagonal that no low-rank part explains
 RIDGE = 5.0  # regularization, in standard deviations of the noise on the diagonal
 
@@ -71,12 +72,15 @@ class NoisyGram:
     counts: np.ndarray
     count_noise: float
 
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of a cell: noise, and that users are a sample (Poisson)."""
+    def deviation(self, sampled: float = 1.0) -> float:
+        """Standard deviation of a cell: noise, and a part of what a sample of users adds (Poisson).
+
+        All of it counts for regularization. Directions of the data hide below the edge of all of
+        it, as its variance is that of a few popular pairs.
+        """
         size = self.diagonal.size
         mean = (float(self.matrix.sum()) - float(np.trace(self.matrix))) / (size * (size - 1))
-        return float(np.sqrt(self.noise**2 + self.step * max(mean, 0.0)))
+        return float(np.sqrt(self.noise**2 + sampled * self.step * max(mean, 0.0)))
 
 
 def head_scores(positions: np.ndarray, noisy: NoisyGram) -> Head:
@@ -86,13 +90,13 @@ def head_scores(positions: np.ndarray, noisy: NoisyGram) -> Head:
     counts and of that direction, weighted by precision. With more, weights are those of
     `LinearItems`, solved on the denoised matrix.
     """
-    values, vectors = _directions(noisy.matrix, noisy.diagonal, noisy.deviation)
+    values, vectors = _directions(noisy.matrix, noisy.diagonal, noisy.deviation(SAMPLED))
     weights = np.zeros_like(noisy.matrix)
     if not values.size:
         return Head(positions, noisy.counts, weights)
     popular = _combined(noisy, float(values[-1]), vectors[:, -1])
     if values.size > 1:
-        weights = _solved((vectors * values) @ vectors.T, noisy.diagonal, noisy.deviation)
+        weights = _solved((vectors * values) @ vectors.T, noisy.diagonal, noisy.deviation())
     return Head(positions, popular, weights)
 
 
@@ -102,7 +106,7 @@ def _combined(noisy: NoisyGram, value: float, vector: np.ndarray) -> np.ndarray:
     scale = float(noisy.counts @ first)
     if scale <= 0:
         return noisy.counts
-    of_counts, of_first = (value * noisy.count_noise) ** 2, (scale * noisy.deviation) ** 2
+    of_counts, of_first = (value * noisy.count_noise) ** 2, (scale * noisy.deviation()) ** 2
     return (noisy.counts * of_first + scale * first * of_counts) / (of_counts + of_first)
 
 
