@@ -4,10 +4,10 @@
         writes benchmarks/results/private_lists.json, all sets unless some are named
 
 Every set is split by row, 80 % to learn from and 20 % to find, with three seeds and several draws
-of the noise for each (one for `PrivateNeighbours`, which has noise on all pairs). Delta is 1e-6; nothing is tuned on the data. The rule by which
-`PrivateLinearItems` and `PrivateNeighbours` depart from popularity was chosen with FilmTrust,
-MovieLens-100K, Last.fm and the generated worlds in sight; MovieLens-1M was not looked at. The
-catalogue is taken for public. Sets whose files are missing are left out.
+of the noise for each (one for `PrivateNeighbours`, which has noise on all pairs). Delta is 1e-6.
+Nothing is tuned on the data. The rule by which lists depart from popularity was chosen with
+FilmTrust, MovieLens-100K, Last.fm and the generated worlds in sight; MovieLens-1M was not looked
+at. The catalogue is taken for public. Sets whose files are missing are left out.
 """
 
 import sys

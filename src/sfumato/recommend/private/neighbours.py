@@ -111,6 +111,8 @@ class PrivateNeighbours(PrivateLists):
     """Item-based recommender from differentially private counts of items and of pairs.
 
     "Users who have this also have that". The result of `fit` is `release_`, which may be published.
+    It protects events or users, with or without a delta, in a table or a sketch; for lists that
+    protect users, `PrivateLinearItems` needs less noise.
 
     Parameters
     ----------
