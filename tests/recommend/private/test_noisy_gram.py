@@ -24,7 +24,7 @@ def scored(signal, seed=0, **options):
     size = len(signal)
     given = dict(counts=np.linspace(90, 30, size), count_noise=10.0, diagonal=np.full(size, 50.0))
     matrix = signal + noise(seed, size)
-    return head_scores(np.arange(size), NoisyGram(matrix, noise=1.0, step=0.0, **(given | options)))
+    return head_scores(np.arange(size), NoisyGram(matrix, noise=1.0, unit=0.0, **(given | options)))
 
 
 def test_pure_noise_leaves_the_counts_as_they_are():
@@ -69,8 +69,21 @@ def test_the_head_is_of_confident_items_and_empty_where_noise_would_hide_it():
     assert FEWEST == 30
 
 
+def test_directions_of_a_sample_of_short_histories_are_not_taken_for_real():
+    # Users of two items at random: cells are Poisson, and there is nothing but popularity.
+    rng = np.random.default_rng(3)
+    counts = np.bincount(rng.integers(0, SIZE, (4000, 2)).reshape(-1), minlength=SIZE)
+    cells = rng.poisson(1.1, (SIZE, SIZE))
+    matrix = np.triu(cells, 1) + np.triu(cells, 1).T.astype(float)
+    given = (matrix, counts / 1.0, 0.01)
+    assert not head_scores(np.arange(SIZE), NoisyGram(*given, 1.0, counts, 1.0)).weights.any()
+    # The same cells as sums of many small parts, of which none is a sample, are all real.
+    assert head_scores(np.arange(SIZE), NoisyGram(*given, 0.0, counts, 1.0)).weights.any()
+
+
 def test_users_are_a_sample_too():
     matrix = np.full((SIZE, SIZE), 9.0)
     flat = NoisyGram(matrix, np.ones(SIZE), 4.0, 1.0, np.ones(SIZE), 1.0)
     assert flat.deviation() == pytest.approx(5.0)
     assert NoisyGram(-matrix, np.ones(SIZE), 4.0, 1.0, np.ones(SIZE), 1.0).deviation() == 4.0
+    assert flat.history == pytest.approx(1 + 9.0 * (SIZE - 1))

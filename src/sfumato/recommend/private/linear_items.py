@@ -282,11 +282,10 @@ class ReleasedLinearItems(SimilarItems, ReleasedPopular):
         # The sum of the diagonal is far better known than its cells: it is divided as counts are.
         total = max(float(self._gram[:size].sum()) / GRAM, 1.0)
         diagonal = counts * (total / counts.sum())
-        step = total / max(float(matrix.sum()) + total, total)  # 1 / k of a typical user
+        typical = total / max(float(matrix.sum()) + total, total)  # 1 / k
         noises = self.scale_gram / unit, self.deviation
-        return head_scores(
-            self._head, NoisyGram(matrix, diagonal, noises[0], step, counts, noises[1])
-        )
+        noisy = NoisyGram(matrix, diagonal, noises[0], typical, counts, noises[1])
+        return head_scores(self._head, noisy)
 
     def _popularity(self) -> np.ndarray:
         popularity = super()._popularity()

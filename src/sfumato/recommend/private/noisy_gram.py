@@ -19,7 +19,8 @@ HEAD = 6.0  # items of the head per square root of that
 FEWEST, LARGEST = 30, 2048  # items of the head
 SURE = 3.0  # standard deviations above 0 from which the count of an item is used
 ROUNDS = 4  # of estimating the diagonal of the low-rank part
-SAMPLED = 0.3  # part of the variance by sampling users that counts for the edge
+SAMPLED = 4.0  # times the variance by sampling users that counts for the edge, per own item
+MOST_SAMPLED = 2.0
 LEAST = 0.5  # fraction of the diagonal that no low-rank part explains
 RIDGE = 5.0  # regularization, in standard deviations of the noise on the diagonal
 
@@ -61,26 +62,31 @@ class NoisyGram:
     """Noisy Gram matrix of some items, whose diagonal cells are ignored.
 
     diagonal: an estimate of the diagonal, above 0. noise: standard deviation of the noise off the
-    diagonal. step: what a user adds to a cell, about. counts: noisy counts of the items, with noise
+    diagonal. unit: what a user adds to a cell, about. counts: noisy counts of the items, with noise
     of standard deviation count_noise.
     """
 
     matrix: np.ndarray
     diagonal: np.ndarray
     noise: float
-    step: float
+    unit: float
     counts: np.ndarray
     count_noise: float
 
-    def deviation(self, sampled: float = 1.0) -> float:
-        """Standard deviation of a cell: noise, and a part of what a sample of users adds (Poisson).
+    @property
+    def history(self) -> float:
+        """Estimate of the number of items of a typical user, at least 1."""
+        return 1.0 + max(self._pairs() / float(self.diagonal.sum()), 0.0)
 
-        All of it counts for regularization. Directions of the data hide below the edge of all of
-        it, as its variance is that of a few popular pairs.
-        """
+    def deviation(self, sampled: float = 1.0) -> float:
+        """Standard deviation of a cell: noise, and a part of what sampling users adds (Poisson)."""
         size = self.diagonal.size
-        mean = (float(self.matrix.sum()) - float(np.trace(self.matrix))) / (size * (size - 1))
-        return float(np.sqrt(self.noise**2 + sampled * self.step * max(mean, 0.0)))
+        mean = max(self._pairs() / (size * (size - 1)), 0.0)
+        return float(np.sqrt(self.noise**2 + sampled * self.unit * mean))
+
+    def _pairs(self) -> float:
+        """Sum off the diagonal."""
+        return float(self.matrix.sum()) - float(np.trace(self.matrix))
 
 
 def head_scores(positions: np.ndarray, noisy: NoisyGram) -> Head:
@@ -90,7 +96,9 @@ def head_scores(positions: np.ndarray, noisy: NoisyGram) -> Head:
     counts and of that direction, weighted by precision. With more, weights are those of
     `LinearItems`, solved on the denoised matrix.
     """
-    values, vectors = _directions(noisy.matrix, noisy.diagonal, noisy.deviation(SAMPLED))
+    # Long histories average over pairs, so that real directions lie below the edge of sampling too.
+    edge = noisy.deviation(min(SAMPLED / noisy.history, MOST_SAMPLED))
+    values, vectors = _directions(noisy.matrix, noisy.diagonal, edge)
     weights = np.zeros_like(noisy.matrix)
     if not values.size:
         return Head(positions, noisy.counts, weights)
