@@ -30,8 +30,8 @@ from sfumato.recommend import (
 EPSILONS = (0.25, 0.5, 1, 2, 4, 8, 16)
 DELTA = 1e-6
 SEEDS = range(3)
-DRAWS = (3, 8)  # of the noise for each split; the many where it varies most, up to FEW
-FEW = 0.5
+DRAWS = {0.25: 40, 0.5: 8}  # of the noise for each split, where it varies most; 3 elsewhere
+MANY = 200_000  # rows of a set from which on three are enough
 MATRIX = 5_000  # items up to which all pairs are a table; beyond, they are sketched
 WORLDS = {
     "generated, few users": lambda: (
@@ -51,8 +51,10 @@ def models(epsilon, items):
     }
 
 
-def draws(label, epsilon):
-    return 1 if label == "PrivateNeighbours" else DRAWS[epsilon <= FEW]
+def draws(label, epsilon, rows):
+    if label == "PrivateNeighbours":
+        return 1
+    return DRAWS.get(epsilon, 3) if rows < MANY else 3
 
 
 def ndcg(model, train, test, own):
@@ -74,8 +76,8 @@ def measured(name, data):
             rows.setdefault((label, None), []).append(found)
         for epsilon in EPSILONS:
             for label, model in models(epsilon, catalogue.size).items():
-                for draw in range(draws(label, epsilon)):
-                    noise = InsecureSeededSource(1000 * seed + 100 * draw + len(label))
+                for draw in range(draws(label, epsilon, len(data))):
+                    noise = InsecureSeededSource(10_000 * seed + 100 * draw + len(label))
                     fitted = model.fit(train, catalogue=catalogue, source=noise)
                     found = ndcg(fitted, train, test, "user_items")
                     rows.setdefault((label, epsilon), []).append(found)

@@ -28,7 +28,7 @@ from sfumato.sketch.base import SEED
 __all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "counted"]
 
 UNITS = ("event", "user")
-LOW = 2.0  # epsilon up to which pairs of users with many items are lost in the noise
+LOW = 2.0  # epsilon up to which pairs of users are taken for lost in noise; 4 times in a sketch
 BLOCK = 1 << 22  # pairs in memory at a time
 
 
@@ -136,7 +136,8 @@ class PrivateNeighbours(PrivateLists):
         Rows of the count sketch, from 1 to 32. Noise grows with its square root, so 1 is best.
     weight : int or None, default=None
         Factor by which item counts are multiplied before noise is added, from 1 to 2**31; None
-        gives them a quarter of the budget, for unit "user" up to epsilon 2 three quarters.
+        gives them a quarter of the budget; three quarters for unit "user" up to epsilon 2, or 8 if
+        pairs are in a sketch.
     neighbours : int, default=100
         Largest number of neighbours per item, from 1 to 2**20.
     seed : int, default=0
@@ -329,7 +330,7 @@ def _shape(
         (settings["width"], settings["depth"]) if sketched else (items * (items - 1) // 2, 1)
     )
     alone = Shape(items, 1, width, depth, settings["seed"], sketched)
-    hidden = settings["unit"] == "user" and settings["epsilon"] <= LOW
+    hidden = settings["unit"] == "user" and settings["epsilon"] <= LOW * (4 if sketched else 1)
     ratio = 3.0 if hidden else 1 / 3
     if settings["weight"] is not None:
         weight = settings["weight"]
