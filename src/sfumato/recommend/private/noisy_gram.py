@@ -115,7 +115,8 @@ def _combined(noisy: NoisyGram, value: float, vector: np.ndarray) -> np.ndarray:
     if scale <= 0:
         return noisy.counts
     of_counts, of_first = (value * noisy.count_noise) ** 2, (scale * noisy.deviation()) ** 2
-    return (noisy.counts * of_first + scale * first * of_counts) / (of_counts + of_first)
+    total = noisy.counts * of_first + scale * first * of_counts
+    return np.asarray(total / (of_counts + of_first))
 
 
 def _directions(
