@@ -197,7 +197,9 @@ def _models() -> Iterator[bytes]:
         ItemNeighbours,
         LinearItems,
         Popular,
+        PrivateLinearItems,
         PrivateNeighbours,
+        PrivatePopular,
         SketchedFactors,
     )
     from support.recommender_contract import MODELS, learned
@@ -215,6 +217,11 @@ def _models() -> Iterator[bytes]:
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
         fitted = neighbours.fit(texts, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))
         yield fitted.release_.to_bytes()
+    many = Interactions(np.repeat(np.arange(900), 2), ["x", "y"] * 900, np.ones(1800))
+    for private, train in ((PrivatePopular, texts), (PrivateLinearItems, many)):
+        lists = private(epsilon=8.0, delta=1e-6)
+        lists.fit(train, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))
+        yield lists.release_.to_bytes()
 
 
 def _indexes() -> Iterator[bytes]:
