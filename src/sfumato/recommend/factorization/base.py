@@ -78,7 +78,7 @@ def parts(model: "Factorization", user: Any, item: Any, n: int) -> dict[str, Any
         ],
         "rest": float(np.delete(products, strongest).sum()),
         "score": score,
-        "prediction": min(max(score, model.low_), model.high_),
+        "prediction": float(model._within_bounds(np.array(score))),
         "similar": list(zip(ids.tolist(), cosines.tolist(), strict=True)),
     }
 
@@ -178,7 +178,7 @@ class Factorization(Estimator, in_files=False):
         for start in range(0, who.size, PAIRS):
             rows = slice(start, start + PAIRS)
             out[rows] = self._uncut(who[rows], what[rows])
-        return np.clip(out, self.low_, self.high_, out=out)
+        return self._within_bounds(out)
 
     def recommend(
         self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
@@ -320,10 +320,18 @@ class Factorization(Estimator, in_files=False):
         n = COUNT.check(type(self).__name__, "n", n)
         what = self._item_ids(items)
         allowed = check_filter(type(self).__name__, filter, self.catalogue_)
-        vector = fold_in(self, what, ratings, ridge)
+        vector = self._fold_in(what, ratings, ridge)
         return self._ranked(vector[None], n, allowed, listed(what, self.catalogue_), True)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
+
+    def _within_bounds(self, scores: np.ndarray) -> np.ndarray:
+        """Return predictions of these scores, clipped to the bounds."""
+        return np.clip(scores, self.low_, self.high_)
+
+    def _fold_in(self, items: np.ndarray, ratings: Any, ridge: float | None) -> np.ndarray:
+        """Return components and, last, bias of a new user."""
+        return fold_in(self, items, ratings, ridge)
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
         """Return float32 (len(ids), factors): components and, last, the bias of each user."""

@@ -11,7 +11,9 @@ from sfumato.core.validation import RandomState
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
+from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+from sfumato.recommend.factorization.preferences import shrinkages
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["DenseFactorization"]
@@ -28,6 +30,12 @@ class DenseFactorization(Descent):
 
     Parameters
     ----------
+    objective : {"ratings", "ranking"}, default="ratings"
+        What is learned: to predict ratings, or to rank items. For "ranking" every row is a
+        preference, learned by a softmax against items drawn by popularity; scores are log P(item)
+        plus what the components add, up to a constant for each user.
+    relevant_from : float or None, default=None
+        Smallest rating that counts as a preference, for "ranking"; None uses all rows.
     factors : int, default=32
         Number of factors per user and item, including the bias, from 1 to 4096.
     epochs : int, default=20
@@ -62,7 +70,8 @@ class DenseFactorization(Descent):
     high_ : float
         Upper bound of ratings; predictions are clipped to it.
     history_ : list of dict
-        "epoch" and "valid_rmse" (None without validation data) of each epoch of `fit`.
+        "epoch" and "valid_rmse" (for rankings "valid_ndcg"; None without validation data) of each
+        epoch of `fit`.
     low_ : float
         Lower bound of ratings; predictions are clipped to it.
     mean_ : float
@@ -87,6 +96,8 @@ class DenseFactorization(Descent):
     .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
        thesis, Rennes 2016, section 2.2.5 (matrix factorization).
        https://theses.hal.science/tel-01430156
+    .. [3] Oord, Li, Vinyals. "Representation Learning with Contrastive Predictive Coding". 2018,
+       section 2.3 (softmax against samples of the marginal). https://arxiv.org/abs/1807.03748
 
     Examples
     --------
@@ -107,6 +118,8 @@ class DenseFactorization(Descent):
     def __init__(
         self,
         *,
+        objective: str = "ratings",
+        relevant_from: float | None = None,
         factors: int = 32,
         epochs: int = 20,
         learning_rate: float = 0.05,
@@ -118,12 +131,9 @@ class DenseFactorization(Descent):
         bounds: tuple[float, float] | None = None,
         random_state: RandomState = 0,
     ) -> None:
-        self.factors, self.epochs, self.learning_rate, self.decay = (
-            factors,
-            epochs,
-            learning_rate,
-            decay,
-        )
+        self.objective, self.relevant_from = objective, relevant_from
+        self.factors, self.epochs = factors, epochs
+        self.learning_rate, self.decay = learning_rate, decay
         self.regularization, self.clip, self.noise = regularization, clip, noise
         self.threads, self.bounds, self.random_state = threads, bounds, random_state
 
@@ -197,6 +207,23 @@ class DenseFactorization(Descent):
 
         return run
 
+    def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
+        assert self._popularity is not None
+        blocks, negatives = -(-self._factors // PADDING), self._popularity.negatives
+        scale = np.zeros(blocks * PADDING, np.float32)
+        scale[: self._factors - 1] = 1  # no bias is learned
+        rates, kernel = shrinkages(rate, plain["regularization"]), sgd_ranking.ranker(blocks, 0)
+
+        def run(users: np.ndarray, items: np.ndarray, rows: np.ndarray) -> None:
+            if negatives is not None:
+                given = np.uint64(seed), *negatives, self._factors, rates, scale
+                kernel(users, items, rows, *given, *self._tables())
+
+        return run
+
+    def _codes(self, items: np.ndarray) -> np.ndarray:
+        return self._known_items.positions(items).astype(np.int32)
+
     def _add_noise(self, deviation: float, random: Generator) -> None:
         for table in self._tables():
             size = table.size - PADDING
@@ -215,7 +242,8 @@ class DenseFactorization(Descent):
         return self._vectors(self._known_users, self._user_table, ids)
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._vectors(self._known_items, self._item_table, ids)
+        vectors = self._vectors(self._known_items, self._item_table, ids)
+        return vectors if self._popularity is None else self._ranked_items(ids, vectors)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays: dict[str, np.ndarray] = {}
@@ -223,14 +251,14 @@ class DenseFactorization(Descent):
             known = getattr(self, f"_known_{side}s")
             arrays |= {f"{side}_{name}": array for name, array in known.arrays().items()}
             arrays[f"{side}_rows"] = _rows(table, self._factors)
-        return arrays
+        return {**arrays, **super()._arrays()}
 
     def _layout(self) -> dict[str, Cells]:
         layout: dict[str, Cells] = {}
         for side, kind in zip(SIDES, self._kinds, strict=True):
             layout |= {f"{side}_{name}": cells for name, cells in Catalogue.layout(kind).items()}
             layout[f"{side}_rows"] = Cells(np.float32, (-1, self._factors))
-        return layout
+        return {**layout, **super()._layout()}
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -246,6 +274,7 @@ class DenseFactorization(Descent):
         self._factors = self.LIMITS["factors"].check("state", "factors", state["factors"])
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_arrays(arrays)
         for side in SIDES:
             own = {name: array for name, array in arrays.items() if name.startswith(side)}
             rows = own.pop(f"{side}_rows")

@@ -14,13 +14,17 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import RandomState, checked, integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels.lanes import aligned
+from sfumato.kernels.recommend import sgd_ranking
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
+from sfumato.kernels.sketch import bloom
+from sfumato.recommend.factorization.preferences import Negatives, shrinkages
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
 
 LANES = {"block": 16, "component": 1}  # numbers of an entity that are stored together
+WORDS, USER_BITS = 8, 4  # of a cache line of the users' Bloom filter; bits set for each user
 BIAS_SCALE = 2.0  # in blocks half of a bias is stored, so that it disturbs others less
 LIMITS: dict[str, Any] = {
     "factors": integer(1, 4096),
@@ -86,6 +90,32 @@ class FactorCells:
             factor_component.descend_mean(*columns, self._keys, *given[:3], self.table)
         else:
             factor_component.descend(*columns, self._keys, *given, True, self.table)
+
+    def rank(
+        self,
+        *columns: np.ndarray,
+        seed: int,
+        negatives: Negatives | None,
+        rates: np.ndarray,
+        components: int,
+    ) -> None:
+        """Run ranking steps over hashed users and items and the numbers of their rows."""
+        if negatives is not None:
+            kernel = sgd_ranking.ranker(self._blocks, self.depth)
+            given = np.uint64(seed), *negatives, self.width, rates, self._lanes(components)
+            kernel(*columns, *given, self.table, self.table)
+
+    def components(self, hashes: np.ndarray, count: int) -> np.ndarray:
+        """Return the first `count` numbers of each entity, none of them a bias."""
+        out = np.empty((hashes.size, self.bias_direction.size), np.float32)
+        factor_block.read(self.table, self._keys, self.width, hashes, self._lanes(count), out)
+        return out[:, :count]
+
+    def _lanes(self, count: int) -> np.ndarray:
+        """Return the weight of a cell in the mean over rows, 0 from lane `count` on."""
+        scale = np.zeros(self.bias_direction.size, np.float32)
+        scale[:count] = 1 / self.depth
+        return scale
 
     def vectors(self, hashes: np.ndarray) -> np.ndarray:
         """Return components and, last, bias: read-outs after a reflection, which keeps products."""
@@ -156,9 +186,7 @@ class FactorCells:
     @cached_property
     def _scale(self) -> np.ndarray:
         """Weight of a cell in the mean over rows, 0 for unused lanes."""
-        scale = np.zeros(self.bias_direction.size, np.float32)
-        scale[: self.factors] = 1 / self.depth
-        return scale
+        return self._lanes(self.factors)
 
     @cached_property
     def _keys(self) -> np.ndarray:
@@ -179,6 +207,12 @@ class SketchFactorization(Descent):
 
     Parameters
     ----------
+    objective : {"ratings", "ranking"}, default="ratings"
+        What is learned: to predict ratings, or to rank items. For "ranking" every row is a
+        preference, learned by a softmax against items drawn by popularity; scores are log P(item)
+        plus what the components add, up to a constant for each user.
+    relevant_from : float or None, default=None
+        Smallest rating that counts as a preference, for "ranking"; None uses all rows.
     factors : int, default=32
         Number of factors per user and item, including the bias, from 1 to 4096.
     depth : int, default=4
@@ -231,7 +265,8 @@ class SketchFactorization(Descent):
     high_ : float
         Upper bound of ratings; predictions are clipped to it.
     history_ : list of dict
-        "epoch" and "valid_rmse" (None without validation data) of each epoch of `fit`.
+        "epoch" and "valid_rmse" (for rankings "valid_ndcg"; None without validation data) of each
+        epoch of `fit`.
     low_ : float
         Lower bound of ratings; predictions are clipped to it.
     mean_ : float
@@ -255,6 +290,8 @@ class SketchFactorization(Descent):
     .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
        thesis, Rennes 2016, section 4.1: read-out (4.1)-(4.2), gradient steps (4.3)-(4.4), space
        gain (4.9). https://theses.hal.science/tel-01430156
+    .. [2] Oord, Li, Vinyals. "Representation Learning with Contrastive Predictive Coding". 2018,
+       section 2.3 (softmax against samples of the marginal). https://arxiv.org/abs/1807.03748
 
     Examples
     --------
@@ -277,14 +314,18 @@ class SketchFactorization(Descent):
         "active": optional(LIMITS["factors"]),
         "seed": LIMITS["seed"],
     }
-    STREAM = {"cells": "how many users and items will come", **Descent.STREAM}
+    STREAM_RANKING = {"cells": "how many users and items will come"}
+    STREAM = {**STREAM_RANKING, **Descent.STREAM}
     _factors: int
     _cells: FactorCells
     _shape: dict[str, Any]  # of the cells, while a file is read
+    _users: np.ndarray  # of a model that ranks: a Bloom filter of the users learned from
 
     def __init__(
         self,
         *,
+        objective: str = "ratings",
+        relevant_from: float | None = None,
         factors: int = 32,
         depth: int = 4,
         space_gain: float = 1.0,
@@ -303,6 +344,7 @@ class SketchFactorization(Descent):
         seed: int = 0,
         random_state: RandomState = 0,
     ) -> None:
+        self.objective, self.relevant_from = objective, relevant_from
         self.factors, self.depth, self.space_gain, self.cells = factors, depth, space_gain, cells
         self.layout, self.readout, self.active, self.seed = layout, readout, active, seed
         self.epochs, self.learning_rate, self.decay = epochs, learning_rate, decay
@@ -335,6 +377,13 @@ class SketchFactorization(Descent):
         return self
 
     def _check_together(self, plain: dict[str, Any]) -> None:
+        super()._check_together(plain)
+        for name, value in (("layout", "block"), ("readout", "mean")):
+            if plain["objective"] == "ranking" and plain[name] != value:
+                raise ValueError(
+                    f"SketchFactorization: {name} must be {value!r} for objective='ranking', not "
+                    f"{plain[name]!r}."
+                )
         if plain["active"] is not None and plain["active"] > plain["factors"]:
             raise ValueError(
                 f"SketchFactorization: active must be at most factors, {plain['factors']}, not "
@@ -361,6 +410,9 @@ class SketchFactorization(Descent):
         self._factors = plain["factors"]
         self._cells = FactorCells(factors=plain["active"] or active, width=width, **shape)
         self._cells.add_noise(START, random)
+        if plain["objective"] == "ranking":
+            lines = -(-self._cells.table.size // (WORDS * 64))  # a bit for each cell
+            self._users = aligned(lines * WORDS, np.uint64)
 
     def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
         self._allocate(plain, plain["cells"], plain["factors"], random)
@@ -378,14 +430,47 @@ class SketchFactorization(Descent):
         weight = float(plain["regularization"])
         return partial(self._cells.descend, rate=rate, weight=weight, clip=clip)
 
+    def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
+        assert self._popularity is not None
+        options = {"seed": seed, "negatives": self._popularity.negatives}
+        rates = shrinkages(rate, plain["regularization"])
+        return partial(self._cells.rank, rates=rates, components=self._components, **options)
+
+    def _codes(self, items: np.ndarray) -> np.ndarray:
+        return hash_column(items, item_seed(self._cells.seed), name="items")
+
+    def _remember(self, users: np.ndarray) -> None:
+        if self._popularity is not None:
+            bloom.insert_blocked(self._users, USER_BITS, users)
+
+    @property
+    def _components(self) -> int:
+        """Numbers of an entity that a ranking reads: the last factor is the item's popularity."""
+        return min(self._cells.factors, self._factors - 1)
+
     def _add_noise(self, deviation: float, random: Generator) -> None:
         self._cells.add_noise(deviation, random)
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._in_ratings(hash_column(ids, self._cells.seed, name="users"))
+        hashes = hash_column(ids, self._cells.seed, name="users")
+        if self._popularity is None:
+            return self._in_ratings(hashes)
+        known, vectors = np.empty(hashes.size, np.uint8), self._ranking_vectors(hashes)
+        bloom.find_blocked(self._users, USER_BITS, hashes, known)
+        vectors[known == 0] = 0  # so that popularity decides
+        return vectors
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._in_ratings(hash_column(ids, item_seed(self._cells.seed), name="items"))
+        hashes = self._codes(ids)
+        if self._popularity is None:
+            return self._in_ratings(hashes)
+        return self._ranked_items(ids, self._ranking_vectors(hashes))
+
+    def _ranking_vectors(self, hashes: np.ndarray) -> np.ndarray:
+        """Return components of these hashes, and biases of 0."""
+        out = np.zeros((hashes.size, self._factors), np.float32)
+        out[:, : self._components] = self._cells.components(hashes, self._components)
+        return out
 
     def _in_ratings(self, hashes: np.ndarray) -> np.ndarray:
         """Return the vectors of these hashes in the unit of the ratings."""
@@ -395,11 +480,14 @@ class SketchFactorization(Descent):
         return out
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"cells": self._cells.table}
+        users = {} if self._popularity is None else {"users": self._users}
+        return {"cells": self._cells.table, **users, **super()._arrays()}
 
     def _layout(self) -> dict[str, Cells]:
         size = self._shape["depth"] * self._shape["width"] * LANES[self._shape["layout"]]
-        return {"cells": Cells(np.float32, (size,))}
+        words = -(-size // (WORDS * 64)) * WORDS
+        users = {"users": Cells(np.uint64, (words,))} if self._ranks else {}
+        return {"cells": Cells(np.float32, (size,)), **users, **super()._layout()}
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "size": self._factors, **self._cells.shape}
@@ -414,7 +502,10 @@ class SketchFactorization(Descent):
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         if not np.isfinite(arrays["cells"]).all():
             raise ValueError("the cells must be finite.")
+        super()._restore_arrays(arrays)
         self._cells = FactorCells(**self.__dict__.pop("_shape"), table=arrays["cells"])
+        if self._popularity is not None:
+            self._users = arrays["users"]
 
 
 def _in_blocks(numbers: float, lanes: int) -> int:
