@@ -5,23 +5,25 @@ counts, and descends on -log(exp(s_i) / sum of exp(s_j) over i and the drawn ite
 so, s tends to log P(i | u) - log P(i): vectors learn departures from popularity, to which log P(i)
 is added when items are ranked (Oord et al. 2018, section 2.3). Negative k of row r is a function of
 seed, r and k alone, so a pass over given rows is repeatable and its negatives are known beforehand.
-Vectors are rows of a dense table (depth 0), or blocks of a count sketch as in sgd_sketch_block.
+Vectors are rows of a dense table (depth 0), or blocks of a count sketch as in sgd_sketch_block, of
+16 numbers or of 8; kernels read and write 16 lanes, of which the upper 8 then stay as they are.
 """
 
 import functools
 
 import numpy as np
 
-from sfumato.kernels.hash import GOLDEN, HALF, mix
+from sfumato.kernels.hash import GOLDEN, HALF, ROW, mix, row_slot
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import f32x16, flip, fma, load, prefetch_write, store, total
-from sfumato.kernels.recommend.sgd_sketch_block import _position, multipliers
+from sfumato.kernels.recommend.sgd_sketch_block import multipliers
 
-__all__ = ["NEGATIVES", "alias", "draw", "ranker"]
+__all__ = ["MOST", "NEGATIVES", "alias", "count", "counts", "draw", "ranker", "read"]
 
 NEGATIVES = 16
 CANDIDATES = NEGATIVES + 1  # the row's own item comes first
 ZERO, ONE = np.float32(0), np.float32(1)
+MOST = 255  # where counters stop
 FULL = 4294967296.0  # 2**32: a bucket that is one item's alone
 
 
@@ -73,36 +75,78 @@ def draw(rows, seed, cut, first, second, out):
             out[i, k] = _drawn(np.uint64(seed), counter, cut, first, second)
 
 
+@kernel
+def count(hashes, counters):
+    """Count each hash in two rows of bytes, raising the smaller of its two counters only."""
+    width = counters.shape[1]
+    for i in range(hashes.size):
+        a = row_slot(hashes[i] * ROW[0], np.uint64(width))
+        b = row_slot(hashes[i] * ROW[1], np.uint64(width))
+        least = min(counters[0, a], counters[1, b])
+        if least < MOST:
+            counters[0, a] = max(counters[0, a], least + 1)
+            counters[1, b] = max(counters[1, b], least + 1)
+
+
+@kernel
+def counts(hashes, counters, out):
+    """out[i] = how often hashes[i] was counted, or more; at most MOST."""
+    width = counters.shape[1]
+    for i in range(hashes.size):
+        a = row_slot(hashes[i] * ROW[0], np.uint64(width))
+        b = row_slot(hashes[i] * ROW[1], np.uint64(width))
+        out[i] = min(counters[0, a], counters[1, b])
+
+
 @inline
-def _ask(table, keys, depth, code, width):
+def _position(h, key, r, width, lanes):
+    """Where the block of row r begins in the flat table, and its signs."""
+    product = h * key
+    cell = np.uint64(r) * np.uint64(width) + row_slot(product, np.uint64(width))
+    return np.int64(cell) * lanes, product >> np.uint64(16)
+
+
+@inline
+def _ask(table, keys, depth, lanes, code, width):
     if depth == 0:
         for b in range(keys.shape[1]):
             prefetch_write(table, np.int64(code) * width + 16 * b)
     for r in range(depth):
         for b in range(keys.shape[1]):
-            prefetch_write(table, _position(np.uint64(code), keys[r, b], r, np.uint64(width))[0])
+            prefetch_write(table, _position(np.uint64(code), keys[r, b], r, width, lanes)[0])
 
 
 @inline
-def _gather(table, keys, depth, code, width, scale, out, start):
+def _gather(table, keys, depth, lanes, code, width, scale, out, start):
     for b in range(keys.shape[1]):
-        lanes = f32x16(ZERO)
+        block = f32x16(ZERO)
         if depth == 0:
-            lanes = load(table, np.int64(code) * width + 16 * b)
+            block = load(table, np.int64(code) * width + 16 * b)
         for r in range(depth):
-            at, signs = _position(np.uint64(code), keys[r, b], r, np.uint64(width))
-            lanes = lanes + flip(load(table, at), signs)
-        store(out, start + 16 * b, lanes * load(scale, 16 * b))
+            at, signs = _position(np.uint64(code), keys[r, b], r, width, lanes)
+            block = block + flip(load(table, at), signs)
+        store(out, start + 16 * b, block * load(scale, 16 * b))
 
 
 @inline
-def _scatter(table, keys, depth, code, width, b, lanes):
+def _scatter(table, keys, depth, lanes, code, width, b, change):
     if depth == 0:
         at = np.int64(code) * width + 16 * b
-        store(table, at, load(table, at) + lanes)
+        store(table, at, load(table, at) + change)
     for r in range(depth):
-        at, signs = _position(np.uint64(code), keys[r, b], r, np.uint64(width))
-        store(table, at, load(table, at) + flip(lanes, signs))
+        at, signs = _position(np.uint64(code), keys[r, b], r, width, lanes)
+        store(table, at, load(table, at) + flip(change, signs))
+
+
+@kernel
+def read(table, keys, width, lanes, hashes, scale, out):
+    """out[i] = read-out of the entity with hashes[i]: 16 numbers for each of its blocks."""
+    size = out.shape[1]
+    x = np.empty(size, np.float32)
+    for i in range(hashes.size):
+        _gather(table, keys, keys.shape[0], lanes, hashes[i], width, scale, x, 0)
+        for j in range(size):
+            out[i, j] = x[j]
 
 
 @inline
@@ -120,7 +164,7 @@ def _softmax_pulls(scores):
 
 
 @functools.cache
-def ranker(blocks, depth):
+def ranker(blocks, depth, lanes=16):
     """The kernel descend(users, items, rows, seed, cut, first, second, width, rates, scale, p, q).
 
     p and q are the tables of users and items, one and the same in a sketch. width: numbers in a
@@ -144,15 +188,15 @@ def ranker(blocks, depth):
                 for k in range(1, CANDIDATES):
                     counter = np.uint64(rows[i + 1]) * np.uint64(NEGATIVES) + np.uint64(k - 1)
                     ahead[k] = _drawn(seed, counter, cut, first, second)
-                _ask(p, keys, depth, users[i + 1], width)
+                _ask(p, keys, depth, lanes, users[i + 1], width)
                 for k in range(CANDIDATES):
-                    _ask(q, keys, depth, ahead[k], width)
+                    _ask(q, keys, depth, lanes, ahead[k], width)
             if i < 0:
                 continue
             own = codes[i & 1]
-            _gather(p, keys, depth, users[i], width, scale, x, 0)
+            _gather(p, keys, depth, lanes, users[i], width, scale, x, 0)
             for k in range(CANDIDATES):
-                _gather(q, keys, depth, own[k], width, scale, y, k * size)
+                _gather(q, keys, depth, lanes, own[k], width, scale, y, k * size)
                 both = f32x16(ZERO)
                 for b in range(0, size, 16):
                     both = fma(load(x, b), load(y, k * size + b), both)
@@ -166,8 +210,8 @@ def ranker(blocks, depth):
                     item = load(y, k * size + 16 * b)
                     store(dx, 16 * b, fma(item, f32x16(pull), load(dx, 16 * b)))
                     change = load(x, 16 * b) * pull + item * shrink
-                    _scatter(q, keys, depth, own[k], width, b, change)
+                    _scatter(q, keys, depth, lanes, own[k], width, b, change)
             for b in range(blocks):
-                _scatter(p, keys, depth, users[i], width, b, load(dx, 16 * b))
+                _scatter(p, keys, depth, lanes, users[i], width, b, load(dx, 16 * b))
 
     return descend

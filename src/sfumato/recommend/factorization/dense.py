@@ -13,7 +13,7 @@ from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
-from sfumato.recommend.factorization.preferences import shrinkages
+from sfumato.recommend.factorization.preferences import shrinkages, trust
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["DenseFactorization"]
@@ -114,6 +114,7 @@ class DenseFactorization(Descent):
     _factors: int
     _user_table: np.ndarray
     _item_table: np.ndarray
+    _user_counts: np.ndarray  # of a model that ranks: rows of each user
 
     def __init__(
         self,
@@ -170,6 +171,7 @@ class DenseFactorization(Descent):
         )
         self._user_table = _padded(_started(len(self._known_users), self._factors, random))
         self._item_table = _padded(_started(len(self._known_items), self._factors, random))
+        self._user_counts = np.zeros(len(self._known_users), np.int64)
 
     def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
         random = np.random.default_rng([plain["random_state"], self.seen_, 1])
@@ -181,6 +183,9 @@ class DenseFactorization(Descent):
                 rows = _rows(table, self._factors), _started(more.size, self._factors, random)
                 setattr(self, f"_known_{side}s", SortedCatalogue(np.concatenate([known.ids, more])))
                 setattr(self, f"_{side}_table", _padded(np.concatenate(rows)))
+        more = len(self._known_users) - self._user_counts.size
+        if more:
+            self._user_counts = np.append(self._user_counts, np.zeros(more, np.int64))
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
         coded = data.coded()
@@ -221,6 +226,10 @@ class DenseFactorization(Descent):
 
         return run
 
+    def _remember(self, users: np.ndarray) -> None:
+        if self._popularity is not None:
+            np.add.at(self._user_counts, users, 1)
+
     def _codes(self, items: np.ndarray) -> np.ndarray:
         return self._known_items.positions(items).astype(np.int32)
 
@@ -239,7 +248,11 @@ class DenseFactorization(Descent):
         return out
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._vectors(self._known_users, self._user_table, ids)
+        vectors = self._vectors(self._known_users, self._user_table, ids)
+        if self._popularity is None:
+            return vectors
+        found = self._known_users.positions(ids)
+        return vectors * trust(np.where(found >= 0, self._user_counts[found], 0))
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
         vectors = self._vectors(self._known_items, self._item_table, ids)
@@ -251,6 +264,8 @@ class DenseFactorization(Descent):
             known = getattr(self, f"_known_{side}s")
             arrays |= {f"{side}_{name}": array for name, array in known.arrays().items()}
             arrays[f"{side}_rows"] = _rows(table, self._factors)
+        if self._popularity is not None:
+            arrays["user_counts"] = self._user_counts
         return {**arrays, **super()._arrays()}
 
     def _layout(self) -> dict[str, Cells]:
@@ -258,6 +273,8 @@ class DenseFactorization(Descent):
         for side, kind in zip(SIDES, self._kinds, strict=True):
             layout |= {f"{side}_{name}": cells for name, cells in Catalogue.layout(kind).items()}
             layout[f"{side}_rows"] = Cells(np.float32, (-1, self._factors))
+        if self._ranks:
+            layout["user_counts"] = Cells(np.int64, (-1,))
         return {**layout, **super()._layout()}
 
     def _state(self) -> dict[str, Any]:
@@ -275,6 +292,7 @@ class DenseFactorization(Descent):
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         super()._restore_arrays(arrays)
+        counts = arrays.pop("user_counts", None)
         for side in SIDES:
             own = {name: array for name, array in arrays.items() if name.startswith(side)}
             rows = own.pop(f"{side}_rows")
@@ -284,6 +302,11 @@ class DenseFactorization(Descent):
                 raise ValueError(f"{side}_rows must be finite, one row for each {side}.")
             setattr(self, f"_known_{side}s", known)
             setattr(self, f"_{side}_table", _padded(rows))
+        self._user_counts = np.zeros(len(self._known_users), np.int64)
+        if counts is not None:
+            if counts.shape != self._user_counts.shape or (counts < 0).any():
+                raise ValueError("user_counts must be at least 0, one for each user.")
+            self._user_counts = counts
 
 
 def _rows(flat: np.ndarray, factors: int) -> np.ndarray:

@@ -8,11 +8,12 @@ from sfumato.core.storage import Cells
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 
-__all__ = ["PACE", "ItemPopularity", "Negatives", "preference_vector", "shrinkages"]
+__all__ = ["PACE", "ItemPopularity", "Negatives", "preference_vector", "shrinkages", "trust"]
 
 PACE = 2.0  # a softmax pulls less than an error in stars: chosen on validation data
 DRAWN = 0.1  # penalty of a drawn item beside that of a row's own: it is drawn far more often
 UNSEEN = 0.5  # added to every count, so that an item without one has a logarithm
+FEW = 5.0  # rows of a user at which half of what was learned is believed
 STEPS = 4  # Newton steps of a fold-in
 
 
@@ -21,6 +22,15 @@ def shrinkages(rate: float, regularization: float) -> np.ndarray:
     step = PACE * rate
     penalties = -step * regularization * np.array([1.0, 1.0, DRAWN])
     return np.array([step, *penalties], np.float32)
+
+
+def trust(rows: np.ndarray) -> np.ndarray:
+    """Return the weight of user vectors, as a column, that were learned from so many rows each.
+
+    With few rows a vector is mostly noise, which costs more than popularity alone; with none it is
+    not read, so that an unknown user gets the items by popularity.
+    """
+    return np.asarray(rows / (rows + FEW), np.float32)[:, None]
 
 
 class Negatives(NamedTuple):

@@ -17,14 +17,14 @@ from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
-from sfumato.kernels.sketch import bloom
-from sfumato.recommend.factorization.preferences import Negatives, shrinkages
+from sfumato.recommend.factorization.preferences import Negatives, shrinkages, trust
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
 
-LANES = {"block": 16, "component": 1}  # numbers of an entity that are stored together
-WORDS, USER_BITS = 8, 4  # of a cache line of the users' Bloom filter; bits set for each user
+LANES = {"block": 16, "component": 1, "half": 8}  # numbers of an entity stored together
+LAYOUTS = ("block", "component")  # "half" is chosen for small tables of rankings
+PER_COUNTER = 8  # cells of the table for each byte in either row of the users' counters
 BIAS_SCALE = 2.0  # in blocks half of a bias is stored, so that it disturbs others less
 LIMITS: dict[str, Any] = {
     "factors": integer(1, 4096),
@@ -55,7 +55,7 @@ class FactorCells:
 
     def __post_init__(self) -> None:
         checked(self, LIMITS)
-        table = aligned(self.depth * self.width * LANES[self.layout], np.float32)
+        table = aligned(_cells_of(self.shape), np.float32)
         if self.table.size:
             table[:] = self.table
         object.__setattr__(self, "table", table)
@@ -101,21 +101,26 @@ class FactorCells:
     ) -> None:
         """Run ranking steps over hashed users and items and the numbers of their rows."""
         if negatives is not None:
-            kernel = sgd_ranking.ranker(self._blocks, self.depth)
-            given = np.uint64(seed), *negatives, self.width, rates, self._lanes(components)
+            kernel = sgd_ranking.ranker(self._blocks, self.depth, LANES[self.layout])
+            scale = self._ranking_lanes(components)[0]
+            given = np.uint64(seed), *negatives, self.width, rates, scale
             kernel(*columns, *given, self.table, self.table)
 
     def components(self, hashes: np.ndarray, count: int) -> np.ndarray:
         """Return the first `count` numbers of each entity, none of them a bias."""
-        out = np.empty((hashes.size, self.bias_direction.size), np.float32)
-        factor_block.read(self.table, self._keys, self.width, hashes, self._lanes(count), out)
-        return out[:, :count]
+        scale, numbers = self._ranking_lanes(count)
+        out = np.empty((hashes.size, scale.size), np.float32)
+        given = self.table, self._keys, self.width, LANES[self.layout], hashes
+        sgd_ranking.read(*given, scale, out)
+        return np.asarray(out[:, numbers])
 
-    def _lanes(self, count: int) -> np.ndarray:
-        """Return the weight of a cell in the mean over rows, 0 from lane `count` on."""
-        scale = np.zeros(self.bias_direction.size, np.float32)
-        scale[:count] = 1 / self.depth
-        return scale
+    def _ranking_lanes(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return each lane's weight in the mean over rows, and the lanes of `count` numbers."""
+        lanes, numbers = LANES[self.layout], np.arange(count)
+        at = numbers // lanes * LANES["block"] + numbers % lanes
+        scale = np.zeros(self._blocks * LANES["block"], np.float32)
+        scale[at] = 1 / self.depth
+        return scale, at
 
     def vectors(self, hashes: np.ndarray) -> np.ndarray:
         """Return components and, last, bias: read-outs after a reflection, which keeps products."""
@@ -186,7 +191,9 @@ class FactorCells:
     @cached_property
     def _scale(self) -> np.ndarray:
         """Weight of a cell in the mean over rows, 0 for unused lanes."""
-        return self._lanes(self.factors)
+        scale = np.zeros(self.bias_direction.size, np.float32)
+        scale[: self.factors] = 1 / self.depth
+        return scale
 
     @cached_property
     def _keys(self) -> np.ndarray:
@@ -230,7 +237,8 @@ class SketchFactorization(Descent):
     active : int or None, default=None
         How many of the factors are read, the others being 0; at most `factors`. None means all in
         layout "component" or if training starts with `partial_fit`; in layout "block" it means as
-        many as the table has cells per entity, in complete blocks, since more would only collide.
+        many as the table has cells per entity, in complete blocks, since more would only collide;
+        for rankings half as many, but at least 8.
     epochs : int, default=20
         Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05
@@ -309,7 +317,7 @@ class SketchFactorization(Descent):
         "depth": LIMITS["depth"],
         "space_gain": positive,
         "cells": optional(integer(1, 2**40)),
-        "layout": LIMITS["layout"],
+        "layout": one_of(LAYOUTS),
         "readout": LIMITS["readout"],
         "active": optional(LIMITS["factors"]),
         "seed": LIMITS["seed"],
@@ -319,7 +327,7 @@ class SketchFactorization(Descent):
     _factors: int
     _cells: FactorCells
     _shape: dict[str, Any]  # of the cells, while a file is read
-    _users: np.ndarray  # of a model that ranks: a Bloom filter of the users learned from
+    _user_counts: np.ndarray  # of a model that ranks: rows of each user, in two rows of bytes
 
     def __init__(
         self,
@@ -395,24 +403,27 @@ class SketchFactorization(Descent):
         coded = train.coded()
         dense = (coded.user_ids.size + coded.item_ids.size) * factors
         cells = plain["cells"] or dense / plain["space_gain"]
-        self._allocate(
-            plain, cells, min(factors, _in_blocks(factors * cells / dense, lanes)), random
-        )
+        numbers = factors * cells / dense
+        if plain["objective"] == "ranking":  # half of them collide half as often, and rank better
+            numbers, lanes = numbers / 2, LANES["half"]
+        self._allocate(plain, cells, min(factors, _in_blocks(numbers, lanes)), random)
 
     def _allocate(
         self, plain: dict[str, Any], cells: float, active: int, random: Generator
     ) -> None:
         """Create a table of at least `cells` cells and set the numbers read per entity."""
-        width = max(1, math.ceil(cells / (plain["depth"] * LANES[plain["layout"]])))
+        shape = {name: plain[name] for name in ("depth", "layout", "readout", "seed")}
         if plain["layout"] == "component":
             active = plain["factors"]
-        shape = {name: plain[name] for name in ("depth", "layout", "readout", "seed")}
+        active = plain["active"] or active
+        if plain["objective"] == "ranking" and active <= LANES["half"]:
+            shape["layout"] = "half"
+        width = max(1, math.ceil(cells / (plain["depth"] * LANES[shape["layout"]])))
         self._factors = plain["factors"]
-        self._cells = FactorCells(factors=plain["active"] or active, width=width, **shape)
+        self._cells = FactorCells(factors=active, width=width, **shape)
         self._cells.add_noise(START, random)
         if plain["objective"] == "ranking":
-            lines = -(-self._cells.table.size // (WORDS * 64))  # a bit for each cell
-            self._users = aligned(lines * WORDS, np.uint64)
+            self._user_counts = np.zeros(_counters(self._cells.table.size), np.uint8)
 
     def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
         self._allocate(plain, plain["cells"], plain["factors"], random)
@@ -441,7 +452,7 @@ class SketchFactorization(Descent):
 
     def _remember(self, users: np.ndarray) -> None:
         if self._popularity is not None:
-            bloom.insert_blocked(self._users, USER_BITS, users)
+            sgd_ranking.count(users, self._user_counts)
 
     @property
     def _components(self) -> int:
@@ -455,10 +466,9 @@ class SketchFactorization(Descent):
         hashes = hash_column(ids, self._cells.seed, name="users")
         if self._popularity is None:
             return self._in_ratings(hashes)
-        known, vectors = np.empty(hashes.size, np.uint8), self._ranking_vectors(hashes)
-        bloom.find_blocked(self._users, USER_BITS, hashes, known)
-        vectors[known == 0] = 0  # so that popularity decides
-        return vectors
+        rows = np.empty(hashes.size, np.uint8)
+        sgd_ranking.counts(hashes, self._user_counts, rows)
+        return self._ranking_vectors(hashes) * trust(rows)
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
         hashes = self._codes(ids)
@@ -480,13 +490,12 @@ class SketchFactorization(Descent):
         return out
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        users = {} if self._popularity is None else {"users": self._users}
+        users = {} if self._popularity is None else {"user_counts": self._user_counts}
         return {"cells": self._cells.table, **users, **super()._arrays()}
 
     def _layout(self) -> dict[str, Cells]:
-        size = self._shape["depth"] * self._shape["width"] * LANES[self._shape["layout"]]
-        words = -(-size // (WORDS * 64)) * WORDS
-        users = {"users": Cells(np.uint64, (words,))} if self._ranks else {}
+        size = _cells_of(self._shape)
+        users = {"user_counts": Cells(np.uint8, _counters(size))} if self._ranks else {}
         return {"cells": Cells(np.float32, (size,)), **users, **super()._layout()}
 
     def _state(self) -> dict[str, Any]:
@@ -505,7 +514,20 @@ class SketchFactorization(Descent):
         super()._restore_arrays(arrays)
         self._cells = FactorCells(**self.__dict__.pop("_shape"), table=arrays["cells"])
         if self._popularity is not None:
-            self._users = arrays["users"]
+            self._user_counts = arrays["user_counts"]
+
+
+def _cells_of(shape: dict[str, Any]) -> int:
+    """Return the size of a table; one of half blocks ends in another that nobody owns."""
+    lanes = LANES[shape["layout"]]
+    return int(
+        shape["depth"] * shape["width"] * lanes + (lanes if shape["layout"] == "half" else 0)
+    )
+
+
+def _counters(cells: int) -> tuple[int, int]:
+    """Return the shape of the users' counters beside so many cells."""
+    return 2, -(-cells // PER_COUNTER)
 
 
 def _in_blocks(numbers: float, lanes: int) -> int:
