@@ -8,12 +8,22 @@ from sfumato.core.storage import Cells
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 
-__all__ = ["PACE", "ItemPopularity", "Negatives", "preference_vector", "shrinkages", "trust"]
+__all__ = [
+    "CELLS_PER_NUMBER",
+    "ItemPopularity",
+    "Negatives",
+    "least_count",
+    "preference_vector",
+    "shrinkages",
+    "trust",
+]
 
 PACE = 2.0  # a softmax pulls less than an error in stars: chosen on validation data
 DRAWN = 0.1  # penalty of a drawn item beside that of a row's own: it is drawn far more often
 UNSEEN = 0.5  # added to every count, so that an item without one has a logarithm
 FEW = 5.0  # rows of a user at which half of what was learned is believed
+CELLS_PER_NUMBER = 2  # of a sketch, for each number of an entity: fewer collide more
+MOST_RARE = 6  # largest count from which on a small sketch learns an item's vector
 STEPS = 4  # Newton steps of a fold-in
 
 
@@ -30,7 +40,27 @@ def trust(rows: np.ndarray) -> np.ndarray:
     With few rows a vector is mostly noise, which costs more than popularity alone; with none it is
     not read, so that an unknown user gets the items by popularity.
     """
-    return np.asarray(rows / (rows + FEW), np.float32)[:, None]
+    known = rows.astype(np.float32)[:, None]
+    return np.asarray(known / (known + np.float32(FEW)))
+
+
+def least_count(counts: np.ndarray, users: int, cells: float, factors: int) -> tuple[int, float]:
+    """Return the count from which on items get vectors in so many cells, and cells per vector.
+
+    Vectors of rare items collide with others and say little: in a table too small for all factors
+    of each user and item they are left out, at most those of half of the rows.
+
+    >>> least_count(np.array([9, 5, 1, 1]), users=2, cells=256.0, factors=32)
+    (2, 64.0)
+    """
+    for least in range(1, MOST_RARE + 1):
+        learned = counts >= least
+        if least > 1 and 2 * counts[learned].sum() < counts.sum():
+            break
+        found = least, cells / (users + int(learned.sum()))
+        if found[1] >= factors * CELLS_PER_NUMBER:
+            break
+    return found
 
 
 class Negatives(NamedTuple):
@@ -112,12 +142,12 @@ class ItemPopularity:
         grown = self.total - self._built
         return self._negatives is None or grown * 8 > min(self._built, self.counts.size)
 
-    def build(self, codes: np.ndarray) -> None:
-        """Make the alias table of items with these codes; those with a code below 0 are left out.
+    def build(self, codes: np.ndarray, least: int = 1) -> None:
+        """Make the alias table of the items with these codes that were used `least` times or more.
 
-        Without a single count there is none.
+        Items with a code below 0 are left out; if no item is left, there is no table.
         """
-        counts = np.where(codes >= 0, self.counts, 0)
+        counts = np.where((codes >= 0) & (self.counts >= least), self.counts, 0)
         self._built, self._negatives = self.total, None
         if counts.any():
             cut, other = np.empty(counts.size, np.uint64), np.empty(counts.size, np.int64)
@@ -138,7 +168,8 @@ def preference_vector(vectors: np.ndarray, chosen: np.ndarray, penalty: float) -
     """Return components and, last, bias 0 of a user with the chosen rows of item vectors.
 
     Newton steps for the p that maximises the mean over chosen items of log softmax(p.q + bias) less
-    `penalty * p.p / 2`: what descent does for a known user, with all items for the drawn ones.
+    `penalty * p.p / 2`: what descent does for a known user, with all items for the drawn ones. What
+    is found is believed as `trust` says.
     """
     q, bias = vectors[:, :-1].astype(np.float64), vectors[:, -1].astype(np.float64)
     p = np.zeros(q.shape[1])
@@ -151,4 +182,4 @@ def preference_vector(vectors: np.ndarray, chosen: np.ndarray, penalty: float) -
         curvature = (q * weights[:, None]).T @ q - np.outer(mean, mean)
         curvature += penalty * np.eye(p.size)
         p += np.linalg.solve(curvature, target - mean - penalty * p)
-    return np.append(p, 0.0).astype(np.float32)
+    return np.append(p * trust(np.array([chosen.size]))[0], 0.0).astype(np.float32)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from functools import partial
 from itertools import pairwise
 from types import FrameType
 from typing import Any, ClassVar, Literal, Self
@@ -134,9 +135,10 @@ def run_uninterrupted(work: Callable[[], Any]) -> None:
             handler(*pending[0])
 
 
+NOWHERE = np.empty(0, np.int64)  # positions of items where none are counted
 OBJECTIVES = ("ratings", "ranking")
 START = 0.02  # standard deviation of the initial components
-RIDGE, SMALLEST = optional(positive), 1e-3  # penalty of a fold-in; where none is learned with
+RIDGE, SMALLEST = optional(positive), 1e-3  # penalties of a fold-in
 STARS = 4.0  # range of five-star ratings, the scale of learning rate and regularization
 Progress = Callable[[int, int, float | None], Any]
 
@@ -179,6 +181,7 @@ class Descent(Factorization, in_files=False):
     random_state: RandomState
     _seed: int  # drawn from random_state when training began
     _popularity: ItemPopularity | None = None  # of a fitted model that ranks
+    _least: int = 1  # count from which on a ranking learns an item's vector
 
     @property
     def predicts_ratings(self) -> bool:
@@ -240,8 +243,9 @@ class Descent(Factorization, in_files=False):
             valid = self._preferences(plain, valid, fresh.catalogue_, "valid")
         random = np.random.default_rng(plain["random_state"])
         fresh._begin(plain, train, random)
-        fresh._count(train)
-        rows = ShuffledRatings(*fresh._columns(train), fresh._targets(train))
+        counted = fresh._positions(train)
+        fresh._count(counted)
+        rows = fresh._rows(train, counted)
         try:
             for _ in range(plain["epochs"]):
                 run_uninterrupted(lambda: fresh._epoch(plain, rows, random))
@@ -295,15 +299,15 @@ class Descent(Factorization, in_files=False):
             self._check_stream(plain)
             batch = self._preferences(plain, batch, catalogue, "batch")
         model = copy(self) if known else self._fresh(plain, batch, catalogue)
-        random = np.random.default_rng([plain["random_state"], model.seen_])
         if known:
-            batch = model._extend(plain, batch, catalogue)
+            batch, counted = model._extend(plain, batch, catalogue)
         else:
-            model._begin_stream(plain, batch, random)
+            model._begin_stream(plain, batch, np.random.default_rng([plain["random_state"], 0]))
+            counted = model._positions(batch)
         if not len(batch):  # no row is of the catalogue, which may be new
             return self._adopt(model)
         model.seen_ += len(batch)
-        run_uninterrupted(lambda: self._adopt(model._streamed(plain, batch, random)))
+        run_uninterrupted(lambda: self._adopt(model._streamed(plain, batch, counted)))
         return self
 
     def _preferences(
@@ -369,8 +373,13 @@ class Descent(Factorization, in_files=False):
         self._changed()
         return self
 
-    def _extend(self, plain: dict[str, Any], batch: Interactions, catalogue: Any) -> Interactions:
-        """Update bounds, mean, catalogue and tables for a further batch; return its valid rows."""
+    def _extend(
+        self, plain: dict[str, Any], batch: Interactions, catalogue: Any
+    ) -> tuple[Interactions, np.ndarray]:
+        """Update bounds, mean, catalogue and tables for a further batch.
+
+        Returns the rows to learn from, and for rankings their items' positions in the catalogue.
+        """
         if (plain["objective"] == "ratings") != self.predicts_ratings:
             raise ValueError(
                 f"{type(self).__name__}: the model was fitted with another objective; fit it anew."
@@ -384,35 +393,39 @@ class Descent(Factorization, in_files=False):
         self.low_, self.high_, self.catalogue_ = min(low, self.low_), max(high, self.high_), items
         fraction = len(batch) / (self.seen_ + len(batch))
         self.mean_ += fraction * (float(batch.ratings.mean()) - self.mean_)
-        return batch
+        return batch, NOWHERE
 
     def _extend_preferences(
         self, plain: dict[str, Any], batch: Interactions, items: Catalogue
-    ) -> Interactions:
+    ) -> tuple[Interactions, np.ndarray]:
         """Take over the catalogue; return the rows of its items, and make room for them."""
         assert self._popularity is not None
         if items is not self.catalogue_:
             self.catalogue_, self._popularity = items, self._popularity.moved(items)
-        chosen = self._popularity.positions(batch.items) >= 0
+        positions = self._popularity.positions(batch.items)
+        chosen = positions >= 0
         if plain["relevant_from"] is not None:
             chosen &= batch.ratings >= plain["relevant_from"]
-        batch = batch if chosen.all() else batch.filter(chosen)
+        if not chosen.all():
+            batch, positions = batch.filter(chosen), positions[chosen]
         if len(batch):
             self._make_room(plain, batch)
-        return batch
+        return batch, positions
 
-    def _streamed(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> Self:
+    def _streamed(self, plain: dict[str, Any], batch: Interactions, counted: np.ndarray) -> Self:
         """Run one pass over a batch; restore the tables if it fails."""
-        rows = ShuffledRatings(*self._columns(batch), self._targets(batch))
+        self._count(counted)
+        rows = self._rows(batch, counted)
         users, items, numbers = rows.columns
-        counted, seed = self._count(batch), _pass_seed(plain, self.seen_)
+        seed, start = _pass_seed(plain, self.seen_), self.seen_ - len(batch)
         if self._popularity is not None and self._popularity.negatives is not None:
             drawn = self._popularity.negatives.of_rows(numbers, seed)
             items = np.concatenate([items, drawn])
         regions = self._regions(users, items) if plain["noise"] is None else self._all()
         before = snapshot(regions)
         try:
-            fraction = users.size / self.seen_
+            fraction = len(batch) / self.seen_
+            random = partial(np.random.default_rng, [plain["random_state"], start])
             self._pass(plain, rows, self._rate(plain, 0.5), fraction, random, regions, seed)
         except BaseException:
             restore(regions, before)
@@ -422,16 +435,27 @@ class Descent(Factorization, in_files=False):
         self._remember(users)
         return self
 
-    def _count(self, rows: Interactions) -> np.ndarray:
-        """Count the items of a model that ranks; return their positions in the catalogue."""
+    def _rows(self, data: Interactions, counted: np.ndarray) -> ShuffledRatings:
+        """Return the columns of a pass; a ranking learns nothing of items that are too rare."""
+        columns = *self._columns(data), self._targets(data)
+        if self._popularity is not None and self._least > 1:
+            chosen = self._popularity.counts[counted] >= self._least
+            columns = tuple(column[chosen] for column in columns)
+        return ShuffledRatings(*columns)
+
+    def _positions(self, data: Interactions) -> np.ndarray:
+        """Return each row's position in the catalogue of a model that ranks."""
         if self._popularity is None:
-            return np.empty(0, np.int64)
-        coded = rows.coded()
-        positions = self._popularity.positions(coded.item_ids)[coded.item_codes]
-        self._popularity.add(positions)
-        if self._popularity.stale():
-            self._popularity.build(self._codes(self.catalogue_.ids))
-        return positions
+            return NOWHERE
+        coded = data.coded()
+        return self._popularity.positions(coded.item_ids)[coded.item_codes]
+
+    def _count(self, positions: np.ndarray) -> None:
+        """Count these items of a model that ranks; renew its negatives where they are stale."""
+        if self._popularity is not None:
+            self._popularity.add(positions)
+            if self._popularity.stale():
+                self._popularity.build(self._codes(self.catalogue_.ids), self._least)
 
     def _check_stream(self, plain: dict[str, Any]) -> None:
         """Raise ValueError if parameters that a first batch needs are missing."""
@@ -462,7 +486,7 @@ class Descent(Factorization, in_files=False):
         rate = self._rate(plain, epoch / plain["epochs"])
         try:
             seed = _pass_seed(plain, -1 - epoch)
-            self._pass(plain, rows, rate, 1.0, random, self._all(), seed)
+            self._pass(plain, rows, rate, 1.0, lambda: random, self._all(), seed)
         except BaseException:
             self.history_ = []  # the epoch is incomplete: its tables are not to be used
             raise
@@ -477,7 +501,7 @@ class Descent(Factorization, in_files=False):
         rows: ShuffledRatings,
         rate: float,
         fraction: float,
-        random: Generator,
+        random: Callable[[], Generator],
         regions: Regions,
         seed: int,
     ) -> None:
@@ -496,7 +520,7 @@ class Descent(Factorization, in_files=False):
         if plain["noise"] is not None:
             # Langevin dynamics, (2.13) corrected: an epoch of N ratings has N steps of eta / N,
             # each with noise of variance 2 eta / N. Their sum is added once: the same distribution.
-            self._add_noise(math.sqrt(2 * rate * fraction * plain["noise"]), random)
+            self._add_noise(math.sqrt(2 * rate * fraction * plain["noise"]), random())
         if not is_finite(regions):
             bounds = ", or bounds= for a stream" if plain["bounds"] is None else ""
             raise ValueError(
@@ -543,16 +567,16 @@ class Descent(Factorization, in_files=False):
             return super()._fold_in(items, ratings, ridge)
         penalty = RIDGE.check(type(self).__name__, "ridge", ridge)
         if penalty is None:
-            penalty = max(float(self._check()["regularization"]), SMALLEST)
+            penalty = max(2 * float(self._check()["regularization"]), SMALLEST)
         found = self._popularity.positions(items)
         vectors = self._in_blocks(self._item_vectors, self.catalogue_.ids)
         return preference_vector(vectors, found[found >= 0], penalty)
 
     def _ranked_items(self, ids: np.ndarray, components: np.ndarray) -> np.ndarray:
-        """Write log P(item) as the bias of each item, and zeros for items never used."""
+        """Write log P(item) as the bias of each item, and zeros for items not learned from."""
         assert self._popularity is not None
         found = self._popularity.positions(ids)
-        components[np.where(found >= 0, self._popularity.counts[found], 0) == 0] = 0
+        components[np.where(found >= 0, self._popularity.counts[found], 0) < self._least] = 0
         components[:, -1] = self._popularity.log_probabilities(found)
         return components
 

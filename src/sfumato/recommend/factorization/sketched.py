@@ -17,7 +17,13 @@ from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
-from sfumato.recommend.factorization.preferences import Negatives, shrinkages, trust
+from sfumato.recommend.factorization.preferences import (
+    CELLS_PER_NUMBER,
+    Negatives,
+    least_count,
+    shrinkages,
+    trust,
+)
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
@@ -404,8 +410,13 @@ class SketchFactorization(Descent):
         dense = (coded.user_ids.size + coded.item_ids.size) * factors
         cells = plain["cells"] or dense / plain["space_gain"]
         numbers = factors * cells / dense
-        if plain["objective"] == "ranking":  # half of them collide half as often, and rank better
-            numbers, lanes = numbers / 2, LANES["half"]
+        if plain["objective"] == "ranking":
+            counts = np.bincount(coded.item_codes)
+            self._least, numbers = least_count(counts, coded.user_ids.size, cells, factors)
+            half, numbers = LANES["half"], numbers / CELLS_PER_NUMBER
+            numbers = half if numbers <= half else max(1, round(numbers / lanes)) * lanes
+            self._allocate(plain, cells, min(factors, numbers), random)
+            return
         self._allocate(plain, cells, min(factors, _in_blocks(numbers, lanes)), random)
 
     def _allocate(
@@ -426,6 +437,7 @@ class SketchFactorization(Descent):
             self._user_counts = np.zeros(_counters(self._cells.table.size), np.uint8)
 
     def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
+        self._least = 1
         self._allocate(plain, plain["cells"], plain["factors"], random)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
@@ -499,7 +511,8 @@ class SketchFactorization(Descent):
         return {"cells": Cells(np.float32, (size,)), **users, **super()._layout()}
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "size": self._factors, **self._cells.shape}
+        least = {} if self._popularity is None else {"least": self._least}
+        return {**super()._state(), "size": self._factors, **self._cells.shape, **least}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
@@ -507,6 +520,7 @@ class SketchFactorization(Descent):
             name: limit.check("state", name, state[name]) for name, limit in LIMITS.items()
         }
         self._factors = integer(self._shape["factors"], 4096).check("state", "size", state["size"])
+        self._least = integer(1).check("state", "least", state.get("least", 1))
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         if not np.isfinite(arrays["cells"]).all():
