@@ -32,10 +32,9 @@ class DenseFactorization(Descent):
     ----------
     objective : {"ratings", "ranking"}, default="ratings"
         What is learned: to predict ratings, or to rank items. For "ranking" every row is a
-        preference, learned by a softmax against items drawn by popularity; scores are log P(item)
-        plus what the components add, up to a constant for each user.
-    relevant_from : float or None, default=None
-        Smallest rating that counts as a preference, for "ranking"; None uses all rows.
+        preference whatever its rating (drop low ones with `Interactions.filter`), learned by a
+        softmax against items drawn by popularity; scores are log P(item) plus what the components
+        add, up to a constant for each user.
     factors : int, default=32
         Number of factors per user and item, including the bias, from 1 to 4096.
     epochs : int, default=20
@@ -120,7 +119,6 @@ class DenseFactorization(Descent):
         self,
         *,
         objective: str = "ratings",
-        relevant_from: float | None = None,
         factors: int = 32,
         epochs: int = 20,
         learning_rate: float = 0.05,
@@ -132,7 +130,7 @@ class DenseFactorization(Descent):
         bounds: tuple[float, float] | None = None,
         random_state: RandomState = 0,
     ) -> None:
-        self.objective, self.relevant_from = objective, relevant_from
+        self.objective = objective
         self.factors, self.epochs = factors, epochs
         self.learning_rate, self.decay = learning_rate, decay
         self.regularization, self.clip, self.noise = regularization, clip, noise

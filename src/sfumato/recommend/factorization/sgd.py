@@ -154,7 +154,6 @@ class Descent(Factorization, in_files=False):
 
     LIMITS: ClassVar[dict[str, Limit]] = {
         "objective": one_of(OBJECTIVES),
-        "relevant_from": optional(between(-1e15, 1e15)),
         "factors": integer(1, 4096),
         "epochs": integer(1),
         "learning_rate": positive,
@@ -171,7 +170,6 @@ class Descent(Factorization, in_files=False):
     }  # needed before the first batch
     STREAM_RANKING: ClassVar[dict[str, str]] = {}
     objective: str
-    relevant_from: float | None
     clip: float | None
     noise: float | None
     history_: list[dict[str, Any]]
@@ -314,18 +312,14 @@ class Descent(Factorization, in_files=False):
         self, plain: dict[str, Any], data: Interactions, catalogue: Any, name: str = "train"
     ) -> Interactions:
         """Return the rows that a ranking learns from; raise ValueError if there are none."""
-        if plain["objective"] == "ratings":
+        if plain["objective"] == "ratings" or catalogue is None:
             return data
-        chosen = np.ones(len(data), bool)
-        if plain["relevant_from"] is not None:
-            chosen &= data.ratings >= plain["relevant_from"]
-        if catalogue is not None:
-            items = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
-            chosen &= items.positions(data.items) >= 0
+        items = self._catalogue_of(data, catalogue)
+        chosen = items.positions(data.items) >= 0
         if not chosen.any():
             raise ValueError(
-                f"{type(self).__name__}: {name} has no row of the catalogue's items with a rating "
-                "of at least relevant_from; lower it, or name the items in catalogue."
+                f"{type(self).__name__}: {name} has no row of the catalogue's items, so there is "
+                "nothing to learn; name the items in catalogue."
             )
         return data if chosen.all() else data.filter(chosen)
 
@@ -346,11 +340,6 @@ class Descent(Factorization, in_files=False):
         return fresh
 
     def _check_together(self, plain: dict[str, Any]) -> None:
-        if plain["objective"] == "ratings" and plain["relevant_from"] is not None:
-            raise ValueError(
-                f"{type(self).__name__}: relevant_from is for objective='ranking'; ratings are "
-                "learned from all rows."
-            )
         for name in ("clip", "noise"):
             if plain["objective"] == "ranking" and plain[name] is not None:
                 raise ValueError(
@@ -404,8 +393,6 @@ class Descent(Factorization, in_files=False):
             self.catalogue_, self._popularity = items, self._popularity.moved(items)
         positions = self._popularity.positions(batch.items)
         chosen = positions >= 0
-        if plain["relevant_from"] is not None:
-            chosen &= batch.ratings >= plain["relevant_from"]
         if not chosen.all():
             batch, positions = batch.filter(chosen), positions[chosen]
         if len(batch):

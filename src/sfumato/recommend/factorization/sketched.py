@@ -222,10 +222,9 @@ class SketchFactorization(Descent):
     ----------
     objective : {"ratings", "ranking"}, default="ratings"
         What is learned: to predict ratings, or to rank items. For "ranking" every row is a
-        preference, learned by a softmax against items drawn by popularity; scores are log P(item)
-        plus what the components add, up to a constant for each user.
-    relevant_from : float or None, default=None
-        Smallest rating that counts as a preference, for "ranking"; None uses all rows.
+        preference whatever its rating (drop low ones with `Interactions.filter`), learned by a
+        softmax against items drawn by popularity; scores are log P(item) plus what the components
+        add, up to a constant for each user.
     factors : int, default=32
         Number of factors per user and item, including the bias, from 1 to 4096.
     depth : int, default=4
@@ -339,7 +338,6 @@ class SketchFactorization(Descent):
         self,
         *,
         objective: str = "ratings",
-        relevant_from: float | None = None,
         factors: int = 32,
         depth: int = 4,
         space_gain: float = 1.0,
@@ -358,7 +356,7 @@ class SketchFactorization(Descent):
         seed: int = 0,
         random_state: RandomState = 0,
     ) -> None:
-        self.objective, self.relevant_from = objective, relevant_from
+        self.objective = objective
         self.factors, self.depth, self.space_gain, self.cells = factors, depth, space_gain, cells
         self.layout, self.readout, self.active, self.seed = layout, readout, active, seed
         self.epochs, self.learning_rate, self.decay = epochs, learning_rate, decay
