@@ -198,6 +198,7 @@ def _models() -> Iterator[bytes]:
         Popular,
         PrivateNeighbours,
         SketchedFactors,
+        SketchFactorization,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -208,7 +209,13 @@ def _models() -> Iterator[bytes]:
     yield SketchedFactors(cells=64).fit(model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
-    for item_model in (Popular(), ItemNeighbours(), LinearItems()):
+    for item_model in (
+        Popular(),
+        ItemNeighbours(),
+        LinearItems(),
+        DenseFactorization(objective="ranking", factors=2, epochs=1),
+        SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
+    ):
         yield item_model.fit(texts).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)

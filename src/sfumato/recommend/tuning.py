@@ -359,6 +359,7 @@ def tune(
     make = _maker(model)
     start = {name: _start(make, name, line) for name, line in lines.items()}
     _refuse_private(make(start), public)
+    _refuse_rankings(make(start))
     options = {} if catalogue is None else {"catalogue": catalogue}
     trial_log = (
         TrialLog(log, search_header(make(start), lines, fine, train, valid)) if log else None
@@ -498,6 +499,15 @@ def _refuse_private(model: Any, public: bool) -> None:
             f"tune: {type(model).__name__} is differentially private, and choosing its parameters "
             "by private data would cost more than it charges. Tune on public data and say "
             "public=True, or take the parameters of a public rule."
+        )
+
+
+def _refuse_rankings(model: Any) -> None:
+    """Raise ValueError for a model whose scores are no ratings, since trials are judged by RMSE."""
+    if not getattr(model, "predicts_ratings", True):
+        raise ValueError(
+            f"tune: {type(model).__name__} with these parameters does not predict ratings, and "
+            "trials are compared by their RMSE; compare lists with metrics.evaluate."
         )
 
 
