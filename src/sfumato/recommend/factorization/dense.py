@@ -20,6 +20,7 @@ __all__ = ["DenseFactorization"]
 
 PADDING = 16  # numbers after the last row: kernels read complete blocks
 SIDES = ("user", "item")
+FEW = 256  # rows whose ids are looked up one by one
 
 
 class DenseFactorization(Descent):
@@ -172,6 +173,8 @@ class DenseFactorization(Descent):
         self._user_counts = np.zeros(len(self._known_users), np.int64)
 
     def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
+        if all((codes >= 0).all() for codes in self._columns(batch)):
+            return
         random = np.random.default_rng([plain["random_state"], self.seen_, 1])
         coded = batch.coded()
         for side, ids in zip(SIDES, (coded.user_ids, coded.item_ids), strict=True):
@@ -181,11 +184,13 @@ class DenseFactorization(Descent):
                 rows = _rows(table, self._factors), _started(more.size, self._factors, random)
                 setattr(self, f"_known_{side}s", SortedCatalogue(np.concatenate([known.ids, more])))
                 setattr(self, f"_{side}_table", _padded(np.concatenate(rows)))
-        more = len(self._known_users) - self._user_counts.size
-        if more:
-            self._user_counts = np.append(self._user_counts, np.zeros(more, np.int64))
+        new = np.zeros(len(self._known_users) - self._user_counts.size, np.int64)
+        self._user_counts = np.append(self._user_counts, new)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
+        if len(data) < FEW:  # codes cost more than they save
+            users = self._known_users.positions(data.users).astype(np.int32)
+            return users, self._known_items.positions(data.items).astype(np.int32)
         coded = data.coded()
         users = self._known_users.positions(coded.user_ids).astype(np.int32)
         items = self._known_items.positions(coded.item_ids).astype(np.int32)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -108,25 +108,17 @@ class FactorCells:
         """Run ranking steps over hashed users and items and the numbers of their rows."""
         if negatives is not None:
             kernel = sgd_ranking.ranker(self._blocks, self.depth, LANES[self.layout])
-            scale = self._ranking_lanes(components)[0]
+            scale = _lanes(self.layout, self.depth, self._blocks, components)[0]
             given = np.uint64(seed), *negatives, self.width, rates, scale
             kernel(*columns, *given, self.table, self.table)
 
     def components(self, hashes: np.ndarray, count: int) -> np.ndarray:
         """Return the first `count` numbers of each entity, none of them a bias."""
-        scale, numbers = self._ranking_lanes(count)
+        scale, numbers = _lanes(self.layout, self.depth, self._blocks, count)
         out = np.empty((hashes.size, scale.size), np.float32)
         given = self.table, self._keys, self.width, LANES[self.layout], hashes
         sgd_ranking.read(*given, scale, out)
         return np.asarray(out[:, numbers])
-
-    def _ranking_lanes(self, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return each lane's weight in the mean over rows, and the lanes of `count` numbers."""
-        lanes, numbers = LANES[self.layout], np.arange(count)
-        at = numbers // lanes * LANES["block"] + numbers % lanes
-        scale = np.zeros(self._blocks * LANES["block"], np.float32)
-        scale[at] = 1 / self.depth
-        return scale, at
 
     def vectors(self, hashes: np.ndarray) -> np.ndarray:
         """Return components and, last, bias: read-outs after a reflection, which keeps products."""
@@ -157,10 +149,10 @@ class FactorCells:
         lines = self.table.reshape(-1, LANES[self.layout])
         if 8 * hashes.size * self._keys.size >= len(lines):
             return lines, None
-        rows = (self._positions(row, hashes * keys[:, None]) for row, keys in enumerate(self._keys))
-        return lines, np.concatenate([positions.ravel() for positions in rows])
+        products = hashes[:, None, None] * self._keys
+        return lines, self._positions(np.arange(self.depth)[:, None], products).ravel()
 
-    def _positions(self, row: int, products: np.ndarray) -> np.ndarray:
+    def _positions(self, row: int | np.ndarray, products: np.ndarray) -> np.ndarray:
         """Return the lines in a row of the sketch that these products of hash and key select."""
         slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
         return row * self.width + slots.astype(np.int64)
@@ -527,6 +519,16 @@ class SketchFactorization(Descent):
         self._cells = FactorCells(**self.__dict__.pop("_shape"), table=arrays["cells"])
         if self._popularity is not None:
             self._user_counts = arrays["user_counts"]
+
+
+@cache
+def _lanes(layout: str, depth: int, blocks: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return each lane's weight in the mean over rows, and the lanes of `count` numbers."""
+    lanes, numbers = LANES[layout], np.arange(count)
+    at = numbers // lanes * LANES["block"] + numbers % lanes
+    scale = np.zeros(blocks * LANES["block"], np.float32)
+    scale[at] = 1 / depth
+    return scale, at
 
 
 def _cells_of(shape: dict[str, Any]) -> int:
