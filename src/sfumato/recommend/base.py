@@ -193,11 +193,12 @@ class Parameters:
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters, those bundled in `privacy` filled in."""
-        return separate_parameters(type(self).__name__, self.get_params(), _defaults(type(self)))
+        kind: Any = type(self)
+        return separate_parameters(kind.__name__, self.get_params(), _defaults(kind))
 
 
 @functools.cache
-def _defaults(kind: type) -> dict[str, Any]:
+def _defaults(kind: Any) -> dict[str, Any]:
     """Return the defaults of a class's parameters; a signature takes longer than an event."""
     return {name: each.default for name, each in inspect.signature(kind).parameters.items()}
 

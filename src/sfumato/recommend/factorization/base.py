@@ -329,7 +329,7 @@ class Factorization(Estimator, in_files=False):
 
     def _within_bounds(self, scores: np.ndarray) -> np.ndarray:
         """Return predictions of these scores, clipped to the bounds."""
-        return np.clip(scores, self.low_, self.high_)
+        return np.asarray(np.clip(scores, self.low_, self.high_))
 
     def _fold_in(self, items: np.ndarray, ratings: Any, ridge: float | None) -> np.ndarray:
         """Return components and, last, bias of a new user."""

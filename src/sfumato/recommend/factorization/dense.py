@@ -255,7 +255,8 @@ class DenseFactorization(Descent):
         if self._popularity is None:
             return vectors
         found = self._known_users.positions(ids)
-        return vectors * trust(np.where(found >= 0, self._user_counts[found], 0))
+        rows = np.where(found >= 0, self._user_counts[found], 0)
+        return np.asarray(vectors * trust(rows))
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
         vectors = self._vectors(self._known_items, self._item_table, ids)

@@ -9,7 +9,7 @@ from copy import copy
 from functools import partial
 from itertools import pairwise
 from types import FrameType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.random import Generator
@@ -435,7 +435,8 @@ class Descent(Factorization, in_files=False):
         if self._popularity is None:
             return NOWHERE
         coded = data.coded()
-        return self._popularity.positions(coded.item_ids)[coded.item_codes]
+        found = self._popularity.positions(coded.item_ids)
+        return np.asarray(found[coded.item_codes])
 
     def _count(self, positions: np.ndarray) -> None:
         """Count these items of a model that ranks; renew its negatives where they are stale."""
@@ -542,9 +543,9 @@ class Descent(Factorization, in_files=False):
             return float(np.sqrt(np.mean(miss * miss)))
         from sfumato.recommend.metrics import ndcg  # which needs the models
 
-        users = valid.coded().user_ids
+        users, relevant = valid.coded().user_ids, cast(Any, valid)
         lists, scores = self.recommend(users, 10, exclude=train)
-        return float(ndcg(lists, valid, scores=scores, users=users))
+        return float(ndcg(lists, relevant, scores=scores, users=users))
 
     def _within_bounds(self, scores: np.ndarray) -> np.ndarray:
         return super()._within_bounds(scores) if self._popularity is None else scores

@@ -445,9 +445,13 @@ class SketchFactorization(Descent):
 
     def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
         assert self._popularity is not None
-        options = {"seed": seed, "negatives": self._popularity.negatives}
-        rates = shrinkages(rate, plain["regularization"])
-        return partial(self._cells.rank, rates=rates, components=self._components, **options)
+        return partial(
+            self._cells.rank,
+            seed=seed,
+            negatives=self._popularity.negatives,
+            rates=shrinkages(rate, plain["regularization"]),
+            components=self._components,
+        )
 
     def _codes(self, items: np.ndarray) -> np.ndarray:
         return hash_column(items, item_seed(self._cells.seed), name="items")
@@ -470,7 +474,7 @@ class SketchFactorization(Descent):
             return self._in_ratings(hashes)
         rows = np.empty(hashes.size, np.uint8)
         sgd_ranking.counts(hashes, self._user_counts, rows)
-        return self._ranking_vectors(hashes) * trust(rows)
+        return np.asarray(self._ranking_vectors(hashes) * trust(rows))
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
         hashes = self._codes(ids)
