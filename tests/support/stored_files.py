@@ -201,6 +201,7 @@ def _models() -> Iterator[bytes]:
         PrivateNeighbours,
         PrivatePopular,
         SketchedFactors,
+        SketchFactorization,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -211,7 +212,14 @@ def _models() -> Iterator[bytes]:
     yield SketchedFactors(cells=64).fit(model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
-    for item_model in (Popular(), ItemNeighbours(), LinearItems(), ALS(factors=2)):
+    for item_model in (
+        Popular(),
+        ItemNeighbours(),
+        LinearItems(),
+        ALS(factors=2),
+        DenseFactorization(objective="ranking", factors=2, epochs=1),
+        SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
+    ):
         yield item_model.fit(texts).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)

@@ -4,6 +4,7 @@ A model file contains class, version, parameters, fitted state and catalogue, wi
 reading one unpickles nothing. Parameters follow scikit-learn: stored as given, checked by `fit`.
 """
 
+import functools
 import inspect
 import math
 import os
@@ -193,9 +194,14 @@ class Parameters:
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters, those bundled in `privacy` filled in."""
-        signature = inspect.signature(type(self)).parameters
-        usual = {name: each.default for name, each in signature.items()}
-        return separate_parameters(type(self).__name__, self.get_params(), usual)
+        kind: Any = type(self)
+        return separate_parameters(kind.__name__, self.get_params(), _defaults(kind))
+
+
+@functools.cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a class's parameters; a signature takes longer than an event."""
+    return {name: each.default for name, each in inspect.signature(kind).parameters.items()}
 
 
 Label = Literal["none", "measured", "proved"]
