@@ -237,7 +237,7 @@ def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
             if thing == item and user in weights
         ]
         over = sum(w * part for w, part in there)
-        damped = sum(w for w, _ in there) + 5 * sum(w**2 for w in weights.values())
+        damped = sum(w for w, _ in there) + 15 * sum(w**2 for w in weights.values())
         want = means.predict([9], [item])[0] + (over / damped if there else 0)
         assert model.predict(9, item)[0] == pytest.approx(np.clip(want, 2, 5))
     assert model.predict(-7, 1000) == pytest.approx(means.predict([-7], [1000]))

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.kernels.hash import row_slot
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["descend", "descend_mean", "read"]
+__all__ = ["damp", "descend", "descend_mean", "read"]
 
 ONE, SIGNS = np.float32(1), np.uint64(16)
 
@@ -105,6 +105,24 @@ def descend(users, items, ratings, keys, width, clip, rates, spread, scale, medi
                 y[j] = e * a + shrink * c + g * spread[j]
             _scatter(table, keys, users[i], width, rows.shape[1], x)
             _scatter(table, keys, items[i], width, rows.shape[1], y)
+
+
+@kernel
+def damp(hashes, keys, width, fraction, median, spread, scale, table):
+    """Take a fraction off the bias of each entity; all arguments are of its first block alone.
+
+    One entity after the other: what they share is then never taken off more than once at a time.
+    """
+    width, size = np.uint64(width), spread.size
+    rows, x = np.empty((keys.shape[0], size), np.float32), np.empty(size, np.float32)
+    for i in range(hashes.size):
+        _gather(table, keys, hashes[i], width, median, scale, rows, x)
+        bias = np.float32(0)
+        for j in range(size):
+            bias += x[j] * spread[j]
+        for j in range(size):
+            x[j] = -fraction * bias * spread[j]
+        _scatter(table, keys, hashes[i], width, size, x)
 
 
 @inline

@@ -12,6 +12,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["DenseFactorization"]
@@ -190,12 +191,30 @@ class DenseFactorization(Descent):
         step = np.zeros(self._factors + PADDING, np.float32)
         step[: self._factors] = rate
         shrink = -step * np.float32(weight)
+        shrink[self._factors - 1] = 0  # a bias is damped once per epoch
         kernel = factor_dense.descend_two if self._factors == 32 else factor_dense.descend
 
         def run(users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
             kernel(users, items, ratings, np.float32(clip), step, shrink, *self._tables())
 
         return run
+
+    def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
+        tables = [_rows(table, self._factors) for table in self._tables()]
+        coded = train.coded()
+        for table, biases, known, ids in (
+            (tables[0], prior.user_biases, self._known_users, coded.user_ids),
+            (tables[1], prior.item_biases, self._known_items, coded.item_ids),
+        ):
+            table[known.positions(ids), -1] = biases
+
+        def damp(rate: float) -> None:
+            for table, damping in zip(
+                tables, (prior.user_damping, prior.item_damping), strict=True
+            ):
+                table[:, -1] /= np.float32(1 + rate * damping)
+
+        return damp
 
     def _add_noise(self, deviation: float, random: Generator) -> None:
         for table in self._tables():

@@ -30,6 +30,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as shuffle
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.factorization.damping import BiasPrior
 
 __all__ = [
     "START",
@@ -215,11 +216,14 @@ class Descent(Factorization, in_files=False):
         if valid is not None:
             self._check_train(valid, "valid")
         random = np.random.default_rng(plain["random_state"])
+        prior = BiasPrior.of(train.coded(), fresh._targets(train))
+        fresh.scale_ *= prior.unit
         fresh._begin(plain, train, random)
+        damp = fresh._damper(train, prior) if plain["regularization"] else None
         rows = ShuffledRatings(*fresh._columns(train), fresh._targets(train))
         try:
             for _ in range(plain["epochs"]):
-                run_uninterrupted(lambda: fresh._epoch(plain, rows, random))
+                run_uninterrupted(lambda: fresh._epoch(plain, rows, random, damp))
                 fresh._record(valid, plain["epochs"], progress)
         except KeyboardInterrupt:
             if fresh.history_:
@@ -346,13 +350,21 @@ class Descent(Factorization, in_files=False):
         with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
             return np.asarray(stars, np.float32)
 
-    def _epoch(self, plain: dict[str, Any], rows: ShuffledRatings, random: Generator) -> None:
-        """Run one epoch over the shuffled rows and record it."""
+    def _epoch(
+        self,
+        plain: dict[str, Any],
+        rows: ShuffledRatings,
+        random: Generator,
+        damp: Callable[[float], Any] | None,
+    ) -> None:
+        """Run one epoch over the shuffled rows, damp the biases and record the epoch."""
         epoch = len(self.history_)
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
         try:
             self._pass(plain, rows, rate, 1.0, random, self._all())
+            if damp is not None:
+                damp(rate)
         except BaseException:
             self.history_ = []  # the epoch is incomplete: its tables are not to be used
             raise
@@ -446,6 +458,10 @@ class Descent(Factorization, in_files=False):
 
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
         """Return a function that runs gradient steps over columns of users, items and targets."""
+        raise NotImplementedError
+
+    def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
+        """Return a function that shrinks all biases by one step of this learning rate."""
         raise NotImplementedError
 
     def _add_noise(self, deviation: float, random: Generator) -> None:

@@ -16,11 +16,13 @@ from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
-from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
+from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.sgd import Descent, Regions, in_ratings
 
 __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
 
 LANES = {"block": 16, "component": 1}  # numbers of an entity that are stored together
+START = 0.005  # deviation of the first read-outs; small, since unknown users go on reading it
 BIAS_SCALE = 2.0  # in blocks half of a bias is stored, so that it disturbs others less
 LIMITS: dict[str, Any] = {
     "factors": integer(1, 4096),
@@ -86,6 +88,15 @@ class FactorCells:
             factor_component.descend_mean(*columns, self._keys, *given[:3], self.table)
         else:
             factor_component.descend(*columns, self._keys, *given, True, self.table)
+
+    def damp(self, hashes: np.ndarray, fraction: float) -> None:
+        """Take this fraction off the biases of these entities, one after the other."""
+        lanes = LANES[self.layout]  # the bias is in the first block
+        median, take = self.readout == "median", np.float32(fraction)
+        given = np.ascontiguousarray(self._keys[:, :1]), self.width, take, median
+        factor_component.damp(
+            hashes, *given, self.bias_direction[:lanes], self._scale[:lanes], self.table
+        )
 
     def vectors(self, hashes: np.ndarray) -> np.ndarray:
         """Return components and, last, bias: read-outs after a reflection, which keeps products."""
@@ -377,6 +388,17 @@ class SketchFactorization(Descent):
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
         weight = float(plain["regularization"])
         return partial(self._cells.descend, rate=rate, weight=weight, clip=clip)
+
+    def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
+        coded, seed = train.coded(), self._cells.seed
+        users = hash_column(coded.user_ids, seed, name="users")
+        items = hash_column(coded.item_ids, item_seed(seed), name="items")
+
+        def damp(rate: float) -> None:
+            for hashes, damping in ((users, prior.user_damping), (items, prior.item_damping)):
+                self._cells.damp(hashes, 1 - 1 / (1 + rate * damping))
+
+        return damp
 
     def _add_noise(self, deviation: float, random: Generator) -> None:
         self._cells.add_noise(deviation, random)
