@@ -245,6 +245,19 @@ def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
     assert result < np.sqrt(np.mean((means.predict(TEST.users, TEST.items) - TEST.ratings) ** 2))
 
 
+def test_neighbours_are_believed_as_far_as_they_foretell_ratings():
+    foretold = UserNeighbours(predicts="ratings").fit(TRAIN)
+    random = np.random.default_rng(0).permutation(TRAIN.ratings)
+    shuffled = Interactions(TRAIN.users, TRAIN.items, random)
+    model = UserNeighbours(predicts="ratings").fit(shuffled)
+    means = DampedMeans().fit(shuffled).predict(TEST.users, TEST.items)
+    believed = [np.abs(each._rated.slope) for each in (foretold, model)]
+    assert believed[0] > 0.5 > 0.1 > believed[1]
+    np.testing.assert_allclose(
+        model.predict(TEST.users, TEST.items), np.clip(means, 2, 5), atol=0.02
+    )
+
+
 def test_a_pair_may_name_what_is_not_there():
     model = UserNeighbours().fit(TRAIN)
     assert model.predict([0, -1], [777, 777]).tolist() == [0, 0]

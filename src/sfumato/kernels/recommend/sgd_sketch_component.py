@@ -82,8 +82,8 @@ def read(table, keys, width, hashes, median, scale, out):
 
 @kernel
 def descend(users, items, ratings, keys, width, clip, rates, spread, scale, median, table):
-    """One pass over rows where error**2 <= clip; rates: step, shrink, lift."""
-    step, shrink, lift, push = rates[0], rates[1], rates[2], ONE / rates[2]
+    """One pass over rows where error**2 <= clip; rates: step, shrink, lift, back."""
+    step, shrink, lift, push, back = rates[0], rates[1], rates[2], ONE / rates[2], rates[3]
     width, size = np.uint64(width), spread.size
     rows = np.empty((keys.shape[0], size // keys.shape[1]), np.float32)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -98,7 +98,7 @@ def descend(users, items, ratings, keys, width, clip, rates, spread, scale, medi
         error = ratings[i] - both + p * q - lift * (p + q)
         if error * error <= clip:
             e = error * step
-            f, g = e * (push - q), e * (push - p)
+            f, g = e * (push - q) + back * p, e * (push - p) + back * q
             for j in range(size):
                 a, c = x[j], y[j]
                 x[j] = e * c + shrink * a + f * spread[j]
@@ -152,7 +152,7 @@ def _scatter_mean(table, at, signs, delta):
 @kernel
 def descend_mean(users, items, ratings, keys, width, clip, rates, table):
     """`descend` by the mean where every number is hashed: its first is the bias, lift is 1."""
-    step, shrink, width = rates[0], rates[1], np.uint64(width)
+    step, shrink, biased, width = rates[0], rates[1], rates[1] + rates[3], np.uint64(width)
     depth, size = keys.shape
     part = ONE / np.float32(depth)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -171,6 +171,6 @@ def descend_mean(users, items, ratings, keys, width, clip, rates, table):
                 a, c = x[j], y[j]
                 x[j] = e * c + shrink * a
                 y[j] = e * a + shrink * c
-            x[0], y[0] = e + shrink * p, e + shrink * q
+            x[0], y[0] = e + biased * p, e + biased * q
             _scatter_mean(table, x_at, x_signs, x)
             _scatter_mean(table, y_at, y_signs, y)

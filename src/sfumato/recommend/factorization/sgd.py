@@ -139,8 +139,10 @@ class Descent(Factorization, in_files=False):
     """Base of factorizations fitted by stochastic gradient descent.
 
     The learning rate of epoch t of T is eta / (1 + decay t / T). Ratings are rescaled to the range
-    of five stars, so that the same learning rates suit any `bounds`. The updates are the gradient
-    steps (2.8) and (2.9) of the thesis.
+    of five stars, so that the same learning rates suit any `bounds`; noisier ones are scaled down
+    further. The updates are the gradient steps (2.8) and (2.9) of the thesis; `fit` damps biases
+    after each epoch, once per user and item and not once per rating, unless `regularization` is 0
+    or `clip` or `noise` is given.
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -161,7 +163,7 @@ class Descent(Factorization, in_files=False):
     clip: float | None
     noise: float | None
     history_: list[dict[str, Any]]
-    scale_: float  # range of the ratings over that of five stars
+    scale_: float  # rating units per star
     seen_: int  # number of ratings learned from
     hides_: bool  # whether all of them were learned with clip or noise
     random_state: RandomState
@@ -216,10 +218,11 @@ class Descent(Factorization, in_files=False):
         if valid is not None:
             self._check_train(valid, "valid")
         random = np.random.default_rng(plain["random_state"])
-        prior = BiasPrior.of(train.coded(), fresh._targets(train))
+        damped = self._damps_biases(plain)
+        prior = BiasPrior.of(train.coded(), fresh._targets(train)) if damped else BiasPrior()
         fresh.scale_ *= prior.unit
         fresh._begin(plain, train, random)
-        damp = fresh._damper(train, prior) if plain["regularization"] else None
+        damp = fresh._damper(train, prior) if damped else None
         rows = ShuffledRatings(*fresh._columns(train), fresh._targets(train))
         try:
             for _ in range(plain["epochs"]):
@@ -459,6 +462,11 @@ class Descent(Factorization, in_files=False):
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
         """Return a function that runs gradient steps over columns of users, items and targets."""
         raise NotImplementedError
+
+    def _damps_biases(self, plain: dict[str, Any]) -> bool:
+        """Return whether biases are damped and not penalised at each rating."""
+        # With clip or noise a rating must have no other influence than through the steps.
+        return plain["regularization"] > 0 and plain["clip"] is None and plain["noise"] is None
 
     def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
         """Return a function that shrinks all biases by one step of this learning rate."""

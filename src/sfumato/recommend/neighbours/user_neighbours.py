@@ -325,7 +325,9 @@ class UserNeighbours(Parameters):
         With `predicts="memberships"` the result is the score of `recommend`, 0 for an item outside
         of the catalogue. With `predicts="ratings"` it is the prediction of `DampedMeans` plus the
         damped weighted mean of the residuals of the neighbours who rated the item, clipped to the
-        range of all ratings; without such neighbours it is the prediction of `DampedMeans`.
+        range of all ratings; without such neighbours it is the prediction of `DampedMeans`. If
+        `shrink`, that mean is multiplied by a slope from 0 to 1, by which neighbours foretell the
+        residuals of the training data; 0 leaves the damped means.
 
         Parameters
         ----------
