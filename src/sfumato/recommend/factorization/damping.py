@@ -13,7 +13,7 @@ PRIOR = 3.0  # users and items of usual variance that are added to those of the 
 LIMITS = 0.5, 1000.0  # of a damping
 ROUNDS = 20
 ENOUGH = 0.02  # relative change of both dampings at which the rounds end
-ROWS = 1 << 21  # ratings that the variances are estimated from
+ROWS = 1 << 17  # ratings that the variances are estimated from
 STAR = 0.9  # residual deviation of five-star ratings, for which learning rates are chosen
 
 
