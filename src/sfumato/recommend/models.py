@@ -11,10 +11,13 @@ from sfumato.recommend.base import Parameters
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.implicit.als import ALS
+from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.private.factorization import PrivateFactorization
+from sfumato.recommend.private.linear_items import PrivateLinearItems
+from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.recommend.tuning import GRIDS
 
 __all__ = ["DEFAULTS", "MODELS", "ModelKind", "default_model", "named_model"]
@@ -113,6 +116,14 @@ MODELS: dict[str, ModelKind] = {
             {"regularization": (0.2, 0.28, 0.4, 0.57, 0.8), "confidence": (2.0, 5.0, 10.0, 20.0)},
         ),
         ModelKind(
+            "als",
+            ALS,
+            "ranking",
+            "ids and vectors of users and items",
+            "weighted alternating least squares of who used what",
+            {"regularization": (0.001, 0.003, 0.01, 0.03, 0.1)},
+        ),
+        ModelKind(
             "dense",
             DenseFactorization,
             "ratings",
@@ -135,12 +146,27 @@ MODELS: dict[str, ModelKind] = {
             "noisy vectors of public lists",
             "differentially private matrix factorization",
         ),
+        ModelKind(
+            "private-popular",
+            PrivatePopular,
+            "ranking",
+            "noisy counts of a public catalogue",
+            "differentially private popularity",
+        ),
+        ModelKind(
+            "private-linear-items",
+            PrivateLinearItems,
+            "ranking",
+            "noisy counts of items and pairs of a public catalogue",
+            "linear items on a differentially private Gram matrix",
+        ),
     )
 }
 # What is fitted where no model is named: by what is to be learned, and whether it is private.
 DEFAULTS = {
     ("ranking", False): "linear-items",
     ("ratings", False): "sketch",
+    ("ranking", True): "private-linear-items",
     ("ratings", True): "private-factorization",
 }
 

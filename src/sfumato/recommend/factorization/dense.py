@@ -13,6 +13,7 @@ from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.preferences import shrinkages, trust
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
@@ -46,7 +47,8 @@ class DenseFactorization(Descent):
     decay : float, default=6.0
         Decay of the learning rate, at least 0.
     regularization : float, default=0.05
-        L2 penalty lambda, at least 0.
+        L2 penalty lambda of components per rating, at least 0. Above 0, `fit` also damps biases;
+        see Notes.
     clip : float or None, default=None
         Largest loss `(rating - prediction)**2 / 2`, above 0; in an epoch, ratings with a larger
         loss are skipped. None skips none.
@@ -77,7 +79,9 @@ class DenseFactorization(Descent):
     mean_ : float
         Mean of all training ratings.
     scale_ : float
-        Range of the ratings divided by that of five stars, 4.
+        Rating units per star, in which learning rates are: the range of the ratings divided by
+        that of five stars, 4, or, in `fit`, their deviation around the biases divided by 0.9 if
+        that is more.
     seen_ : int
         Number of ratings learned from.
     user_kind_ : str
@@ -88,6 +92,11 @@ class DenseFactorization(Descent):
     **Guarantee.** With one thread, the same `random_state` gives bitwise the same model. A user or
     item that was not in the training data has a zero vector, so that the other side's bias decides.
     No privacy is proved: with `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
+
+    `fit` shrinks all biases after each epoch as if every user and item had further ratings equal
+    to the mean. How many is estimated from the variances of biases and residuals in the data
+    (empirical Bayes), for users and items apart, so that ids with few ratings are not overfitted.
+    There is no damping with `clip` or `noise`, nor in `partial_fit`, which makes a single pass.
 
     References
     ----------
@@ -208,6 +217,8 @@ class DenseFactorization(Descent):
         step = np.zeros(self._factors + PADDING, np.float32)
         step[: self._factors] = rate
         shrink = -step * np.float32(weight)
+        if self._damps_biases(plain):
+            shrink[self._factors - 1] = 0
         kernel = factor_dense.descend_two if self._factors == 32 else factor_dense.descend
 
         def run(users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
@@ -235,6 +246,23 @@ class DenseFactorization(Descent):
 
     def _codes(self, items: np.ndarray) -> np.ndarray:
         return self._known_items.positions(items).astype(np.int32)
+
+    def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
+        tables = [_rows(table, self._factors) for table in self._tables()]
+        coded = train.coded()
+        for table, biases, known, ids in (
+            (tables[0], prior.user_biases, self._known_users, coded.user_ids),
+            (tables[1], prior.item_biases, self._known_items, coded.item_ids),
+        ):
+            table[known.positions(ids), -1] = biases
+
+        def damp(rate: float) -> None:
+            for table, damping in zip(
+                tables, (prior.user_damping, prior.item_damping), strict=True
+            ):
+                table[:, -1] /= np.float32(1 + rate * damping)
+
+        return damp
 
     def _add_noise(self, deviation: float, random: Generator) -> None:
         for table in self._tables():

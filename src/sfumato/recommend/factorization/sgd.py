@@ -35,6 +35,7 @@ from sfumato.kernels.recommend import sgd_dense as shuffle
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.preferences import ItemPopularity, preference_vector
 
 __all__ = [
@@ -147,9 +148,11 @@ class Descent(Factorization, in_files=False):
     """Base of factorizations fitted by stochastic gradient descent.
 
     The learning rate of epoch t of T is eta / (1 + decay t / T). Ratings are rescaled to the range
-    of five stars, so that the same learning rates suit any `bounds`. The updates are the gradient
-    steps (2.8) and (2.9) of the thesis. With `objective="ranking"` rows are preferences, learned
-    against items drawn by popularity (`kernels/recommend/sgd_ranking.py`).
+    of five stars, so that the same learning rates suit any `bounds`; noisier ones are scaled down
+    further. The updates are the gradient steps (2.8) and (2.9) of the thesis; `fit` damps biases
+    after each epoch, once per user and item and not once per rating, unless `regularization` is 0
+    or `clip` or `noise` is given. With `objective="ranking"` rows are preferences, learned against
+    items drawn by popularity (`kernels/recommend/sgd_ranking.py`).
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -173,7 +176,7 @@ class Descent(Factorization, in_files=False):
     clip: float | None
     noise: float | None
     history_: list[dict[str, Any]]
-    scale_: float  # range of the ratings over that of five stars
+    scale_: float  # rating units per star
     seen_: int  # number of ratings learned from
     hides_: bool  # whether all of them were learned with clip or noise
     random_state: RandomState
@@ -240,13 +243,17 @@ class Descent(Factorization, in_files=False):
             self._check_train(valid, "valid")
             valid = self._preferences(plain, valid, fresh.catalogue_, "valid")
         random = np.random.default_rng(plain["random_state"])
+        damped = self._damps_biases(plain)
+        prior = BiasPrior.of(train.coded(), fresh._targets(train)) if damped else BiasPrior()
+        fresh.scale_ *= prior.unit
         fresh._begin(plain, train, random)
         counted = fresh._positions(train)
         fresh._count(counted)
+        damp = fresh._damper(train, prior) if damped else None
         rows = fresh._rows(train, counted)
         try:
             for _ in range(plain["epochs"]):
-                run_uninterrupted(lambda: fresh._epoch(plain, rows, random))
+                run_uninterrupted(lambda: fresh._epoch(plain, rows, random, damp))
                 fresh._record(train, valid, plain["epochs"], progress)
         except KeyboardInterrupt:
             if fresh.history_:
@@ -467,14 +474,22 @@ class Descent(Factorization, in_files=False):
         with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
             return np.asarray(stars, np.float32)
 
-    def _epoch(self, plain: dict[str, Any], rows: ShuffledRatings, random: Generator) -> None:
-        """Run one epoch over the shuffled rows and record it."""
+    def _epoch(
+        self,
+        plain: dict[str, Any],
+        rows: ShuffledRatings,
+        random: Generator,
+        damp: Callable[[float], Any] | None,
+    ) -> None:
+        """Run one epoch over the shuffled rows, damp the biases and record the epoch."""
         epoch = len(self.history_)
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
         try:
             seed = _pass_seed(plain, -1 - epoch)
             self._pass(plain, rows, rate, 1.0, lambda: random, self._all(), seed)
+            if damp is not None:
+                damp(rate)
         except BaseException:
             self.history_ = []  # the epoch is incomplete: its tables are not to be used
             raise
@@ -641,6 +656,16 @@ class Descent(Factorization, in_files=False):
 
     def _remember(self, users: np.ndarray) -> None:
         """Take note of users, given as codes, that a ranking has learned from."""
+
+    def _damps_biases(self, plain: dict[str, Any]) -> bool:
+        """Return whether biases are damped and not penalised at each rating."""
+        # With clip or noise a rating must have no other influence than through the steps.
+        free = plain["clip"] is None and plain["noise"] is None
+        return plain["objective"] == "ratings" and plain["regularization"] > 0 and free
+
+    def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
+        """Return a function that shrinks all biases by one step of this learning rate."""
+        raise NotImplementedError
 
     def _add_noise(self, deviation: float, random: Generator) -> None:
         """Add Gaussian noise of this standard deviation to all parameters."""

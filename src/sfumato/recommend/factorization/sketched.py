@@ -17,6 +17,7 @@ from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
+from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.preferences import (
     CELLS_PER_NUMBER,
     Negatives,
@@ -31,6 +32,8 @@ __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
 LANES = {"block": 16, "component": 1, "half": 8}  # numbers of an entity stored together
 LAYOUTS = ("block", "component")  # "half" is chosen for small tables of rankings
 PER_COUNTER = 8  # cells of the table for each byte in either row of the users' counters
+RATING_START = 0.005  # deviation of first read-outs; small, since unknown users go on reading it
+COLLISIONS = 2.0  # numbers written to a table for each of its cells, in each row
 BIAS_SCALE = 2.0  # in blocks half of a bias is stored, so that it disturbs others less
 LIMITS: dict[str, Any] = {
     "factors": integer(1, 4096),
@@ -85,9 +88,15 @@ class FactorCells:
         noise = random.standard_normal(self.table.size, np.float32)
         self.table[:] += noise * np.float32(deviation * self.depth**0.5)
 
-    def descend(self, *columns: np.ndarray, clip: float, rate: float, weight: float) -> None:
-        """Run the gradient steps (4.3) and (4.4) over hashed users and items and their targets."""
-        rates = np.array([rate, -rate * weight, self.bias_scale], np.float32)
+    def descend(
+        self, *columns: np.ndarray, clip: float, rate: float, weight: float, biases: bool = True
+    ) -> None:
+        """Run the gradient steps (4.3) and (4.4) over hashed users and items and their targets.
+
+        `weight` is the penalty of components and, if `biases`, of biases.
+        """
+        back = 0.0 if biases else rate * weight
+        rates = np.array([rate, -rate * weight, self.bias_scale, back], np.float32)
         given = self.width, np.float32(clip), rates, self.bias_direction, self._scale
         if self._fast:
             kernel = factor_block.descender(self._blocks, self.depth)
@@ -119,6 +128,15 @@ class FactorCells:
         given = self.table, self._keys, self.width, LANES[self.layout], hashes
         sgd_ranking.read(*given, scale, out)
         return np.asarray(out[:, numbers])
+
+    def damp(self, hashes: np.ndarray, fraction: float) -> None:
+        """Take this fraction off the biases of these entities, one after the other."""
+        lanes = LANES[self.layout]  # the bias is in the first block
+        median, take = self.readout == "median", np.float32(fraction)
+        given = np.ascontiguousarray(self._keys[:, :1]), self.width, take, median
+        factor_component.damp(
+            hashes, *given, self.bias_direction[:lanes], self._scale[:lanes], self.table
+        )
 
     def vectors(self, hashes: np.ndarray) -> np.ndarray:
         """Return components and, last, bias: read-outs after a reflection, which keeps products."""
@@ -234,8 +252,8 @@ class SketchFactorization(Descent):
     active : int or None, default=None
         How many of the factors are read, the others being 0; at most `factors`. None means all in
         layout "component" or if training starts with `partial_fit`; in layout "block" it means as
-        many as the table has cells per entity, in complete blocks, since more would only collide;
-        for rankings half as many, but at least 8.
+        many as half of the table's cells per entity, in complete blocks, since more collide more
+        than they help; for rankings at least 8.
     epochs : int, default=20
         Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05
@@ -244,7 +262,7 @@ class SketchFactorization(Descent):
     decay : float, default=6.0
         Decay of the learning rate, at least 0.
     regularization : float, default=0.05
-        L2 penalty lambda, at least 0.
+        L2 penalty lambda per rating, at least 0. Above 0, `fit` also damps biases; see Notes.
     clip : float or None, default=None
         Largest loss `(rating - prediction)**2 / 2`, above 0; in an epoch, ratings with a larger
         loss are skipped. None skips none.
@@ -277,7 +295,9 @@ class SketchFactorization(Descent):
     mean_ : float
         Mean of all training ratings.
     scale_ : float
-        Range of the ratings divided by that of five stars, 4.
+        Rating units per star, in which learning rates are: the range of the ratings divided by
+        that of five stars, 4, or, in `fit`, their deviation around the biases divided by 0.9 if
+        that is more.
     seen_ : int
         Number of ratings learned from.
     user_kind_ : str
@@ -289,6 +309,11 @@ class SketchFactorization(Descent):
     items are added. An unknown user reads noise near 0, and no list of known users is stored. With
     one thread, the same `random_state` gives bitwise the same model. No privacy is proved: with
     `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
+
+    `fit` shrinks all biases after each epoch as if every user and item had further ratings equal
+    to the mean. How many is estimated from the variances of biases and residuals in the data
+    (empirical Bayes), for users and items apart, so that ids with few ratings are not overfitted.
+    There is no damping with `clip` or `noise`, nor in `partial_fit`, which makes a single pass.
 
     References
     ----------
@@ -399,7 +424,6 @@ class SketchFactorization(Descent):
         coded = train.coded()
         dense = (coded.user_ids.size + coded.item_ids.size) * factors
         cells = plain["cells"] or dense / plain["space_gain"]
-        numbers = factors * cells / dense
         if plain["objective"] == "ranking":
             counts = np.bincount(coded.item_codes)
             self._least, numbers = least_count(counts, coded.user_ids.size, cells, factors)
@@ -407,7 +431,8 @@ class SketchFactorization(Descent):
             numbers = half if numbers <= half else max(1, round(numbers / lanes)) * lanes
             self._allocate(plain, cells, min(factors, numbers), random)
             return
-        self._allocate(plain, cells, min(factors, _in_blocks(numbers, lanes)), random)
+        active = min(factors, _in_blocks(factors * cells / dense / COLLISIONS, lanes))
+        self._allocate(plain, cells, active, random)
 
     def _allocate(
         self, plain: dict[str, Any], cells: float, active: int, random: Generator
@@ -422,7 +447,8 @@ class SketchFactorization(Descent):
         width = max(1, math.ceil(cells / (plain["depth"] * LANES[shape["layout"]])))
         self._factors = plain["factors"]
         self._cells = FactorCells(factors=active, width=width, **shape)
-        self._cells.add_noise(START, random)
+        start = RATING_START if plain["objective"] == "ratings" else START
+        self._cells.add_noise(start, random)
         if plain["objective"] == "ranking":
             self._user_counts = np.zeros(_counters(self._cells.table.size), np.uint8)
 
@@ -440,8 +466,19 @@ class SketchFactorization(Descent):
         return [self._cells.region(np.concatenate([users, items]))]
 
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
-        weight = float(plain["regularization"])
-        return partial(self._cells.descend, rate=rate, weight=weight, clip=clip)
+        weight, biases = float(plain["regularization"]), not self._damps_biases(plain)
+        return partial(self._cells.descend, rate=rate, weight=weight, biases=biases, clip=clip)
+
+    def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
+        coded, seed = train.coded(), self._cells.seed
+        users = hash_column(coded.user_ids, seed, name="users")
+        items = hash_column(coded.item_ids, item_seed(seed), name="items")
+
+        def damp(rate: float) -> None:
+            for hashes, damping in ((users, prior.user_damping), (items, prior.item_damping)):
+                self._cells.damp(hashes, 1 - 1 / (1 + rate * damping))
+
+        return damp
 
     def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
         assert self._popularity is not None
