@@ -11,7 +11,6 @@ from sfumato.recommend.base import Parameters
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.implicit.als import ALS
-from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -114,14 +113,6 @@ MODELS: dict[str, ModelKind] = {
             VECTORS,
             "weighted matrix factorization of all pairs",
             {"regularization": (0.2, 0.28, 0.4, 0.57, 0.8), "confidence": (2.0, 5.0, 10.0, 20.0)},
-        ),
-        ModelKind(
-            "als",
-            ALS,
-            "ranking",
-            "ids and vectors of users and items",
-            "weighted alternating least squares of who used what",
-            {"regularization": (0.001, 0.003, 0.01, 0.03, 0.1)},
         ),
         ModelKind(
             "dense",
