@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from sfumato.data import read_interactions
 from sfumato.privacy import Ledger
-from sfumato.recommend import LinearItems, Popular, load
+from sfumato.recommend import LinearItems, Popular, PrivateNeighbours, load
 from sfumato.recommend.models import MODELS
 from support.cli_workspace import run, run_json
 
@@ -198,3 +199,17 @@ def test_a_private_model_of_ratings_refuses_rows_without_before_it_is_paid(shop,
     assert ledger.spent("pairs").epsilon == 0
     found = run_json(pairs, "fit", "train.csv", "-o", "p.sfu", *private)
     assert (found["parameters"]["rows"], found["privacy"]) == (64, "proved")
+
+
+def test_a_release_of_neighbours_recommends_from_the_users_own_items(pairs):
+    rows = read_interactions(pairs / "train.csv", ratings=False, invalid="drop")
+    model = PrivateNeighbours(epsilon=8, delta=1e-6, per_user=20)
+    model.fit(rows, catalogue=range(120)).release_.save(pairs / "near.sfu")
+    output = run(pairs, "recommend", "near.sfu", "7", code=2)
+    assert "needs the user's own items; give --seen" in output
+    found = run_json(pairs, "recommend", "near.sfu", "7", "-n", "3", "--seen", "train.csv")["rows"]
+    own = set(rows.items[rows.users == 7].tolist())
+    assert len({row["item"] for row in found} - own) == 3
+    assert len(run_json(pairs, "recommend", "near.sfu", "--likes", "3", "-n", "2")["rows"]) == 2
+    measured = run_json(pairs, "evaluate", "near.sfu", "test.csv", "--seen", "train.csv")
+    assert not ERRORS & measured.keys()

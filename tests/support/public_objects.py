@@ -161,7 +161,9 @@ def _recommending() -> Iterator[Any]:
         ItemNeighbours,
         LinearItems,
         Popular,
+        PrivateLinearItems,
         PrivateNeighbours,
+        PrivatePopular,
         RawProfiles,
         SketchedFactors,
         UserNeighbours,
@@ -172,8 +174,12 @@ def _recommending() -> Iterator[Any]:
 
     given = ratings()
     yield from (DampedMeans().fit(given), RawProfiles(given))
-    private = PrivateNeighbours(epsilon=1.0, per_user=3)
-    yield from (private, private.fit(given, catalogue=sorted(set(given.items))).release_)
+    for private in (
+        PrivateNeighbours(epsilon=1.0, per_user=3),
+        PrivatePopular(epsilon=1.0, delta=1e-6),
+        PrivateLinearItems(epsilon=1.0, delta=1e-6),
+    ):
+        yield from (private, private.fit(given, catalogue=sorted(set(given.items))).release_)
     yield UserNeighbours().fit(RawProfiles(given))
     model = DenseFactorization(factors=2, epochs=1).fit(given)
     yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))

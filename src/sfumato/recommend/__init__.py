@@ -15,7 +15,9 @@ from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.profiles import RawProfiles
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
+from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedLinearItems
 from sfumato.recommend.private.neighbours import PrivateNeighbours
+from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
@@ -31,9 +33,13 @@ __all__ = [
     "NotFittedError",
     "Popular",
     "PrivateFactorization",
+    "PrivateLinearItems",
     "PrivateNeighbours",
+    "PrivatePopular",
     "RawProfiles",
+    "ReleasedLinearItems",
     "ReleasedNeighbours",
+    "ReleasedPopular",
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",

@@ -4,6 +4,7 @@ A model file contains class, version, parameters, fitted state and catalogue, wi
 reading one unpickles nothing. Parameters follow scikit-learn: stored as given, checked by `fit`.
 """
 
+import functools
 import inspect
 import math
 import os
@@ -22,7 +23,7 @@ from sfumato.core.file_format import (
     write_atomic,
 )
 from sfumato.core.ids import kind_of
-from sfumato.core.storage import REGISTRIES, Cells, read
+from sfumato.core.storage import HOMES, REGISTRIES, Cells, Stored, class_of, read
 from sfumato.core.tables import described
 from sfumato.core.typing import Bytes
 from sfumato.core.validation import Limit, optional
@@ -94,7 +95,7 @@ def _restored(kind: type[M], packed: Packed) -> M:
 
 
 def load(source: Any) -> Any:
-    """Load a model or released neighbours from a path or bytes.
+    """Load a model, or a release that recommends, from a path or bytes.
 
     Parameters
     ----------
@@ -103,8 +104,8 @@ def load(source: Any) -> Any:
 
     Returns
     -------
-    Estimator or ReleasedNeighbours
-        An object of the class that was saved.
+    Estimator or Stored
+        An object of the class that was saved: a model, or a release such as `ReleasedNeighbours`.
 
     Raises
     ------
@@ -121,11 +122,11 @@ def load(source: Any) -> Any:
     array([5.])
     """
     source = packed_source(source, MODEL)
-    if kind_in(source) == "ReleasedNeighbours":
+    kind = kind_in(source)
+    release: Any = class_of(kind) if kind in Stored.KINDS or kind in HOMES else None
+    if hasattr(release, "recommend_fold_in") and not issubclass(release, Estimator):
         Packed(source, MODEL)  # so that a damaged file raises a model's error
-        from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
-
-        return ReleasedNeighbours.from_bytes(source)
+        return release.from_bytes(source)
     return Estimator.from_bytes(source)
 
 
@@ -193,9 +194,14 @@ class Parameters:
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters, those bundled in `privacy` filled in."""
-        signature = inspect.signature(type(self)).parameters
-        usual = {name: each.default for name, each in signature.items()}
-        return separate_parameters(type(self).__name__, self.get_params(), usual)
+        kind: Any = type(self)
+        return separate_parameters(kind.__name__, self.get_params(), _defaults(kind))
+
+
+@functools.cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a class's parameters; a signature takes longer than an event."""
+    return {name: each.default for name, each in inspect.signature(kind).parameters.items()}
 
 
 Label = Literal["none", "measured", "proved"]

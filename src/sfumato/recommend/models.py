@@ -15,6 +15,8 @@ from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.private.factorization import PrivateFactorization
+from sfumato.recommend.private.linear_items import PrivateLinearItems
+from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.recommend.tuning import GRIDS
 
 __all__ = ["DEFAULTS", "MODELS", "ModelKind", "default_model", "named_model"]
@@ -135,12 +137,27 @@ MODELS: dict[str, ModelKind] = {
             "noisy vectors of public lists",
             "differentially private matrix factorization",
         ),
+        ModelKind(
+            "private-popular",
+            PrivatePopular,
+            "ranking",
+            "noisy counts of a public catalogue",
+            "differentially private popularity",
+        ),
+        ModelKind(
+            "private-linear-items",
+            PrivateLinearItems,
+            "ranking",
+            "noisy counts of items and pairs of a public catalogue",
+            "linear items on a differentially private Gram matrix",
+        ),
     )
 }
 # What is fitted where no model is named: by what is to be learned, and whether it is private.
 DEFAULTS = {
     ("ranking", False): "linear-items",
     ("ratings", False): "sketch",
+    ("ranking", True): "private-linear-items",
     ("ratings", True): "private-factorization",
 }
 

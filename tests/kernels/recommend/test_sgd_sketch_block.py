@@ -26,10 +26,10 @@ def started(factors, depth, width=60, **more):
     return cells
 
 
-def slowly(cells, data, clip=np.inf):
+def slowly(cells, data, clip=np.inf, back=0.0):
     """The same pass, number by number."""
     twin = FactorCells(**cells.shape, table=cells.table)
-    rates = np.array([0.05, -0.005, twin.bias_scale], np.float32)
+    rates = np.array([0.05, -0.005, twin.bias_scale, back], np.float32)
     given = twin._keys, twin.width, np.float32(2 * clip), rates, twin.bias_direction, twin._scale
     factor_component.descend(*data, *given, False, twin.table)
     return twin
@@ -47,19 +47,37 @@ def slowly(cells, data, clip=np.inf):
         (32, 2),
         (32, 4),
         (32, 7),
+        (31, 4),
         (48, 4),
         (50, 3),
     ],
 )
 def test_lanes_do_what_single_numbers_do(factors, depth):
-    cells, data = started(factors, depth), columns()
-    expected = slowly(cells, data)
-    cells.descend(*data, **RATES)
+    cells, data, shrunk = started(factors, depth), columns(), factors % 2 == 0
+    expected = slowly(cells, data, back=0.0 if shrunk else 0.005)
+    cells.descend(*data, **RATES, biases=shrunk)
     np.testing.assert_allclose(cells.table, expected.table, atol=1e-4)
     hashes = data[0][:50]
     out = np.empty((50, cells.bias_direction.size), np.float32)
     factor_component.read(cells.table, cells._keys, cells.width, hashes, False, cells._scale, out)
     np.testing.assert_allclose(cells._read(hashes), out, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "shape", [{}, {"layout": "component"}, {"readout": "median"}], ids=lambda shape: str(shape)
+)
+def test_damping_takes_a_fraction_off_one_bias_and_nothing_else(shape):
+    cells, hashes = started(20, 4, width=6000, **shape), columns()[0]
+    before, one = cells.vectors(hashes[:1]), cells.table.copy()
+    cells.damp(hashes[:1], 0.25)
+    before[0, -1] *= 0.75
+    np.testing.assert_allclose(cells.vectors(hashes[:1]), before, atol=1e-6)
+    assert np.flatnonzero(cells.table != one).size == 4 * (1 if "layout" in shape else 16)
+    crowded = started(20, 4, width=5, **shape)
+    before = np.abs(crowded.vectors(hashes)[:, -1]).max()
+    for _ in range(30):  # entities that share cells do not swing each other up
+        crowded.damp(hashes, 0.9)
+    assert np.abs(crowded.vectors(hashes)[:, -1]).max() < 0.5 * before
 
 
 @pytest.mark.parametrize("factors", [16, 32, 48])

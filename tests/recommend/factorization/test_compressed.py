@@ -1,4 +1,4 @@
-"""A private model in a count sketch: same promise, fixed size, right on average."""
+"""A private model in a count sketch: same promise, fixed size, and the same predictions."""
 
 import numpy as np
 import pytest
@@ -22,14 +22,19 @@ def test_a_roomy_sketch_predicts_what_the_model_predicts(private):
     assert far.mean() < 0.2
 
 
-def test_read_outs_are_right_on_average_over_hashes(private):
-    # The mean of 400 seeds has a standard error of 0.05 of the vectors' deviation; 5 of them.
-    read = [
-        SketchedFactors(cells=256, seed=seed).fit(private)._item_vectors(ITEMS)
-        for seed in range(400)
-    ]
-    std_error = np.std(read, axis=0) / np.sqrt(len(read))
-    assert (np.abs(np.mean(read, axis=0) - private.item_vectors_) < 6 * std_error + 1e-6).all()
+def test_cells_are_fitted_to_the_vectors_and_not_added_up(private):
+    numbers = private.item_vectors_.size + private.user_vectors_.size
+    wanted = private.predict(TRAIN.users, TRAIN.items)
+
+    def error(cells, seed=0):
+        small = SketchedFactors(cells=cells, seed=seed).fit(private)
+        return np.sqrt(np.mean((small.predict(TRAIN.users, TRAIN.items) - wanted) ** 2))
+
+    # Added up, a bias would be off by half of the root mean square of all numbers.
+    enough = 3 * numbers // 2
+    assert max(error(enough, seed) for seed in range(5)) < 0.1 * np.std(wanted)
+    with pytest.warns(UserWarning, match=f"cells=64 are too few .*; cells={enough} reproduce"):
+        assert error(64) < np.std(wanted)
 
 
 def test_size_is_that_of_cells_and_the_statement_is_the_models(private):

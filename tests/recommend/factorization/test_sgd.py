@@ -256,6 +256,7 @@ def test_noise_has_the_variance_of_langevin_dynamics(kind):
     }
     # A dense model and one deep sketch read numbers of the same standard deviation.
     moved = retained[1e9][:, :-1] - retained[None][:, :-1]
+    moved = moved[:, moved.any(axis=0)]  # a sketch reads some of the factors
     assert moved.std() == pytest.approx(math.sqrt(3 * 2 * 1e-9 * 1e9), rel=0.04)
 
 

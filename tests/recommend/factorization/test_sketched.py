@@ -85,7 +85,7 @@ def test_memory_for_fewer_numbers_than_factors_reads_fewer():
 @pytest.mark.parametrize("layout", ["block", "component"])
 def test_resizing_keeps_biases_and_comes_back_exactly(layout):
     train, _ = world()
-    model = SketchFactorization(factors=32, layout=layout, epochs=3).fit(train)
+    model = SketchFactorization(factors=32, active=32, layout=layout, epochs=3).fit(train)
     ids = np.arange(50)
     before, table = model._user_vectors(ids), model._cells.table.copy()
     for factors in (48, 16, 32):
@@ -101,7 +101,7 @@ def test_resizing_keeps_biases_and_comes_back_exactly(layout):
 @pytest.mark.parametrize("layout", ["block", "component"])
 def test_resizing_turns_components_and_keeps_products_of_what_is_read(layout):
     train, _ = world()
-    model = SketchFactorization(factors=32, layout=layout, epochs=3).fit(train)
+    model = SketchFactorization(factors=32, active=32, layout=layout, epochs=3).fit(train)
     users = np.arange(50)
     before = model._user_vectors(users)[:, :-1]
     after = model.resize(48)._user_vectors(users)[:, :-1]
@@ -114,7 +114,7 @@ def test_resizing_turns_components_and_keeps_products_of_what_is_read(layout):
 @pytest.mark.parametrize("layout", ["block", "component"])
 def test_a_resized_model_goes_on_learning(layout):
     train, _ = world()
-    model = SketchFactorization(factors=32, layout=layout, epochs=3).fit(train)
+    model = SketchFactorization(factors=32, active=32, layout=layout, epochs=3).fit(train)
     model.resize(48).partial_fit(train)
     assert np.isfinite(model.predict(train.users[:9], train.items[:9])).all()
 

@@ -237,12 +237,25 @@ def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
             if thing == item and user in weights
         ]
         over = sum(w * part for w, part in there)
-        damped = sum(w for w, _ in there) + 5 * sum(w**2 for w in weights.values())
+        damped = sum(w for w, _ in there) + 15 * sum(w**2 for w in weights.values())
         want = means.predict([9], [item])[0] + (over / damped if there else 0)
         assert model.predict(9, item)[0] == pytest.approx(np.clip(want, 2, 5))
     assert model.predict(-7, 1000) == pytest.approx(means.predict([-7], [1000]))
     result = evaluate(model, TEST)["rmse"]
     assert result < np.sqrt(np.mean((means.predict(TEST.users, TEST.items) - TEST.ratings) ** 2))
+
+
+def test_neighbours_are_believed_as_far_as_they_foretell_ratings():
+    foretold = UserNeighbours(predicts="ratings").fit(TRAIN)
+    random = np.random.default_rng(0).permutation(TRAIN.ratings)
+    shuffled = Interactions(TRAIN.users, TRAIN.items, random)
+    model = UserNeighbours(predicts="ratings").fit(shuffled)
+    means = DampedMeans().fit(shuffled).predict(TEST.users, TEST.items)
+    believed = [np.abs(each._rated.slope) for each in (foretold, model)]
+    assert believed[0] > 0.5 > 0.1 > believed[1]
+    np.testing.assert_allclose(
+        model.predict(TEST.users, TEST.items), np.clip(means, 2, 5), atol=0.02
+    )
 
 
 def test_a_pair_may_name_what_is_not_there():

@@ -82,9 +82,9 @@ def read(table, keys, width, hashes, scale, out):
 def descender(blocks, depth):
     """The kernel descend(users, items, ratings, width, clip, rates, spread, scale, table).
 
-    One pass over rows where error**2 <= clip; rates: step, shrink, lift. In units of step x moves
-    by error y + f n - regularization x; f = error (1 / lift - n.y) makes the bias, lift n.x, move
-    by error as in a dense model, whatever lift is.
+    One pass over rows where error**2 <= clip; rates: step, shrink, lift, back. In units of step x
+    moves by error y + f n - regularization x; f = error (1 / lift - n.y) makes the bias, lift n.x,
+    move by error as in a dense model, whatever lift is. `back` n.x of the bias is not shrunk.
     The multipliers are constants of the code: those in an array might, for all that the compiler
     knows, be changed by every store to the table, and would be read and multiplied again.
     """
@@ -97,7 +97,7 @@ def _in_memory(blocks, depth):
 
     @kernel
     def descend(users, items, ratings, width, clip, rates, spread, scale, table):
-        step, shrink, lift, push = rates[0], rates[1], rates[2], ONE / rates[2]
+        step, shrink, lift, push, back = rates[0], rates[1], rates[2], ONE / rates[2], rates[3]
         width, count, first = np.uint64(width), users.size, load(spread, 0)
         x, y = np.empty(size, np.float32), np.empty(size, np.float32)
         for i in range(count):
@@ -113,7 +113,7 @@ def _in_memory(blocks, depth):
             error = ratings[i] - total(both) + p * q - lift * (p + q)
             if error * error <= clip:
                 e = error * step
-                f, g = f32x16(e * (push - q)), f32x16(e * (push - p))
+                f, g = f32x16(e * (push - q) + back * p), f32x16(e * (push - p) + back * q)
                 for b in range(blocks):
                     n, a, c = load(spread, 16 * b), load(x, 16 * b), load(y, 16 * b)
                     _scatter(table, keys, u, width, b, fma(n, f, c * e + a * shrink))
@@ -150,7 +150,7 @@ def _in_registers(blocks, depth):
 
     @kernel
     def descend(users, items, ratings, width, clip, rates, spread, scale, table):
-        step, lift, push = rates[0], rates[2], ONE / rates[2]
+        step, lift, push, back = rates[0], rates[2], ONE / rates[2], rates[3]
         width, count, shrink, n = np.uint64(width), users.size, f32x16(rates[1]), load(spread, 0)
         w0, w1 = load(scale, 0), load(scale, 16 * (blocks - 1))
         for i in range(count):
@@ -164,7 +164,8 @@ def _in_registers(blocks, depth):
             error = ratings[i] - total(fma(x0, y0, x1 * y1)) + p * q - lift * (p + q)
             if error * error <= clip:
                 e = error * step
-                f, g, s = n * (e * (push - q)), n * (e * (push - p)), f32x16(e)
+                f, g = n * (e * (push - q) + back * p), n * (e * (push - p) + back * q)
+                s = f32x16(e)
                 dx0, dx1 = fma(s, y0, fma(shrink, x0, f)), fma(s, y1, shrink * x1)
                 dy0, dy1 = fma(s, x0, fma(shrink, y0, g)), fma(s, x1, shrink * y1)
                 _scatter_two(table, keys, u, width, *parts, dx0, dx1)

@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.kernels.hash import row_slot
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["descend", "descend_mean", "read"]
+__all__ = ["damp", "descend", "descend_mean", "read"]
 
 ONE, SIGNS = np.float32(1), np.uint64(16)
 
@@ -82,8 +82,8 @@ def read(table, keys, width, hashes, median, scale, out):
 
 @kernel
 def descend(users, items, ratings, keys, width, clip, rates, spread, scale, median, table):
-    """One pass over rows where error**2 <= clip; rates: step, shrink, lift."""
-    step, shrink, lift, push = rates[0], rates[1], rates[2], ONE / rates[2]
+    """One pass over rows where error**2 <= clip; rates: step, shrink, lift, back."""
+    step, shrink, lift, push, back = rates[0], rates[1], rates[2], ONE / rates[2], rates[3]
     width, size = np.uint64(width), spread.size
     rows = np.empty((keys.shape[0], size // keys.shape[1]), np.float32)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -98,13 +98,31 @@ def descend(users, items, ratings, keys, width, clip, rates, spread, scale, medi
         error = ratings[i] - both + p * q - lift * (p + q)
         if error * error <= clip:
             e = error * step
-            f, g = e * (push - q), e * (push - p)
+            f, g = e * (push - q) + back * p, e * (push - p) + back * q
             for j in range(size):
                 a, c = x[j], y[j]
                 x[j] = e * c + shrink * a + f * spread[j]
                 y[j] = e * a + shrink * c + g * spread[j]
             _scatter(table, keys, users[i], width, rows.shape[1], x)
             _scatter(table, keys, items[i], width, rows.shape[1], y)
+
+
+@kernel
+def damp(hashes, keys, width, fraction, median, spread, scale, table):
+    """Take a fraction off the bias of each entity; all arguments are of its first block alone.
+
+    One entity after the other: what they share is then never taken off more than once at a time.
+    """
+    width, size = np.uint64(width), spread.size
+    rows, x = np.empty((keys.shape[0], size), np.float32), np.empty(size, np.float32)
+    for i in range(hashes.size):
+        _gather(table, keys, hashes[i], width, median, scale, rows, x)
+        bias = np.float32(0)
+        for j in range(size):
+            bias += x[j] * spread[j]
+        for j in range(size):
+            x[j] = -fraction * bias * spread[j]
+        _scatter(table, keys, hashes[i], width, size, x)
 
 
 @inline
@@ -134,7 +152,7 @@ def _scatter_mean(table, at, signs, delta):
 @kernel
 def descend_mean(users, items, ratings, keys, width, clip, rates, table):
     """`descend` by the mean where every number is hashed: its first is the bias, lift is 1."""
-    step, shrink, width = rates[0], rates[1], np.uint64(width)
+    step, shrink, biased, width = rates[0], rates[1], rates[1] + rates[3], np.uint64(width)
     depth, size = keys.shape
     part = ONE / np.float32(depth)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
@@ -153,6 +171,6 @@ def descend_mean(users, items, ratings, keys, width, clip, rates, table):
                 a, c = x[j], y[j]
                 x[j] = e * c + shrink * a
                 y[j] = e * a + shrink * c
-            x[0], y[0] = e + shrink * p, e + shrink * q
+            x[0], y[0] = e + biased * p, e + biased * q
             _scatter_mean(table, x_at, x_signs, x)
             _scatter_mean(table, y_at, y_signs, y)

@@ -315,7 +315,9 @@ class Factorization(Estimator, in_files=False):
         Notes
         -----
         The user's components p and bias g minimise the sum over the given items of `(rating - mean_
-        - item bias - p.q - g)**2`, plus `ridge * (p.p + g**2)`.
+        - item bias - p.q - g)**2`, plus `ridge * (p.p + g**2)`. A model that ranks maximises the
+        mean of the items' log-probabilities less `ridge * p.p / 2`, without ratings, and None means
+        twice its `regularization`.
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)

@@ -1,5 +1,6 @@
 """Sketched factors: the vectors of a private model in one count sketch of fixed size."""
 
+import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,13 @@ from sfumato.recommend.factorization.sketched import LIMITS, FactorCells
 from sfumato.recommend.private.factorization import PrivateFactorization
 
 __all__ = ["SketchedFactors"]
+
+STEPS = 100  # of conjugate gradients; half as many reach four digits of the error
+ENOUGH = 1e-10  # squared length of the gradient, as a fraction of the first, at which they end
+FLOOR = 0.1  # least mean square of a component, of that of the biases: errors meet errors
+UNKNOWN = 0.01  # pairs with an unknown user, who reads noise, for each with a known one
+PAIRS = 1 << 14  # random pairs whose predictions are compared with those of the model
+NEGLIGIBLE = 0.02  # error of these as a fraction of their variance
 
 
 class SketchedFactors(Factorization):
@@ -48,9 +56,11 @@ class SketchedFactors(Factorization):
     -----
     **Guarantee.** That of the private model, whose `statement` it has: it is computed from the
     released model alone (post-processing) and costs no further budget. A vector is read as the mean
-    over rows of sign * cell: an unbiased estimate whose error, from collisions, has variance (sum
-    of squares of all vectors) / `cells`. No list of users is stored; an unknown user reads noise of
-    that variance.
+    over rows of sign * cell, and the cells are fitted to all vectors by least squares, weighted by
+    what an error of each number does to predictions: with more cells than the vectors have numbers
+    the read-outs are nearly the vectors, with fewer they are shrunk. `fit` warns, and says how many
+    cells suffice, where the biases of the model alone would predict better. No list of users is
+    stored; an unknown user reads noise.
 
     References
     ----------
@@ -103,12 +113,22 @@ class SketchedFactors(Factorization):
             If the model is not a fitted PrivateFactorization.
         ValueError
             If it is a personal copy, which contains users' own vectors, or its users share rows.
+
+        Warns
+        -----
+        UserWarning
+            If the cells are too few to predict better than the biases of the model alone.
         """
         plain = self._check()
         if not isinstance(model, PrivateFactorization) or model.statement is None:
             raise TypeError("SketchedFactors: fit takes a fitted PrivateFactorization.")
         model._check_releasable()
-        items = model.item_vectors_
+        accounts, items = model._accounts, model.item_vectors_
+        if accounts.shared:
+            raise ValueError(
+                "SketchedFactors: users of this model share rows and cannot be listed; fit it with "
+                "users= instead of rows=."
+            )
         cells = FactorCells(
             factors=items.shape[1],
             depth=plain["depth"],
@@ -116,15 +136,12 @@ class SketchedFactors(Factorization):
             layout="component",
             seed=plain["seed"],
         )
-        cells.write(hash_column(model.catalogue_.ids, item_seed(cells.seed)), items)
-        accounts = model._accounts
-        if accounts.shared:
-            raise ValueError(
-                "SketchedFactors: users of this model share rows and cannot be listed; fit it with "
-                "users= instead of rows=."
-            )
+        hashes = [hash_column(model.catalogue_.ids, item_seed(cells.seed))]
         if len(accounts):
-            cells.write(hash_column(accounts.ids, cells.seed), model.user_vectors_)
+            hashes.append(hash_column(accounts.ids, cells.seed))
+        sides = [items, model.user_vectors_][: len(hashes)]
+        _approximate(cells, *map(np.concatenate, (hashes, sides, _weights(*sides))))
+        _warn_if_few(plain["cells"], sides, [cells.vectors(each) for each in hashes])
         self._cells, self._statement, self.catalogue_ = cells, model.statement, model.catalogue_
         for name in ("mean_", "low_", "high_", "user_kind_"):
             setattr(self, name, getattr(model, name))
@@ -163,3 +180,80 @@ class SketchedFactors(Factorization):
         if not np.isfinite(arrays["cells"]).all():
             raise ValueError("the cells must be finite.")
         self._cells = FactorCells(**self.__dict__.pop("_shape"), table=arrays["cells"])
+
+
+def _weights(items: np.ndarray, users: np.ndarray | None = None) -> list[np.ndarray]:
+    """Return what a squared error of each number adds to the mean squared error of predictions.
+
+    An error of a component counts as much as the mean square of that of the other side; without
+    users these are taken to be like items. Every item, and every user, is in equally many pairs.
+    """
+    sides = [items] if users is None else [items, users]
+    weights = []
+    for side, other in zip(sides, reversed(sides), strict=True):
+        squares = np.mean(other**2, axis=0, dtype=np.float64)
+        squares = np.maximum(squares, FLOOR * squares[-1])
+        squares[-1] = 1.0  # beside a bias is a 1
+        weights.append(np.tile((squares / len(side)).astype(np.float32), (len(side), 1)))
+    return weights
+
+
+def _warn_if_few(cells: int, sides: list[np.ndarray], read: list[np.ndarray]) -> None:
+    """Warn if the read-outs predict worse than the biases of the vectors without components."""
+    random = np.random.default_rng(0)
+    rows = [random.integers(len(side), size=PAIRS) for side in sides]
+    wanted, found = (
+        [each[at].astype(np.float64) for each, at in zip(both, rows, strict=True)]
+        for both in (sides, read)
+    )
+    biases = sum(each[:, -1] for each in wanted)
+    scores = biases + _products(wanted)
+    error = np.mean((sum(each[:, -1] for each in found) + _products(found) - scores) ** 2)
+    if error > max(np.mean((scores - biases) ** 2), NEGLIGIBLE * np.var(scores)):
+        enough = 3 * sum(side.size for side in sides) // 2
+        warnings.warn(
+            f"SketchedFactors: cells={cells} are too few for these vectors, whose biases alone "
+            f"would predict better; cells={enough} reproduce them nearly.",
+            stacklevel=3,
+        )
+
+
+def _products(pairs: list[np.ndarray]) -> Any:
+    """Return the products of components of items and users; 0 without users."""
+    return np.einsum("ij,ij->i", pairs[0][:, :-1], pairs[1][:, :-1]) if len(pairs) == 2 else 0.0
+
+
+def _approximate(
+    cells: FactorCells, hashes: np.ndarray, vectors: np.ndarray, weights: np.ndarray
+) -> None:
+    """Fit the cells to the vectors by weighted least squares.
+
+    Conjugate gradients for least squares (CGLS), from cells of 0: read-outs are linear in the
+    cells, and `FactorCells.write` is the transpose of reading, times `depth`. A ridge penalty is
+    the error of unknown users: each of their numbers has the cells' mean square over `depth`.
+    """
+    table = cells.table
+    fitted, errors = np.zeros_like(table), vectors.astype(np.float32)
+    ridge = UNKNOWN * float(weights.sum(dtype=np.float64)) / (table.size * cells.depth)
+
+    def gradient() -> np.ndarray:
+        table[:] = 0
+        cells.write(hashes, weights * errors)
+        return table / np.float32(cells.depth) - np.float32(ridge) * fitted
+
+    toward = gradient()
+    direction, length = toward, float(toward @ toward)
+    smallest = ENOUGH * length
+    for _ in range(STEPS):
+        if length <= smallest:
+            break
+        table[:] = direction
+        read = cells.vectors(hashes)
+        curvature = float((weights * read**2).sum(dtype=np.float64))
+        step = np.float32(length / (curvature + ridge * float(direction @ direction)))
+        fitted += step * direction
+        errors -= step * read
+        toward, before = gradient(), length
+        length = float(toward @ toward)
+        direction = toward + np.float32(length / before) * direction
+    table[:] = fitted

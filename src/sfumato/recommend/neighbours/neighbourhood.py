@@ -1,6 +1,6 @@
 """Neighbourhoods: nearest profiles and their weights, also for new users, and rating residuals."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,18 +131,22 @@ def _similarities(profiles: Any, items: np.ndarray, metric: str) -> np.ndarray:
     return np.asarray(np.clip(similarity, 0.0, 1.0))
 
 
-DAMPING = 5.0  # prior neighbours of mean weight with residual 0
+DAMPING = 15.0  # prior neighbours of mean weight with residual 0
 
 
 @dataclass(frozen=True)
 class Deviations:
-    """Residuals of all ratings from their damped means; low and high are the rating bounds."""
+    """Residuals of all ratings from their damped means; low and high are the rating bounds.
+
+    `slope`, from 0 to 1, is how much of the neighbours' residuals is believed.
+    """
 
     profiles: RawProfiles
     means: DampedMeans
     residuals: np.ndarray
     low: float
     high: float
+    slope: float = 1.0
 
     @classmethod
     def of(cls, profiles: RawProfiles) -> "Deviations":
@@ -163,7 +167,27 @@ class Deviations:
         over = self.profiles.sums(rows, weights, items, self.residuals)
         raters = self.profiles.sums(rows, weights, items)
         before = DAMPING * (weights**2).sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(over, raters + before, out=over, where=raters > 0))
+        np.divide(over, raters + before, out=over, where=raters > 0)
+        return np.asarray(self.slope * over)
+
+    def shrunk(self, rows: np.ndarray, settings: dict[str, Any]) -> "Deviations":
+        """Return these with the slope of the residuals of some users on those of their neighbours.
+
+        It is one standard error below the regression: where few ratings can be foretold, or none,
+        predictions stay with the damped means.
+        """
+        both = squares = errors = 0.0
+        for part in parts(rows, max(1, BLOCK // max(self.profiles.items_.size, 1))):
+            near = neighbours(self.profiles, part, settings)
+            expected = self.expected(*near, self.profiles.items_)
+            for at, row in enumerate(part):
+                own, items = self.profiles._own(row)
+                products = self.residuals[own] * expected[at, items]
+                both += float(products.sum())
+                errors += float(products @ products)
+                squares += float((expected[at, items] ** 2).sum())
+        slope = (both - errors**0.5) / squares if squares else 0.0
+        return replace(self, slope=min(max(slope, 0.0), 1.0))
 
     def predicted(self, users: np.ndarray, items: np.ndarray, over: np.ndarray) -> np.ndarray:
         """Return ratings: damped means plus what the neighbours add, clipped to the bounds."""

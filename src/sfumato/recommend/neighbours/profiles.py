@@ -145,6 +145,11 @@ class RawProfiles:
         ratings = self._ratings if self._rated else None
         return Interactions(users, self.items_[self._items], ratings)
 
+    def _own(self, row: int) -> tuple[slice, np.ndarray]:
+        """Return which of the `interactions` are those of a row, and the positions of its items."""
+        own = slice(self._starts[row], self._starts[row + 1])
+        return own, self._items[own]
+
     def estimate_size(self) -> np.ndarray:
         """Count the items of each user.
 

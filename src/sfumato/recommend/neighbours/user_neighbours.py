@@ -47,6 +47,7 @@ __all__ = ["UserNeighbours"]
 COUNT = integer(1, 2**31 - 1)
 MINIMUM = optional(number)
 SAMPLED = 128  # profiles whose neighbours the shrinkage is estimated from
+RATERS = 1024  # profiles whose ratings are compared with those of their neighbours
 
 
 class UserNeighbours(Parameters):
@@ -178,6 +179,8 @@ class UserNeighbours(Parameters):
             near, weights = neighbours(profiles, rows, settings)
             prior = prior.fitted(profiles, items.ids, near, weights)
         rated = Deviations.of(profiles) if settings["predicts"] == "ratings" else None
+        if rated is not None and settings["shrink"]:
+            rated = rated.shrunk(spaced(len(profiles.users_), RATERS), settings)
         self._settings, self._rated, self._known = settings, rated, SortedCatalogue(profiles.users_)
         self.profiles_, self.catalogue_, self.crowd_ = profiles, items, prior
         return self
@@ -322,7 +325,9 @@ class UserNeighbours(Parameters):
         With `predicts="memberships"` the result is the score of `recommend`, 0 for an item outside
         of the catalogue. With `predicts="ratings"` it is the prediction of `DampedMeans` plus the
         damped weighted mean of the residuals of the neighbours who rated the item, clipped to the
-        range of all ratings; without such neighbours it is the prediction of `DampedMeans`.
+        range of all ratings; without such neighbours it is the prediction of `DampedMeans`. If
+        `shrink`, that mean is multiplied by a slope from 0 to 1, by which neighbours foretell the
+        residuals of the training data; 0 leaves the damped means.
 
         Parameters
         ----------
