@@ -91,6 +91,8 @@ class DenseFactorization(Descent):
     -----
     **Guarantee.** With one thread, the same `random_state` gives bitwise the same model. A user or
     item that was not in the training data has a zero vector, so that the other side's bias decides.
+    For rankings the bias of an item is its log-probability, so an unknown user gets the items by
+    popularity, and a user's components are weighted by n / (n + 5) for n rows.
     No privacy is proved: with `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
 
     `fit` shrinks all biases after each epoch as if every user and item had further ratings equal

@@ -275,8 +275,10 @@ class Descent(Factorization, in_files=False):
 
         The learning rate is constant, that of the middle of a fit: eta / (1 + decay / 2). `mean_`
         becomes the mean of all ratings so far. New users and items are added; for rankings, rows of
-        items outside the catalogue are ignored. During the pass a copy of the changed values is in
-        memory, at most the size of the model. Ctrl-C is deferred to its end.
+        items outside the catalogue are ignored, and a model that starts with `partial_fit` stays
+        near popularity for long unless `learning_rate` is larger, about 0.2. During the pass a copy
+        of the changed values is in memory, at most the size of the model. Ctrl-C is deferred to its
+        end.
 
         Parameters
         ----------

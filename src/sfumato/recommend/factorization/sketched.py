@@ -315,6 +315,12 @@ class SketchFactorization(Descent):
     (empirical Bayes), for users and items apart, so that ids with few ratings are not overfitted.
     There is no damping with `clip` or `noise`, nor in `partial_fit`, which makes a single pass.
 
+    For rankings the model also has one count for each item of the catalogue, exact, and a count-min
+    sketch of the rows of each user, of one byte for every four cells. A user's components are
+    weighted by n / (n + 5) for n rows, so that an unknown user gets the items by popularity, unless
+    both counters of that user are shared. In a table with fewer than 64 cells for each user and
+    item (at 32 factors), items used fewer than 2 to 6 times are ranked by popularity alone.
+
     References
     ----------
     .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
@@ -332,6 +338,9 @@ class SketchFactorization(Descent):
     True
     >>> model.nbytes
     16384
+    >>> lists = SketchFactorization(objective="ranking", factors=16, cells=4096).fit(ratings)
+    >>> lists.recommend(99, n=1)[0]  # an unknown user
+    array([10])
     """
 
     version = 2  # a key has one hash, whatever its type
