@@ -182,7 +182,7 @@ def test_nothing_of_the_data_is_in_the_file_but_noisy_cells(kind, value):
 
     files = set()
     with patch.object(noise_of_privacy, "add_gaussian", drowned):
-        for train in (nothing(), FEW, groups(50), Interactions([5] * 50, [99] * 50, [1] * 50)):
+        for train in (nothing(), FEW, groups(), Interactions([5] * 50, [99] * 50, [1] * 50)):
             files.add(kind(**BUDGET).fit(train, catalogue=range(90)).release_.to_bytes())
     assert len(files) == 1
 
