@@ -54,6 +54,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/recommenders.py
 	$(BIN)/python benchmarks/sparse_ratings.py
 	$(BIN)/python benchmarks/private_factorization.py
+	$(BIN)/python benchmarks/private_lists.py
 	$(BIN)/python benchmarks/thesis_ch4.py
 	$(BIN)/python benchmarks/thesis_ch3.py
 	$(BIN)/python benchmarks/profiles.py

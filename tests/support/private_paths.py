@@ -37,7 +37,12 @@ from sfumato.privacy.mechanisms.sample_and_aggregate import SampleAndAggregate
 from sfumato.privacy.mechanisms.selection import Exponential, PermuteAndFlip, ReportNoisyMax
 from sfumato.privacy.mechanisms.smooth_sensitivity import SmoothMedian
 from sfumato.profile import Blip, Jlt, Minima, Signs
-from sfumato.recommend import PrivateFactorization, PrivateNeighbours
+from sfumato.recommend import (
+    PrivateFactorization,
+    PrivateLinearItems,
+    PrivateNeighbours,
+    PrivatePopular,
+)
 from sfumato.sketch import (
     AMS,
     BloomFilter,
@@ -314,6 +319,12 @@ PATHS["PrivateFactorization"] = [
 ]
 PATHS["PrivateNeighbours"] = [
     rated(lambda train: PrivateNeighbours(epsilon=4, per_user=4).fit(train, catalogue=range(9))),
+]
+PATHS["PrivatePopular"] = [
+    rated(lambda train: PrivatePopular(epsilon=4, delta=1e-6).fit(train, catalogue=range(9))),
+]
+PATHS["PrivateLinearItems"] = [
+    rated(lambda train: PrivateLinearItems(epsilon=4, delta=1e-6).fit(train, catalogue=range(9))),
 ]
 PATHS["Blip"] = [rated(lambda rows: Blip(bits=64, epsilon=4).release(rows, users=range(12)))]
 PATHS["Jlt"] = [rated(lambda rows: Jlt(dimensions=8, epsilon=4).release(rows, users=range(12)))]

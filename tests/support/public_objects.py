@@ -154,31 +154,43 @@ def _retrieval() -> Iterator[Any]:
 
 def _recommending() -> Iterator[Any]:
     from sfumato.recommend import (
+        ALS,
         DampedMeans,
         DenseFactorization,
         ItemIndex,
         ItemNeighbours,
         LinearItems,
         Popular,
+        PrivateLinearItems,
         PrivateNeighbours,
+        PrivatePopular,
         RawProfiles,
         SketchedFactors,
         UserNeighbours,
     )
+    from sfumato.recommend.comparison import compare
     from sfumato.recommend.tuning import TrialLog, tune
     from support.recommender_contract import TRAIN
 
     given = ratings()
     yield from (DampedMeans().fit(given), RawProfiles(given))
-    private = PrivateNeighbours(epsilon=1.0, per_user=3)
-    yield from (private, private.fit(given, catalogue=sorted(set(given.items))).release_)
+    for private in (
+        PrivateNeighbours(epsilon=1.0, per_user=3),
+        PrivatePopular(epsilon=1.0, delta=1e-6),
+        PrivateLinearItems(epsilon=1.0, delta=1e-6),
+    ):
+        yield from (private, private.fit(given, catalogue=sorted(set(given.items))).release_)
     yield UserNeighbours().fit(RawProfiles(given))
     model = DenseFactorization(factors=2, epochs=1).fit(given)
-    yield from (kind().fit(given) for kind in (ItemNeighbours, LinearItems, Popular))
+    yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)
     yield from (found, *found.trials[:1])
+    compared = compare([Popular(), ItemNeighbours()], TRAIN)
+    result = compared.results["Popular"]
+    yield from (compared, compared.protocol, result, result.metrics["ndcg@10"])
+    yield compared.difference("Popular", "ItemNeighbours", "ndcg@10")
     with tempfile.TemporaryDirectory() as folder:
         yield TrialLog(Path(folder) / "trials.jsonl", {"model": "a"})
 

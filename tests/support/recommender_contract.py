@@ -9,6 +9,7 @@ from sfumato.core.ids import positions
 from sfumato.core.storage import Cells
 from sfumato.data import Interactions
 from sfumato.recommend import (
+    ALS,
     Catalogue,
     DenseFactorization,
     Factorization,
@@ -95,6 +96,10 @@ MODELS["PrivateFactorization"] = [
     lambda: PrivateFactorization(
         epsilon=50, delta=1e-6, bounds=(1, 5), unit="user", covers="joint", per_user=30
     ),
+]
+MODELS["ALS"] = [
+    lambda: ALS(factors=8, epochs=4),
+    lambda: ALS(factors=20, regularization=0.3, solver="cholesky", weighting="log", epochs=4),
 ]
 
 RATED, SHELF = 60, 40  # users and items of the small world

@@ -192,12 +192,16 @@ def _models() -> Iterator[bytes]:
     from sfumato.data import Interactions
     from sfumato.privacy.random_source import InsecureSeededSource
     from sfumato.recommend import (
+        ALS,
         DenseFactorization,
         ItemNeighbours,
         LinearItems,
         Popular,
+        PrivateLinearItems,
         PrivateNeighbours,
+        PrivatePopular,
         SketchedFactors,
+        SketchFactorization,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -208,12 +212,24 @@ def _models() -> Iterator[bytes]:
     yield SketchedFactors(cells=64).fit(model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
-    for item_model in (Popular(), ItemNeighbours(), LinearItems()):
+    for item_model in (
+        Popular(),
+        ItemNeighbours(),
+        LinearItems(),
+        ALS(factors=2),
+        DenseFactorization(objective="ranking", factors=2, epochs=1),
+        SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
+    ):
         yield item_model.fit(texts).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
         fitted = neighbours.fit(texts, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))
         yield fitted.release_.to_bytes()
+    many = Interactions(np.repeat(np.arange(900), 2), ["x", "y"] * 900, np.ones(1800))
+    for private, train in ((PrivatePopular, texts), (PrivateLinearItems, many)):
+        lists = private(epsilon=8.0, delta=1e-6)
+        lists.fit(train, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))
+        yield lists.release_.to_bytes()
 
 
 def _indexes() -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -14,10 +15,13 @@ from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.profiles import RawProfiles
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
+from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedLinearItems
 from sfumato.recommend.private.neighbours import PrivateNeighbours
+from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
+    "ALS",
     "Catalogue",
     "DampedMeans",
     "DenseFactorization",
@@ -29,9 +33,13 @@ __all__ = [
     "NotFittedError",
     "Popular",
     "PrivateFactorization",
+    "PrivateLinearItems",
     "PrivateNeighbours",
+    "PrivatePopular",
     "RawProfiles",
+    "ReleasedLinearItems",
     "ReleasedNeighbours",
+    "ReleasedPopular",
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",

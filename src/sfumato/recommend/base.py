@@ -4,6 +4,7 @@ A model file contains class, version, parameters, fitted state and catalogue, wi
 reading one unpickles nothing. Parameters follow scikit-learn: stored as given, checked by `fit`.
 """
 
+import functools
 import inspect
 import math
 import os
@@ -22,7 +23,7 @@ from sfumato.core.file_format import (
     write_atomic,
 )
 from sfumato.core.ids import kind_of
-from sfumato.core.storage import REGISTRIES, Cells, read
+from sfumato.core.storage import HOMES, REGISTRIES, Cells, Stored, class_of, read
 from sfumato.core.tables import described
 from sfumato.core.typing import Bytes
 from sfumato.core.validation import Limit, optional
@@ -40,6 +41,7 @@ __all__ = [
     "ModelFormatError",
     "NotFittedError",
     "Parameters",
+    "check_has_ratings",
     "kind_in",
     "label_of",
     "load",
@@ -93,7 +95,7 @@ def _restored(kind: type[M], packed: Packed) -> M:
 
 
 def load(source: Any) -> Any:
-    """Load a model or released neighbours from a path or bytes.
+    """Load a model, or a release that recommends, from a path or bytes.
 
     Parameters
     ----------
@@ -102,8 +104,8 @@ def load(source: Any) -> Any:
 
     Returns
     -------
-    Estimator or ReleasedNeighbours
-        An object of the class that was saved.
+    Estimator or Stored
+        An object of the class that was saved: a model, or a release such as `ReleasedNeighbours`.
 
     Raises
     ------
@@ -120,11 +122,11 @@ def load(source: Any) -> Any:
     array([5.])
     """
     source = packed_source(source, MODEL)
-    if kind_in(source) == "ReleasedNeighbours":
+    kind = kind_in(source)
+    release: Any = class_of(kind) if kind in Stored.KINDS or kind in HOMES else None
+    if hasattr(release, "recommend_fold_in") and not issubclass(release, Estimator):
         Packed(source, MODEL)  # so that a damaged file raises a model's error
-        from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
-
-        return ReleasedNeighbours.from_bytes(source)
+        return release.from_bytes(source)
     return Estimator.from_bytes(source)
 
 
@@ -192,13 +194,20 @@ class Parameters:
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters, those bundled in `privacy` filled in."""
-        signature = inspect.signature(type(self)).parameters
-        usual = {name: each.default for name, each in signature.items()}
-        return separate_parameters(type(self).__name__, self.get_params(), usual)
+        kind: Any = type(self)
+        return separate_parameters(kind.__name__, self.get_params(), _defaults(kind))
+
+
+@functools.cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a class's parameters; a signature takes longer than an event."""
+    return {name: each.default for name, each in inspect.signature(kind).parameters.items()}
 
 
 Label = Literal["none", "measured", "proved"]
 SCALARS = ("mean_", "low_", "high_")
+# Parameters of models of lists that read ratings, and their values that read none.
+RATING_READERS = {"relevant_from": None, "weighting": "equal"}
 
 
 class _RatingBoundsLimit:
@@ -222,6 +231,17 @@ class _RatingBoundsLimit:
 
 BOUNDS = _RatingBoundsLimit()
 OPTIONAL_BOUNDS = optional(BOUNDS)
+
+
+def check_has_ratings(owner: str, train: Interactions, name: str = "train") -> None:
+    """Raise ValueError for interactions without ratings."""
+    if not train.has_ratings:
+        raise ParameterError(
+            f"{owner}: {name} has no ratings to learn from; give it ratings, or fit a model of "
+            "lists, such as LinearItems.",
+            owner=owner,
+            parameter="ratings",
+        )
 
 
 def label_of(statement: PrivacyStatement | None) -> Label:
@@ -365,14 +385,20 @@ class Estimator(Parameters):
             raise NotFittedError(f"{type(self).__name__}: not fitted yet; call fit first.")
 
     def _check_train(self, train: Any, name: str = "train", *, empty: bool = False) -> None:
-        """Raise if the data is not Interactions, or empty although `empty` is False."""
+        """Raise unless the data is Interactions with rows (unless `empty`) and needed ratings."""
         owner = type(self).__name__
         if not isinstance(train, Interactions):
             kind = type(train).__name__
             hint = "build them by Interactions(users, items, ratings) or read_interactions"
             raise TypeError(f"{owner}: {name} must be Interactions, not {kind}; {hint}.")
         if not empty and not len(train):
-            raise ValueError(f"{owner}: {name} is empty; at least one rating is needed.")
+            raise ValueError(f"{owner}: {name} is empty; at least one row is needed.")
+        if self.predicts_ratings:
+            check_has_ratings(owner, train, name)
+        for parameter, unused in RATING_READERS.items():
+            if not train.has_ratings and getattr(self, parameter, unused) != unused:
+                wanted = f"must be {unused!r}, since {name} has no ratings."
+                raise ParameterError.of(owner, parameter, wanted)
 
     def _bounds_of(
         self, train: Interactions, bounds: tuple[float, float] | None

@@ -35,9 +35,10 @@ def fitted(epsilon, seed=1, **options):
     return model.fit(TRAIN, catalogue=CATALOGUE, source=InsecureSeededSource(seed))
 
 
-def by_popularity():
-    """The recall of the ten most popular items that a user has not got."""
-    counts = np.bincount(TRAIN.items - 1000, minlength=CATALOGUE.size).astype(float)
+def by_popularity(counts=None):
+    """The recall of the ten items of the highest counts, exact by default, that a user has not."""
+    if counts is None:
+        counts = np.bincount(TRAIN.items - 1000, minlength=CATALOGUE.size).astype(float)
     users = np.unique(TEST.users)
     scores = np.tile(counts, (users.size, 1))
     rows = np.searchsorted(users, TRAIN.users)
@@ -60,15 +61,34 @@ def test_neighbours_beat_popularity_at_a_moderate_epsilon(options):
 
 def test_at_a_tiny_epsilon_noisy_popularity_decides():
     release = fitted(0.001).release_
-    assert not release._near.weights.any()
+    assert not release._learned.weights.any()
     counts = release.counts(CATALOGUE)
-    believed = counts > 2 * release.deviation / release.weight
     best, scores = release.recommend_fold_in(CATALOGUE[:3], n=CATALOGUE.size)
-    sure = [item for item in CATALOGUE[np.argsort(-counts, kind="stable")] if believed[item - 1000]]
-    sure = [item for item in sure if item not in CATALOGUE[:3]]
-    assert best[: len(sure)].tolist() == sure
+    by_count = CATALOGUE[np.argsort(-counts, kind="stable")]
+    assert best.tolist() == [item for item in by_count if item not in CATALOGUE[:3]]
     assert np.isfinite(scores).all()
     assert not release.similar_items(int(CATALOGUE[0]))[0].size
+
+
+@pytest.mark.parametrize("options", [{}, {"delta": 1e-6}, {"width": 2048}])
+def test_lists_are_not_below_the_popularity_of_their_own_counts_and_rise(options):
+    users = np.unique(TEST.users)
+    found = []
+    for epsilon in (0.25, 1.0, 4.0, 16.0):
+        release = fitted(epsilon, **options).release_
+        lists = release.recommend(users, user_items=TRAIN)[0]
+        alone = by_popularity(release.counts(CATALOGUE))
+        found.append(recall(lists, TEST, users=users))
+        assert found[-1] >= alone - 0.003, epsilon
+    assert (np.diff(found) > -0.005).all()
+    assert found[-1] > found[0] + 0.1
+
+
+def test_only_the_strongest_neighbours_have_weights():
+    few, many = (fitted(8.0, neighbours=most).release_._learned.weights for most in (3, 100))
+    assert (np.count_nonzero(few, axis=1) == 3).all()
+    assert (np.count_nonzero(many, axis=1) > 3).any()
+    assert (few[few != 0] == many[few != 0]).all()
 
 
 def test_similar_items_are_of_the_same_group():
@@ -132,7 +152,7 @@ def test_a_new_user_is_answered_as_a_user_and_an_unknown_one_by_popularity():
     assert new_user[0].tolist() == model.recommend(user, user_items=TRAIN)[0].tolist()
     unknown_user, scores = model.recommend(-5, user_items=TRAIN)
     assert unknown_user.tolist() == model.recommend_fold_in([])[0].tolist()
-    popular = CATALOGUE[np.argsort(-model.release_.counts(CATALOGUE), kind="stable")][:10]
+    popular = CATALOGUE[np.argsort(-model.release_._popularity(), kind="stable")][:10]
     assert unknown_user.tolist() == popular.tolist()
     assert (scores > 0).all()
 

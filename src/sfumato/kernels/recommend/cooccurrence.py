@@ -6,7 +6,7 @@ row rows[q] of starts and items, which may be other sets than those of the index
 the index, -1 for none, is not in its answer. Holders are unsigned: a signed number could count from
 the end, and to look would cost as much as to add.
 
-Pairs of items that one user has: counted in a packed triangle, or listed as keys.
+Pairs of items that one user has: summed in a packed triangle, or listed as keys.
 """
 
 import numpy as np
@@ -126,14 +126,14 @@ def spread(starts, items, values, rows, weights, columns, out):
 
 
 @kernel
-def add_pairs(items, starts, counts):
-    """counts[j (j - 1) / 2 + i] += 1 for every pair i < j of items[starts[u] : starts[u + 1]]."""
+def add_pairs(items, starts, weights, sums):
+    """sums[j (j - 1) / 2 + i] += weights[u] for pairs i < j of items[starts[u] : starts[u + 1]]."""
     for u in range(starts.size - 1):
         for a in range(starts[u], starts[u + 1]):
             for b in range(starts[u], a):
                 low = min(items[a], items[b])
                 high = max(items[a], items[b])
-                counts[high * (high - 1) // 2 + low] += 1
+                sums[high * (high - 1) // 2 + low] += weights[u]
 
 
 @kernel

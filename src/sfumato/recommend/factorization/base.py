@@ -78,7 +78,7 @@ def parts(model: "Factorization", user: Any, item: Any, n: int) -> dict[str, Any
         ],
         "rest": float(np.delete(products, strongest).sum()),
         "score": score,
-        "prediction": min(max(score, model.low_), model.high_),
+        "prediction": float(model._clipped(np.array(score))),
         "similar": list(zip(ids.tolist(), cosines.tolist(), strict=True)),
     }
 
@@ -170,7 +170,8 @@ class Factorization(Estimator, in_files=False):
         Returns
         -------
         ndarray of shape (n,)
-            Predicted ratings, float64, clipped to [`low_`, `high_`].
+            Predicted ratings, float64, clipped to [`low_`, `high_`]. Scores as they are, if
+            `predicts_ratings` is False.
         """
         self._check_fitted()
         who, what = self._pairs(users, items)
@@ -178,7 +179,7 @@ class Factorization(Estimator, in_files=False):
         for start in range(0, who.size, PAIRS):
             rows = slice(start, start + PAIRS)
             out[rows] = self._uncut(who[rows], what[rows])
-        return np.clip(out, self.low_, self.high_, out=out)
+        return self._clipped(out)
 
     def recommend(
         self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
@@ -314,13 +315,15 @@ class Factorization(Estimator, in_files=False):
         Notes
         -----
         The user's components p and bias g minimise the sum over the given items of `(rating - mean_
-        - item bias - p.q - g)**2`, plus `ridge * (p.p + g**2)`.
+        - item bias - p.q - g)**2`, plus `ridge * (p.p + g**2)`. A model that ranks maximises the
+        mean of the items' log-probabilities less `ridge * p.p / 2`, without ratings, and None means
+        twice its `regularization`.
         """
         self._check_fitted()
         n = COUNT.check(type(self).__name__, "n", n)
         what = self._item_ids(items)
         allowed = check_filter(type(self).__name__, filter, self.catalogue_)
-        vector = fold_in(self, what, ratings, ridge)
+        vector = self._folded_in(what, ratings, ridge)
         return self._ranked(vector[None], n, allowed, listed(what, self.catalogue_), True)
 
     recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
@@ -332,6 +335,14 @@ class Factorization(Estimator, in_files=False):
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
         """Return float32 (len(ids), factors): components and, last, the bias of each item."""
         raise NotImplementedError
+
+    def _folded_in(self, items: np.ndarray, ratings: Any, ridge: float | None) -> np.ndarray:
+        """Return the vector of a new user with these items."""
+        return fold_in(self, items, ratings, ridge)
+
+    def _clipped(self, scores: np.ndarray) -> np.ndarray:
+        """Return predictions of ratings within the bounds, and other scores as they are."""
+        return np.clip(scores, self.low_, self.high_) if self.predicts_ratings else scores
 
     def _changed(self) -> None:
         """Drop the cached catalogue vectors; to be called after each change of the fitted state."""

@@ -11,14 +11,17 @@ from sfumato.core.validation import RandomState
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
+from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.preferences import shrinkages, trust
 from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["DenseFactorization"]
 
 PADDING = 16  # numbers after the last row: kernels read complete blocks
 SIDES = ("user", "item")
+FEW = 256  # rows whose ids are looked up one by one
 
 
 class DenseFactorization(Descent):
@@ -29,6 +32,11 @@ class DenseFactorization(Descent):
 
     Parameters
     ----------
+    objective : {"ratings", "ranking"}, default="ratings"
+        What is learned: to predict ratings, or to rank items. For "ranking" every row is a
+        preference whatever its rating (drop low ones with `Interactions.filter`), learned by a
+        softmax against items drawn by popularity; scores are log P(item) plus what the components
+        add, up to a constant for each user.
     factors : int, default=32
         Number of factors per user and item, including the bias, from 1 to 4096.
     epochs : int, default=20
@@ -64,7 +72,8 @@ class DenseFactorization(Descent):
     high_ : float
         Upper bound of ratings; predictions are clipped to it.
     history_ : list of dict
-        "epoch" and "valid_rmse" (None without validation data) of each epoch of `fit`.
+        "epoch" and "valid_rmse" (for rankings "valid_ndcg"; None without validation data) of each
+        epoch of `fit`.
     low_ : float
         Lower bound of ratings; predictions are clipped to it.
     mean_ : float
@@ -96,6 +105,8 @@ class DenseFactorization(Descent):
     .. [2] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
        thesis, Rennes 2016, section 2.2.5 (matrix factorization).
        https://theses.hal.science/tel-01430156
+    .. [3] Oord, Li, Vinyals. "Representation Learning with Contrastive Predictive Coding". 2018,
+       section 2.3 (softmax against samples of the marginal). https://arxiv.org/abs/1807.03748
 
     Examples
     --------
@@ -112,10 +123,12 @@ class DenseFactorization(Descent):
     _factors: int
     _user_table: np.ndarray
     _item_table: np.ndarray
+    _user_counts: np.ndarray  # of a model that ranks: rows of each user
 
     def __init__(
         self,
         *,
+        objective: str = "ratings",
         factors: int = 32,
         epochs: int = 20,
         learning_rate: float = 0.05,
@@ -127,12 +140,9 @@ class DenseFactorization(Descent):
         bounds: tuple[float, float] | None = None,
         random_state: RandomState = 0,
     ) -> None:
-        self.factors, self.epochs, self.learning_rate, self.decay = (
-            factors,
-            epochs,
-            learning_rate,
-            decay,
-        )
+        self.objective = objective
+        self.factors, self.epochs = factors, epochs
+        self.learning_rate, self.decay = learning_rate, decay
         self.regularization, self.clip, self.noise = regularization, clip, noise
         self.threads, self.bounds, self.random_state = threads, bounds, random_state
 
@@ -169,8 +179,11 @@ class DenseFactorization(Descent):
         )
         self._user_table = _padded(_started(len(self._known_users), self._factors, random))
         self._item_table = _padded(_started(len(self._known_items), self._factors, random))
+        self._user_counts = np.zeros(len(self._known_users), np.int64)
 
     def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
+        if all((codes >= 0).all() for codes in self._columns(batch)):
+            return
         random = np.random.default_rng([plain["random_state"], self.seen_, 1])
         coded = batch.coded()
         for side, ids in zip(SIDES, (coded.user_ids, coded.item_ids), strict=True):
@@ -180,8 +193,13 @@ class DenseFactorization(Descent):
                 rows = _rows(table, self._factors), _started(more.size, self._factors, random)
                 setattr(self, f"_known_{side}s", SortedCatalogue(np.concatenate([known.ids, more])))
                 setattr(self, f"_{side}_table", _padded(np.concatenate(rows)))
+        new = np.zeros(len(self._known_users) - self._user_counts.size, np.int64)
+        self._user_counts = np.append(self._user_counts, new)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
+        if len(data) < FEW:  # codes cost more than they save
+            users = self._known_users.positions(data.users).astype(np.int32)
+            return users, self._known_items.positions(data.items).astype(np.int32)
         coded = data.coded()
         users = self._known_users.positions(coded.user_ids).astype(np.int32)
         items = self._known_items.positions(coded.item_ids).astype(np.int32)
@@ -207,6 +225,27 @@ class DenseFactorization(Descent):
             kernel(users, items, ratings, np.float32(clip), step, shrink, *self._tables())
 
         return run
+
+    def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
+        assert self._popularity is not None
+        blocks, negatives = -(-self._factors // PADDING), self._popularity.negatives
+        scale = np.zeros(blocks * PADDING, np.float32)
+        scale[: self._factors - 1] = 1  # no bias is learned
+        rates, kernel = shrinkages(rate, plain["regularization"]), sgd_ranking.ranker(blocks, 0)
+
+        def run(users: np.ndarray, items: np.ndarray, rows: np.ndarray) -> None:
+            if negatives is not None:
+                given = np.uint64(seed), *negatives, self._factors, rates, scale
+                kernel(users, items, rows, *given, *self._tables())
+
+        return run
+
+    def _remember(self, users: np.ndarray) -> None:
+        if self._popularity is not None:
+            np.add.at(self._user_counts, users, 1)
+
+    def _codes(self, items: np.ndarray) -> np.ndarray:
+        return self._known_items.positions(items).astype(np.int32)
 
     def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
         tables = [_rows(table, self._factors) for table in self._tables()]
@@ -240,10 +279,16 @@ class DenseFactorization(Descent):
         return out
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._vectors(self._known_users, self._user_table, ids)
+        vectors = self._vectors(self._known_users, self._user_table, ids)
+        if self._popularity is None:
+            return vectors
+        found = self._known_users.positions(ids)
+        rows = np.where(found >= 0, self._user_counts[found], 0)
+        return np.asarray(vectors * trust(rows))
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._vectors(self._known_items, self._item_table, ids)
+        vectors = self._vectors(self._known_items, self._item_table, ids)
+        return vectors if self._popularity is None else self._ranked_items(ids, vectors)
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays: dict[str, np.ndarray] = {}
@@ -251,14 +296,18 @@ class DenseFactorization(Descent):
             known = getattr(self, f"_known_{side}s")
             arrays |= {f"{side}_{name}": array for name, array in known.arrays().items()}
             arrays[f"{side}_rows"] = _rows(table, self._factors)
-        return arrays
+        if self._popularity is not None:
+            arrays["user_counts"] = self._user_counts
+        return {**arrays, **super()._arrays()}
 
     def _layout(self) -> dict[str, Cells]:
         layout: dict[str, Cells] = {}
         for side, kind in zip(SIDES, self._kinds, strict=True):
             layout |= {f"{side}_{name}": cells for name, cells in Catalogue.layout(kind).items()}
             layout[f"{side}_rows"] = Cells(np.float32, (-1, self._factors))
-        return layout
+        if self._ranks:
+            layout["user_counts"] = Cells(np.int64, (-1,))
+        return {**layout, **super()._layout()}
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -274,6 +323,8 @@ class DenseFactorization(Descent):
         self._factors = self.LIMITS["factors"].check("state", "factors", state["factors"])
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        super()._restore_arrays(arrays)
+        counts = arrays.pop("user_counts", None)
         for side in SIDES:
             own = {name: array for name, array in arrays.items() if name.startswith(side)}
             rows = own.pop(f"{side}_rows")
@@ -283,6 +334,11 @@ class DenseFactorization(Descent):
                 raise ValueError(f"{side}_rows must be finite, one row for each {side}.")
             setattr(self, f"_known_{side}s", known)
             setattr(self, f"_{side}_table", _padded(rows))
+        self._user_counts = np.zeros(len(self._known_users), np.int64)
+        if counts is not None:
+            if counts.shape != self._user_counts.shape or (counts < 0).any():
+                raise ValueError("user_counts must be at least 0, one for each user.")
+            self._user_counts = counts
 
 
 def _rows(flat: np.ndarray, factors: int) -> np.ndarray:

@@ -6,14 +6,16 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from functools import partial
 from itertools import pairwise
 from types import FrameType
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.random import Generator
 
 from sfumato.core.ids import kind_of
+from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     RANDOM_STATE,
@@ -22,15 +24,19 @@ from sfumato.core.validation import (
     between,
     flag,
     integer,
+    one_of,
     optional,
     positive,
     random_seed,
 )
 from sfumato.data.interactions import Interactions
+from sfumato.kernels.hash import GOLDEN, MASK, key_of
 from sfumato.kernels.recommend import sgd_dense as shuffle
 from sfumato.recommend.base import OPTIONAL_BOUNDS
+from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.preferences import ItemPopularity, preference_vector
 
 __all__ = [
     "START",
@@ -130,7 +136,10 @@ def run_uninterrupted(work: Callable[[], Any]) -> None:
             handler(*pending[0])
 
 
+NOWHERE = np.empty(0, np.int64)  # positions of items where none are counted
+OBJECTIVES = ("ratings", "ranking")
 START = 0.02  # standard deviation of the initial components
+RIDGE, SMALLEST = optional(positive), 1e-3  # penalties of a fold-in
 STARS = 4.0  # range of five-star ratings, the scale of learning rate and regularization
 Progress = Callable[[int, int, float | None], Any]
 
@@ -142,10 +151,12 @@ class Descent(Factorization, in_files=False):
     of five stars, so that the same learning rates suit any `bounds`; noisier ones are scaled down
     further. The updates are the gradient steps (2.8) and (2.9) of the thesis; `fit` damps biases
     after each epoch, once per user and item and not once per rating, unless `regularization` is 0
-    or `clip` or `noise` is given.
+    or `clip` or `noise` is given. With `objective="ranking"` rows are preferences, learned against
+    items drawn by popularity (`kernels/recommend/sgd_ranking.py`).
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
+        "objective": one_of(OBJECTIVES),
         "factors": integer(1, 4096),
         "epochs": integer(1),
         "learning_rate": positive,
@@ -160,6 +171,8 @@ class Descent(Factorization, in_files=False):
     STREAM: ClassVar[dict[str, str]] = {
         "bounds": "the scale of ratings"
     }  # needed before the first batch
+    STREAM_RANKING: ClassVar[dict[str, str]] = {}
+    objective: str
     clip: float | None
     noise: float | None
     history_: list[dict[str, Any]]
@@ -168,6 +181,14 @@ class Descent(Factorization, in_files=False):
     hides_: bool  # whether all of them were learned with clip or noise
     random_state: RandomState
     _seed: int  # drawn from random_state when training began
+    _popularity: ItemPopularity | None = None  # of a fitted model that ranks
+    _least: int = 1  # count from which on a ranking learns an item's vector
+
+    @property
+    def predicts_ratings(self) -> bool:
+        """Whether `predict` returns ratings: with the objective "ratings", of the last fit."""
+        fitted = "catalogue_" in self.__dict__
+        return self._popularity is None if fitted else self.objective == "ratings"
 
     @property
     def privacy_label(self) -> Literal["none", "measured", "proved"]:
@@ -191,14 +212,16 @@ class Descent(Factorization, in_files=False):
         Parameters
         ----------
         train : Interactions
-            Ratings of at least two users and two items; one alone shows no preferences.
+            Ratings of at least two users and two items; one alone shows no preferences. For
+            rankings a row is a preference, and rows of items outside the catalogue are ignored.
         valid : Interactions or None, default=None
-            Ratings whose error is added to `history_` after each epoch.
+            Ratings whose error is added to `history_` after each epoch; for rankings the NDCG@10 of
+            lists without training items.
         catalogue : array_like, scalar or None, default=None
             Ids of the items that may be recommended; None means the items of `train`.
         progress : callable or None, default=None
-            Called as `progress(epoch, epochs, valid_rmse)` after each epoch; `valid_rmse` is None
-            without `valid`.
+            Called as `progress(epoch, epochs, valid_rmse)` after each epoch; `valid_rmse` (for
+            rankings the NDCG) is None without `valid`.
 
         Returns
         -------
@@ -213,21 +236,25 @@ class Descent(Factorization, in_files=False):
         """
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(train)
+        train = self._preferences(plain, train, catalogue)
         self._check_enough(train)
         fresh = self._fresh(plain, train, catalogue)
         if valid is not None:
             self._check_train(valid, "valid")
+            valid = self._preferences(plain, valid, fresh.catalogue_, "valid")
         random = np.random.default_rng(plain["random_state"])
         damped = self._damps_biases(plain)
         prior = BiasPrior.of(train.coded(), fresh._targets(train)) if damped else BiasPrior()
         fresh.scale_ *= prior.unit
         fresh._begin(plain, train, random)
+        counted = fresh._positions(train)
+        fresh._count(counted)
         damp = fresh._damper(train, prior) if damped else None
-        rows = ShuffledRatings(*fresh._columns(train), fresh._targets(train))
+        rows = fresh._rows(train, counted)
         try:
             for _ in range(plain["epochs"]):
                 run_uninterrupted(lambda: fresh._epoch(plain, rows, random, damp))
-                fresh._record(valid, plain["epochs"], progress)
+                fresh._record(train, valid, plain["epochs"], progress)
         except KeyboardInterrupt:
             if fresh.history_:
                 self._adopt(fresh)
@@ -247,9 +274,9 @@ class Descent(Factorization, in_files=False):
         """Continue training with one pass over new ratings, in their order.
 
         The learning rate is constant, that of the middle of a fit: eta / (1 + decay / 2). `mean_`
-        becomes the mean of all ratings so far. New users and items are added. During the pass a
-        copy of the changed values is in memory, at most the size of the model. Ctrl-C is deferred
-        to its end.
+        becomes the mean of all ratings so far. New users and items are added; for rankings, rows of
+        items outside the catalogue are ignored. During the pass a copy of the changed values is in
+        memory, at most the size of the model. Ctrl-C is deferred to its end.
 
         Parameters
         ----------
@@ -275,28 +302,56 @@ class Descent(Factorization, in_files=False):
         known = "seen_" in self.__dict__
         if not known:
             self._check_stream(plain)
+            batch = self._preferences(plain, batch, catalogue, "batch")
         model = copy(self) if known else self._fresh(plain, batch, catalogue)
-        random = np.random.default_rng([plain["random_state"], model.seen_])
         if known:
-            model._extend(plain, batch, catalogue)
+            batch, counted = model._extend(plain, batch, catalogue)
         else:
-            model._begin_stream(plain, batch, random)
-        rows = ShuffledRatings(*model._columns(batch), model._targets(batch))
+            model._begin_stream(plain, batch, np.random.default_rng([plain["random_state"], 0]))
+            counted = model._positions(batch)
+        if not len(batch):  # no row is of the catalogue, which may be new
+            return self._adopt(model)
         model.seen_ += len(batch)
-        run_uninterrupted(lambda: self._adopt(model._streamed(plain, rows, random)))
+        run_uninterrupted(lambda: self._adopt(model._streamed(plain, batch, counted)))
         return self
+
+    def _preferences(
+        self, plain: dict[str, Any], data: Interactions, catalogue: Any, name: str = "train"
+    ) -> Interactions:
+        """Return the rows that a ranking learns from; raise ValueError if there are none."""
+        if plain["objective"] == "ratings" or catalogue is None:
+            return data
+        items = self._catalogue_of(data, catalogue)
+        chosen = items.positions(data.items) >= 0
+        if not chosen.any():
+            raise ValueError(
+                f"{type(self).__name__}: {name} has no row of the catalogue's items, so there is "
+                "nothing to learn; name the items in catalogue."
+            )
+        return data if chosen.all() else data.filter(chosen)
 
     def _fresh(self, plain: dict[str, Any], train: Interactions, catalogue: Any) -> Self:
         """Return a copy of the model without tables, to be trained aside."""
         fresh = copy(self)
-        fresh.low_, fresh.high_ = self._bounds_of(train, plain["bounds"])
-        fresh.scale_ = (fresh.high_ - fresh.low_) / STARS or 1.0
-        fresh.mean_ = float(train.ratings.mean())
         fresh.catalogue_ = self._catalogue_of(train, catalogue)
+        if plain["objective"] == "ratings":
+            fresh.low_, fresh.high_ = self._bounds_of(train, plain["bounds"])
+            fresh.scale_ = (fresh.high_ - fresh.low_) / STARS or 1.0
+            fresh.mean_, fresh._popularity = float(train.ratings.mean()), None
+        else:
+            fresh.mean_, fresh.low_, fresh.high_, fresh.scale_ = 0.0, 0.0, 1.0, 1.0
+            fresh._popularity = ItemPopularity(fresh.catalogue_)
         fresh.user_kind_ = kind_of(train.users)
         fresh.history_, fresh.seen_, fresh.hides_ = [], 0, True
         fresh._seed = plain["random_state"]
         return fresh
+
+    def _check_together(self, plain: dict[str, Any]) -> None:
+        for name in ("clip", "noise"):
+            if plain["objective"] == "ranking" and plain[name] is not None:
+                raise ValueError(
+                    f"{type(self).__name__}: {name} is for objective='ratings'; leave it at None."
+                )
 
     def _check(self) -> dict[str, Any]:
         plain = super()._check()
@@ -314,32 +369,93 @@ class Descent(Factorization, in_files=False):
         self._changed()
         return self
 
-    def _extend(self, plain: dict[str, Any], batch: Interactions, catalogue: Any) -> None:
-        """Update bounds, mean, catalogue and tables for a further batch."""
+    def _extend(
+        self, plain: dict[str, Any], batch: Interactions, catalogue: Any
+    ) -> tuple[Interactions, np.ndarray]:
+        """Update bounds, mean, catalogue and tables for a further batch.
+
+        Returns the rows to learn from, and for rankings their items' positions in the catalogue.
+        """
+        if (plain["objective"] == "ratings") != self.predicts_ratings:
+            raise ValueError(
+                f"{type(self).__name__}: the model was fitted with another objective; fit it anew."
+            )
         self._pairs(batch.users, batch.items)  # ids of another kind would all be unknown
-        low, high = self._bounds_of(batch, plain["bounds"])
         items = self.catalogue_ if catalogue is None else self._catalogue_of(batch, catalogue)
+        if self._popularity is not None:
+            return self._extend_preferences(plain, batch, items)
+        low, high = self._bounds_of(batch, plain["bounds"])
         self._make_room(plain, batch)
         self.low_, self.high_, self.catalogue_ = min(low, self.low_), max(high, self.high_), items
         fraction = len(batch) / (self.seen_ + len(batch))
         self.mean_ += fraction * (float(batch.ratings.mean()) - self.mean_)
+        return batch, NOWHERE
 
-    def _streamed(self, plain: dict[str, Any], rows: ShuffledRatings, random: Generator) -> Self:
+    def _extend_preferences(
+        self, plain: dict[str, Any], batch: Interactions, items: Catalogue
+    ) -> tuple[Interactions, np.ndarray]:
+        """Take over the catalogue; return the rows of its items, and make room for them."""
+        assert self._popularity is not None
+        if items is not self.catalogue_:
+            self.catalogue_, self._popularity = items, self._popularity.moved(items)
+        positions = self._popularity.positions(batch.items)
+        chosen = positions >= 0
+        if not chosen.all():
+            batch, positions = batch.filter(chosen), positions[chosen]
+        if len(batch):
+            self._make_room(plain, batch)
+        return batch, positions
+
+    def _streamed(self, plain: dict[str, Any], batch: Interactions, counted: np.ndarray) -> Self:
         """Run one pass over a batch; restore the tables if it fails."""
-        users, items, _ = rows.columns
+        self._count(counted)
+        rows = self._rows(batch, counted)
+        users, items, numbers = rows.columns
+        seed, start = _pass_seed(plain, self.seen_), self.seen_ - len(batch)
+        if self._popularity is not None and self._popularity.negatives is not None:
+            drawn = self._popularity.negatives.of_rows(numbers, seed)
+            items = np.concatenate([items, drawn])
         regions = self._regions(users, items) if plain["noise"] is None else self._all()
         before = snapshot(regions)
         try:
-            fraction = users.size / self.seen_
-            self._pass(plain, rows, self._rate(plain, 0.5), fraction, random, regions)
+            fraction = len(batch) / self.seen_
+            random = partial(np.random.default_rng, [plain["random_state"], start])
+            self._pass(plain, rows, self._rate(plain, 0.5), fraction, random, regions, seed)
         except BaseException:
             restore(regions, before)
+            if self._popularity is not None:
+                self._popularity.add(counted, -1)
             raise
+        self._remember(users)
         return self
+
+    def _rows(self, data: Interactions, counted: np.ndarray) -> ShuffledRatings:
+        """Return the columns of a pass; a ranking learns nothing of items that are too rare."""
+        columns = *self._columns(data), self._targets(data)
+        if self._popularity is not None and self._least > 1:
+            chosen = self._popularity.counts[counted] >= self._least
+            columns = tuple(column[chosen] for column in columns)
+        return ShuffledRatings(*columns)
+
+    def _positions(self, data: Interactions) -> np.ndarray:
+        """Return each row's position in the catalogue of a model that ranks."""
+        if self._popularity is None:
+            return NOWHERE
+        coded = data.coded()
+        found = self._popularity.positions(coded.item_ids)
+        return np.asarray(found[coded.item_codes])
+
+    def _count(self, positions: np.ndarray) -> None:
+        """Count these items of a model that ranks; renew its negatives where they are stale."""
+        if self._popularity is not None:
+            self._popularity.add(positions)
+            if self._popularity.stale():
+                self._popularity.build(self._codes(self.catalogue_.ids), self._least)
 
     def _check_stream(self, plain: dict[str, Any]) -> None:
         """Raise ValueError if parameters that a first batch needs are missing."""
-        missing = {f"{name}=": why for name, why in self.STREAM.items() if plain[name] is None}
+        needed = self.STREAM if plain["objective"] == "ratings" else self.STREAM_RANKING
+        missing = {f"{name}=": why for name, why in needed.items() if plain[name] is None}
         if missing:
             raise ValueError(
                 f"{type(self).__name__}: a model that starts with partial_fit needs "
@@ -348,7 +464,12 @@ class Descent(Factorization, in_files=False):
             )
 
     def _targets(self, data: Interactions) -> np.ndarray:
-        """Return what the factors are to predict: ratings less the mean, in stars."""
+        """Return what the factors are to predict: ratings less the mean, in stars.
+
+        For rankings, the numbers of the rows, by which their negatives are drawn.
+        """
+        if self._popularity is not None:
+            return np.arange(len(data), dtype=np.uint32)
         stars = (data.ratings - self.mean_) / self.scale_
         with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
             return np.asarray(stars, np.float32)
@@ -365,14 +486,17 @@ class Descent(Factorization, in_files=False):
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
         try:
-            self._pass(plain, rows, rate, 1.0, random, self._all())
+            seed = _pass_seed(plain, -1 - epoch)
+            self._pass(plain, rows, rate, 1.0, lambda: random, self._all(), seed)
             if damp is not None:
                 damp(rate)
         except BaseException:
             self.history_ = []  # the epoch is incomplete: its tables are not to be used
             raise
+        if not epoch:
+            self._remember(rows.columns[0])
         self.seen_ = rows.columns[0].size
-        self.history_.append({"epoch": epoch + 1, "valid_rmse": None})
+        self.history_.append({"epoch": epoch + 1, self._measure: None})
 
     def _pass(
         self,
@@ -380,13 +504,17 @@ class Descent(Factorization, in_files=False):
         rows: ShuffledRatings,
         rate: float,
         fraction: float,
-        random: Generator,
+        random: Callable[[], Generator],
         regions: Regions,
+        seed: int,
     ) -> None:
         """Run one pass over the rows in threads; add the noise of this fraction of an epoch."""
         self.hides_ &= plain["clip"] is not None or plain["noise"] is not None
         limit = math.inf if plain["clip"] is None else 2 * plain["clip"] / self.scale_**2
-        step = self._step(plain, rate, limit)
+        if self._popularity is None:
+            step = self._step(plain, rate, limit)
+        else:
+            step = self._ranking_step(plain, rate, seed)
         if plain["threads"] == 1:
             step(*rows.columns)
         else:
@@ -395,7 +523,7 @@ class Descent(Factorization, in_files=False):
         if plain["noise"] is not None:
             # Langevin dynamics, (2.13) corrected: an epoch of N ratings has N steps of eta / N,
             # each with noise of variance 2 eta / N. Their sum is added once: the same distribution.
-            self._add_noise(math.sqrt(2 * rate * fraction * plain["noise"]), random)
+            self._add_noise(math.sqrt(2 * rate * fraction * plain["noise"]), random())
         if not is_finite(regions):
             bounds = ", or bounds= for a stream" if plain["bounds"] is None else ""
             raise ValueError(
@@ -403,22 +531,65 @@ class Descent(Factorization, in_files=False):
                 f"a smaller learning_rate or regularization{bounds}."
             )
 
-    def _record(self, valid: Interactions | None, epochs: int, progress: Progress | None) -> None:
+    @property
+    def _measure(self) -> str:
+        """What `history_` has of validation data."""
+        return "valid_rmse" if self._popularity is None else "valid_ndcg"
+
+    def _record(
+        self,
+        train: Interactions,
+        valid: Interactions | None,
+        epochs: int,
+        progress: Progress | None,
+    ) -> None:
         """Add the validation error to the last entry of `history_` and report progress."""
         entry = self.history_[-1]
         if valid is not None:
             self._changed()
-            miss = self.predict(valid.users, valid.items) - valid.ratings
-            entry["valid_rmse"] = float(np.sqrt(np.mean(miss * miss)))
+            entry[self._measure] = self._validated(train, valid)
         if progress is not None:
-            progress(entry["epoch"], epochs, entry["valid_rmse"])
+            progress(entry["epoch"], epochs, entry[self._measure])
+
+    def _validated(self, train: Interactions, valid: Interactions) -> float:
+        """Return the RMSE of ratings, or the NDCG@10 of lists without the training items."""
+        if self._popularity is None:
+            miss = self.predict(valid.users, valid.items) - valid.ratings
+            return float(np.sqrt(np.mean(miss * miss)))
+        from sfumato.recommend.metrics import ndcg  # which needs the models
+
+        users, relevant = valid.coded().user_ids, cast(Any, valid)
+        lists, scores = self.recommend(users, 10, exclude=train)
+        return float(ndcg(lists, relevant, scores=scores, users=users))
+
+    def _folded_in(self, items: np.ndarray, ratings: Any, ridge: float | None) -> np.ndarray:
+        if self._popularity is None:
+            return super()._folded_in(items, ratings, ridge)
+        penalty = RIDGE.check(type(self).__name__, "ridge", ridge)
+        if penalty is None:
+            penalty = max(2 * float(self._check()["regularization"]), SMALLEST)
+        found = self._popularity.positions(items)
+        vectors = self._in_blocks(self._item_vectors, self.catalogue_.ids)
+        return preference_vector(vectors, found[found >= 0], penalty)
+
+    def _ranked_items(self, ids: np.ndarray, components: np.ndarray) -> np.ndarray:
+        """Write log P(item) as the bias of each item, and zeros for items not learned from."""
+        assert self._popularity is not None
+        found = self._popularity.positions(ids)
+        components[np.where(found >= 0, self._popularity.counts[found], 0) < self._least] = 0
+        components[:, -1] = self._popularity.log_probabilities(found)
+        return components
 
     def _state(self) -> dict[str, Any]:
+        if self._popularity is not None:
+            self._popularity.forget_negatives()
+        ranks = {} if self._popularity is None else {"ranks": True}
         return {
             **super()._state(),
             "scale_": self.scale_,
             "seen_": self.seen_,
             "hides_": self.hides_,
+            **ranks,
         }
 
     def _restore_state(self, state: dict[str, Any]) -> None:
@@ -426,7 +597,19 @@ class Descent(Factorization, in_files=False):
         self.scale_ = positive.check("state", "scale_", state["scale_"])
         self.seen_ = integer(0).check("state", "seen_", state["seen_"])
         self.hides_ = flag.check("state", "hides_", state["hides_"])
+        self._ranks = flag.check("state", "ranks", state.get("ranks", False))
         self.history_ = []
+
+    def _layout(self) -> dict[str, Cells]:
+        return ItemPopularity.layout() if self._ranks else {}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {} if self._popularity is None else {"counts": self._popularity.counts}
+
+    def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        self._popularity = None
+        if self.__dict__.pop("_ranks"):
+            self._popularity = ItemPopularity.restored(self.catalogue_, arrays["counts"])
 
     def _rate(self, plain: dict[str, Any], done: float) -> float:
         """Return the learning rate when this fraction of the epochs is done."""
@@ -463,10 +646,22 @@ class Descent(Factorization, in_files=False):
         """Return a function that runs gradient steps over columns of users, items and targets."""
         raise NotImplementedError
 
+    def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
+        """Return a function that runs ranking steps over users, items and numbers of rows."""
+        raise NotImplementedError
+
+    def _codes(self, items: np.ndarray) -> np.ndarray:
+        """Return items as the codes that kernels read, below 0 where there is none."""
+        raise NotImplementedError
+
+    def _remember(self, users: np.ndarray) -> None:
+        """Take note of users, given as codes, that a ranking has learned from."""
+
     def _damps_biases(self, plain: dict[str, Any]) -> bool:
         """Return whether biases are damped and not penalised at each rating."""
         # With clip or noise a rating must have no other influence than through the steps.
-        return plain["regularization"] > 0 and plain["clip"] is None and plain["noise"] is None
+        free = plain["clip"] is None and plain["noise"] is None
+        return plain["objective"] == "ratings" and plain["regularization"] > 0 and free
 
     def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
         """Return a function that shrinks all biases by one step of this learning rate."""
@@ -475,6 +670,11 @@ class Descent(Factorization, in_files=False):
     def _add_noise(self, deviation: float, random: Generator) -> None:
         """Add Gaussian noise of this standard deviation to all parameters."""
         raise NotImplementedError
+
+
+def _pass_seed(plain: dict[str, Any], number: int) -> int:
+    """Return the seed of a pass's negatives; numbers below 0 are epochs, others rows so far."""
+    return int(key_of((plain["random_state"] + (number & MASK) * int(GOLDEN)) & MASK))
 
 
 def in_ratings(factors: int, scale: float) -> np.ndarray:

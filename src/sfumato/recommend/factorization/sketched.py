@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,15 +14,25 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import RandomState, checked, integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels.lanes import aligned
+from sfumato.kernels.recommend import sgd_ranking
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
 from sfumato.recommend.factorization.damping import BiasPrior
-from sfumato.recommend.factorization.sgd import Descent, Regions, in_ratings
+from sfumato.recommend.factorization.preferences import (
+    CELLS_PER_NUMBER,
+    Negatives,
+    least_count,
+    shrinkages,
+    trust,
+)
+from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
 
 __all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
 
-LANES = {"block": 16, "component": 1}  # numbers of an entity that are stored together
-START = 0.005  # deviation of the first read-outs; small, since unknown users go on reading it
+LANES = {"block": 16, "component": 1, "half": 8}  # numbers of an entity stored together
+LAYOUTS = ("block", "component")  # "half" is chosen for small tables of rankings
+PER_COUNTER = 8  # cells of the table for each byte in either row of the users' counters
+RATING_START = 0.005  # deviation of first read-outs; small, since unknown users go on reading it
 COLLISIONS = 2.0  # numbers written to a table for each of its cells, in each row
 BIAS_SCALE = 2.0  # in blocks half of a bias is stored, so that it disturbs others less
 LIMITS: dict[str, Any] = {
@@ -54,7 +64,7 @@ class FactorCells:
 
     def __post_init__(self) -> None:
         checked(self, LIMITS)
-        table = aligned(self.depth * self.width * LANES[self.layout], np.float32)
+        table = aligned(_cells_of(self.shape), np.float32)
         if self.table.size:
             table[:] = self.table
         object.__setattr__(self, "table", table)
@@ -96,6 +106,29 @@ class FactorCells:
         else:
             factor_component.descend(*columns, self._keys, *given, True, self.table)
 
+    def rank(
+        self,
+        *columns: np.ndarray,
+        seed: int,
+        negatives: Negatives | None,
+        rates: np.ndarray,
+        components: int,
+    ) -> None:
+        """Run ranking steps over hashed users and items and the numbers of their rows."""
+        if negatives is not None:
+            kernel = sgd_ranking.ranker(self._blocks, self.depth, LANES[self.layout])
+            scale = _lanes(self.layout, self.depth, self._blocks, components)[0]
+            given = np.uint64(seed), *negatives, self.width, rates, scale
+            kernel(*columns, *given, self.table, self.table)
+
+    def components(self, hashes: np.ndarray, count: int) -> np.ndarray:
+        """Return the first `count` numbers of each entity, none of them a bias."""
+        scale, numbers = _lanes(self.layout, self.depth, self._blocks, count)
+        out = np.empty((hashes.size, scale.size), np.float32)
+        given = self.table, self._keys, self.width, LANES[self.layout], hashes
+        sgd_ranking.read(*given, scale, out)
+        return np.asarray(out[:, numbers])
+
     def damp(self, hashes: np.ndarray, fraction: float) -> None:
         """Take this fraction off the biases of these entities, one after the other."""
         lanes = LANES[self.layout]  # the bias is in the first block
@@ -134,10 +167,10 @@ class FactorCells:
         lines = self.table.reshape(-1, LANES[self.layout])
         if 8 * hashes.size * self._keys.size >= len(lines):
             return lines, None
-        rows = (self._positions(row, hashes * keys[:, None]) for row, keys in enumerate(self._keys))
-        return lines, np.concatenate([positions.ravel() for positions in rows])
+        products = hashes[:, None, None] * self._keys
+        return lines, self._positions(np.arange(self.depth)[:, None], products).ravel()
 
-    def _positions(self, row: int, products: np.ndarray) -> np.ndarray:
+    def _positions(self, row: int | np.ndarray, products: np.ndarray) -> np.ndarray:
         """Return the lines in a row of the sketch that these products of hash and key select."""
         slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
         return row * self.width + slots.astype(np.int64)
@@ -197,6 +230,11 @@ class SketchFactorization(Descent):
 
     Parameters
     ----------
+    objective : {"ratings", "ranking"}, default="ratings"
+        What is learned: to predict ratings, or to rank items. For "ranking" every row is a
+        preference whatever its rating (drop low ones with `Interactions.filter`), learned by a
+        softmax against items drawn by popularity; scores are log P(item) plus what the components
+        add, up to a constant for each user.
     factors : int, default=32
         Number of factors per user and item, including the bias, from 1 to 4096.
     depth : int, default=4
@@ -215,7 +253,7 @@ class SketchFactorization(Descent):
         How many of the factors are read, the others being 0; at most `factors`. None means all in
         layout "component" or if training starts with `partial_fit`; in layout "block" it means as
         many as half of the table's cells per entity, in complete blocks, since more collide more
-        than they help.
+        than they help; for rankings at least 8.
     epochs : int, default=20
         Passes of `fit` over the data, at least 1.
     learning_rate : float, default=0.05
@@ -250,7 +288,8 @@ class SketchFactorization(Descent):
     high_ : float
         Upper bound of ratings; predictions are clipped to it.
     history_ : list of dict
-        "epoch" and "valid_rmse" (None without validation data) of each epoch of `fit`.
+        "epoch" and "valid_rmse" (for rankings "valid_ndcg"; None without validation data) of each
+        epoch of `fit`.
     low_ : float
         Lower bound of ratings; predictions are clipped to it.
     mean_ : float
@@ -281,6 +320,8 @@ class SketchFactorization(Descent):
     .. [1] Balu. "Privacy-aware and scalable recommender systems using sketching techniques". PhD
        thesis, Rennes 2016, section 4.1: read-out (4.1)-(4.2), gradient steps (4.3)-(4.4), space
        gain (4.9). https://theses.hal.science/tel-01430156
+    .. [2] Oord, Li, Vinyals. "Representation Learning with Contrastive Predictive Coding". 2018,
+       section 2.3 (softmax against samples of the marginal). https://arxiv.org/abs/1807.03748
 
     Examples
     --------
@@ -298,19 +339,22 @@ class SketchFactorization(Descent):
         "depth": LIMITS["depth"],
         "space_gain": positive,
         "cells": optional(integer(1, 2**40)),
-        "layout": LIMITS["layout"],
+        "layout": one_of(LAYOUTS),
         "readout": LIMITS["readout"],
         "active": optional(LIMITS["factors"]),
         "seed": LIMITS["seed"],
     }
-    STREAM = {"cells": "how many users and items will come", **Descent.STREAM}
+    STREAM_RANKING = {"cells": "how many users and items will come"}
+    STREAM = {**STREAM_RANKING, **Descent.STREAM}
     _factors: int
     _cells: FactorCells
     _shape: dict[str, Any]  # of the cells, while a file is read
+    _user_counts: np.ndarray  # of a model that ranks: rows of each user, in two rows of bytes
 
     def __init__(
         self,
         *,
+        objective: str = "ratings",
         factors: int = 32,
         depth: int = 4,
         space_gain: float = 1.0,
@@ -329,6 +373,7 @@ class SketchFactorization(Descent):
         seed: int = 0,
         random_state: RandomState = 0,
     ) -> None:
+        self.objective = objective
         self.factors, self.depth, self.space_gain, self.cells = factors, depth, space_gain, cells
         self.layout, self.readout, self.active, self.seed = layout, readout, active, seed
         self.epochs, self.learning_rate, self.decay = epochs, learning_rate, decay
@@ -361,6 +406,13 @@ class SketchFactorization(Descent):
         return self
 
     def _check_together(self, plain: dict[str, Any]) -> None:
+        super()._check_together(plain)
+        for name, value in (("layout", "block"), ("readout", "mean")):
+            if plain["objective"] == "ranking" and plain[name] != value:
+                raise ValueError(
+                    f"SketchFactorization: {name} must be {value!r} for objective='ranking', not "
+                    f"{plain[name]!r}."
+                )
         if plain["active"] is not None and plain["active"] > plain["factors"]:
             raise ValueError(
                 f"SketchFactorization: active must be at most factors, {plain['factors']}, not "
@@ -372,6 +424,13 @@ class SketchFactorization(Descent):
         coded = train.coded()
         dense = (coded.user_ids.size + coded.item_ids.size) * factors
         cells = plain["cells"] or dense / plain["space_gain"]
+        if plain["objective"] == "ranking":
+            counts = np.bincount(coded.item_codes)
+            self._least, numbers = least_count(counts, coded.user_ids.size, cells, factors)
+            half, numbers = LANES["half"], numbers / CELLS_PER_NUMBER
+            numbers = half if numbers <= half else max(1, round(numbers / lanes)) * lanes
+            self._allocate(plain, cells, min(factors, numbers), random)
+            return
         active = min(factors, _in_blocks(factors * cells / dense / COLLISIONS, lanes))
         self._allocate(plain, cells, active, random)
 
@@ -379,15 +438,22 @@ class SketchFactorization(Descent):
         self, plain: dict[str, Any], cells: float, active: int, random: Generator
     ) -> None:
         """Create a table of at least `cells` cells and set the numbers read per entity."""
-        width = max(1, math.ceil(cells / (plain["depth"] * LANES[plain["layout"]])))
+        shape = {name: plain[name] for name in ("depth", "layout", "readout", "seed")}
         if plain["layout"] == "component":
             active = plain["factors"]
-        shape = {name: plain[name] for name in ("depth", "layout", "readout", "seed")}
+        active = plain["active"] or active
+        if plain["objective"] == "ranking" and active <= LANES["half"]:
+            shape["layout"] = "half"
+        width = max(1, math.ceil(cells / (plain["depth"] * LANES[shape["layout"]])))
         self._factors = plain["factors"]
-        self._cells = FactorCells(factors=plain["active"] or active, width=width, **shape)
-        self._cells.add_noise(START, random)
+        self._cells = FactorCells(factors=active, width=width, **shape)
+        start = RATING_START if plain["objective"] == "ratings" else START
+        self._cells.add_noise(start, random)
+        if plain["objective"] == "ranking":
+            self._user_counts = np.zeros(_counters(self._cells.table.size), np.uint8)
 
     def _begin_stream(self, plain: dict[str, Any], batch: Interactions, random: Generator) -> None:
+        self._least = 1
         self._allocate(plain, plain["cells"], plain["factors"], random)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
@@ -414,14 +480,50 @@ class SketchFactorization(Descent):
 
         return damp
 
+    def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
+        assert self._popularity is not None
+        return partial(
+            self._cells.rank,
+            seed=seed,
+            negatives=self._popularity.negatives,
+            rates=shrinkages(rate, plain["regularization"]),
+            components=self._components,
+        )
+
+    def _codes(self, items: np.ndarray) -> np.ndarray:
+        return hash_column(items, item_seed(self._cells.seed), name="items")
+
+    def _remember(self, users: np.ndarray) -> None:
+        if self._popularity is not None:
+            sgd_ranking.count(users, self._user_counts)
+
+    @property
+    def _components(self) -> int:
+        """Numbers of an entity that a ranking reads: the last factor is the item's popularity."""
+        return min(self._cells.factors, self._factors - 1)
+
     def _add_noise(self, deviation: float, random: Generator) -> None:
         self._cells.add_noise(deviation, random)
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._in_ratings(hash_column(ids, self._cells.seed, name="users"))
+        hashes = hash_column(ids, self._cells.seed, name="users")
+        if self._popularity is None:
+            return self._in_ratings(hashes)
+        rows = np.empty(hashes.size, np.uint8)
+        sgd_ranking.counts(hashes, self._user_counts, rows)
+        return np.asarray(self._ranking_vectors(hashes) * trust(rows))
 
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
-        return self._in_ratings(hash_column(ids, item_seed(self._cells.seed), name="items"))
+        hashes = self._codes(ids)
+        if self._popularity is None:
+            return self._in_ratings(hashes)
+        return self._ranked_items(ids, self._ranking_vectors(hashes))
+
+    def _ranking_vectors(self, hashes: np.ndarray) -> np.ndarray:
+        """Return components of these hashes, and biases of 0."""
+        out = np.zeros((hashes.size, self._factors), np.float32)
+        out[:, : self._components] = self._cells.components(hashes, self._components)
+        return out
 
     def _in_ratings(self, hashes: np.ndarray) -> np.ndarray:
         """Return the vectors of these hashes in the unit of the ratings."""
@@ -431,14 +533,17 @@ class SketchFactorization(Descent):
         return out
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"cells": self._cells.table}
+        users = {} if self._popularity is None else {"user_counts": self._user_counts}
+        return {"cells": self._cells.table, **users, **super()._arrays()}
 
     def _layout(self) -> dict[str, Cells]:
-        size = self._shape["depth"] * self._shape["width"] * LANES[self._shape["layout"]]
-        return {"cells": Cells(np.float32, (size,))}
+        size = _cells_of(self._shape)
+        users = {"user_counts": Cells(np.uint8, _counters(size))} if self._ranks else {}
+        return {"cells": Cells(np.float32, (size,)), **users, **super()._layout()}
 
     def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "size": self._factors, **self._cells.shape}
+        least = {} if self._popularity is None else {"least": self._least}
+        return {**super()._state(), "size": self._factors, **self._cells.shape, **least}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
@@ -446,11 +551,38 @@ class SketchFactorization(Descent):
             name: limit.check("state", name, state[name]) for name, limit in LIMITS.items()
         }
         self._factors = integer(self._shape["factors"], 4096).check("state", "size", state["size"])
+        self._least = integer(1).check("state", "least", state.get("least", 1))
 
     def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         if not np.isfinite(arrays["cells"]).all():
             raise ValueError("the cells must be finite.")
+        super()._restore_arrays(arrays)
         self._cells = FactorCells(**self.__dict__.pop("_shape"), table=arrays["cells"])
+        if self._popularity is not None:
+            self._user_counts = arrays["user_counts"]
+
+
+@cache
+def _lanes(layout: str, depth: int, blocks: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return each lane's weight in the mean over rows, and the lanes of `count` numbers."""
+    lanes, numbers = LANES[layout], np.arange(count)
+    at = numbers // lanes * LANES["block"] + numbers % lanes
+    scale = np.zeros(blocks * LANES["block"], np.float32)
+    scale[at] = 1 / depth
+    return scale, at
+
+
+def _cells_of(shape: dict[str, Any]) -> int:
+    """Return the size of a table; one of half blocks ends in another that nobody owns."""
+    lanes = LANES[shape["layout"]]
+    return int(
+        shape["depth"] * shape["width"] * lanes + (lanes if shape["layout"] == "half" else 0)
+    )
+
+
+def _counters(cells: int) -> tuple[int, int]:
+    """Return the shape of the users' counters beside so many cells."""
+    return 2, -(-cells // PER_COUNTER)
 
 
 def _in_blocks(numbers: float, lanes: int) -> int:

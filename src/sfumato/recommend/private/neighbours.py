@@ -6,32 +6,29 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.deprecation import keyword_only, renamed_arguments, renamed_method
-from sfumato.core.ids import positions_by_text, texts
 from sfumato.core.typing import Ids
 from sfumato.core.validation import DELTA, Limit, integer, one_of, optional, positive
-from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as kernels
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import RELATIONS, Concentrated, LaplaceNoise, Loss
-from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.privacy.rounding import round_up
-from sfumato.privacy.statement import PrivacyStatement
-from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.inputs import check_privacy, payer
+from sfumato.recommend.private.lists import PrivateLists, catalogue_of, check_train
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+from sfumato.recommend.private.user_sums import ItemSets
 from sfumato.sketch import CountSketch
 from sfumato.sketch.base import SEED
 
 __all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "counted"]
 
 UNITS = ("event", "user")
+LOW = 2.0  # epsilon up to which pairs of users are taken for lost in noise; 4 times in a sketch
 BLOCK = 1 << 22  # pairs in memory at a time
 
 
@@ -81,32 +78,15 @@ class Shape:
 
 def counted(train: Any, catalogue: Catalogue, per_user: int, shape: Shape) -> np.ndarray:
     """Return the exact cells, int64; for the curator only."""
-    items, starts = _bounded_items(train, catalogue, per_user, shape.seed)
+    sets = ItemSets.of(train, catalogue, per_user, shape.seed)
+    items, starts = sets.items, sets.starts
     cells = np.zeros(shape.cells, np.int64)
     cells[: shape.items] = shape.weight * np.bincount(items, minlength=shape.items)
     if shape.sketched:
         cells[shape.items :] = _sketched(items, starts, shape)
     else:
-        kernels.add_pairs(items, starts, cells[shape.items :])
+        kernels.add_pairs(items, starts, np.ones(starts.size - 1, np.int64), cells[shape.items :])
     return cells
-
-
-def _bounded_items(
-    train: Any, catalogue: Catalogue, per_user: int, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sampled items of each user as catalogue positions, user by user, and offsets."""
-    coded = train.by_row().coded()
-    positions = positions_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
-    inside = positions >= 0
-    codes, positions = coded.user_codes[inside], positions[inside]
-    # By the users' own ids: numbers in the order of appearance would let one user's events choose
-    # the sample of another, and so would ids that are integers only while all of them are.
-    users = texts(coded.user_ids, codes)
-    keep = bound_contributions(users, positions, per_user=per_user, per_item=1, seed=seed)
-    codes = codes[keep]
-    order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes)) if codes.size else np.empty(0, np.int64)
-    return positions[keep][order], np.concatenate([[0], ends]).astype(np.int64)
 
 
 def _sketched(items: np.ndarray, starts: np.ndarray, shape: Shape) -> np.ndarray:
@@ -127,10 +107,12 @@ def _sketched(items: np.ndarray, starts: np.ndarray, shape: Shape) -> np.ndarray
 Noise = tuple[str, Fraction, Loss, Shape]
 
 
-class PrivateNeighbours(Parameters):
+class PrivateNeighbours(PrivateLists):
     """Item-based recommender from differentially private counts of items and of pairs.
 
     "Users who have this also have that". The result of `fit` is `release_`, which may be published.
+    It protects events or users, with or without a delta, in a table or a sketch; for lists that
+    protect users, `PrivateLinearItems` needs less noise.
 
     Parameters
     ----------
@@ -154,7 +136,8 @@ class PrivateNeighbours(Parameters):
         Rows of the count sketch, from 1 to 32. Noise grows with its square root, so 1 is best.
     weight : int or None, default=None
         Factor by which item counts are multiplied before noise is added, from 1 to 2**31; None
-        gives them a quarter of the budget.
+        gives them a quarter of the budget; three quarters for unit "user" up to epsilon 2, or 8 if
+        pairs are in a sketch.
     neighbours : int, default=100
         Largest number of neighbours per item, from 1 to 2**20.
     seed : int, default=0
@@ -178,7 +161,8 @@ class PrivateNeighbours(Parameters):
     Gaussian noise. The catalogue must be public; nothing else of the data is stored. Rows may be
     filtered beforehand by their own content only, such as the rating.
 
-    Items whose counts are lost in the noise get no neighbours; if all are, popularity decides.
+    Items whose counts are lost in the noise get no neighbours; if all are, or if no direction of
+    the pair counts stands out of the noise, popularity decides.
 
     References
     ----------
@@ -268,10 +252,8 @@ class PrivateNeighbours(Parameters):
             The object itself.
         """
         settings = self._limited()
-        if not isinstance(train, Interactions):
-            kind = type(train).__name__
-            raise TypeError(f"PrivateNeighbours: train must be Interactions, not {kind}.")
-        items = _public(catalogue)
+        check_train("PrivateNeighbours", train)
+        items = catalogue_of("PrivateNeighbours", catalogue)
         check_privacy("PrivateNeighbours", self.privacy, settings)
         who = payer("PrivateNeighbours", self.privacy, ledger, dataset, release_id)
         paid = ReleaseOptions(**who, source=source, unit=settings["unit"])  # type: ignore[typeddict-item]
@@ -282,79 +264,6 @@ class PrivateNeighbours(Parameters):
         release = _calibrated(settings, items, shape, (kind, scale, loss), cells)
         self.release_ = release.publish(request)
         return self
-
-    @property
-    def statement(self) -> PrivacyStatement:
-        """Privacy statement of the release."""
-        return self._released().statement
-
-    @property
-    def privacy_label(self) -> Label:
-        """Privacy in one word: "proved"; "none" before `fit` or if the noise was seeded."""
-        return label_of(self.statement if "release_" in self.__dict__ else None)
-
-    @property
-    def catalogue_(self) -> Catalogue:
-        """Items that may be recommended."""
-        return self._released().catalogue_
-
-    @property
-    def nbytes(self) -> int:
-        """Size of the release in bytes, including the catalogue."""
-        return self._released().nbytes
-
-    @renamed_arguments(exclude="user_items")
-    def recommend(
-        self, users: Ids, n: int = 10, *, user_items: Any, filter: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Recommend n items to each user, from the user's own items.
-
-        See `ReleasedNeighbours.recommend`.
-
-        Parameters
-        ----------
-        users : array_like or scalar
-            Distinct user ids, or a single id.
-        n : int, default=10
-            Number of items per user, at least 1.
-        user_items : Interactions
-            The users' own items; they are not recommended again.
-        filter : array_like of bool or None, default=None
-            Mask over `catalogue_`; only items with True are recommended.
-
-        Returns
-        -------
-        tuple of ndarray
-            Item ids and scores, best first, both of shape (n_users, n), or (m,) with m <= n for a
-            single user id.
-        """
-        return self._released().recommend(users, n, user_items=user_items, filter=filter)
-
-    @keyword_only("n")
-    def recommend_fold_in(
-        self, items: Ids, *, n: int = 10, filter: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Recommend n items to a new user, given the user's items.
-
-        See `ReleasedNeighbours.recommend_fold_in`.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            Ids of the user's items; they are not recommended again.
-        n : int, default=10
-            Number of items to recommend, at least 1.
-        filter : array_like of bool or None, default=None
-            Mask over `catalogue_`; only items with True are recommended.
-
-        Returns
-        -------
-        tuple of ndarray
-            Item ids and scores of shape (m,), m <= n, best first.
-        """
-        return self._released().recommend_fold_in(items, n=n, filter=filter)
-
-    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Find the n items most similar to each item.
@@ -374,36 +283,8 @@ class PrivateNeighbours(Parameters):
             Item ids and weights, best first, both of shape (n_items, n), or (m,) with m <= n for a
             single item id.
         """
-        return self._released().similar_items(items, n)
-
-    def save(self, path: Any) -> None:
-        """Write the release to a file, for `ReleasedNeighbours.load`.
-
-        Parameters
-        ----------
-        path : path_like
-            Path of the file.
-        """
-        self._released().save(path)
-
-    def _released(self) -> ReleasedNeighbours:
-        """Return the release; raise NotFittedError before `fit`."""
-        if "release_" not in self.__dict__:
-            raise NotFittedError("PrivateNeighbours: not fitted yet; call fit first.")
-        return self.release_
-
-
-def _public(catalogue: Any) -> Catalogue:
-    """Return the public catalogue; raise ValueError if it is None or has fewer than 2 items."""
-    if catalogue is None:
-        raise ValueError(
-            "PrivateNeighbours: catalogue must be given, a public column of ids: which items occur "
-            "in the data would reveal some of it."
-        )
-    items = catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
-    if len(items) < 2:
-        raise ValueError("PrivateNeighbours: catalogue must have at least 2 items.")
-    return items
+        self._released()
+        return self.release_.similar_items(items, n)
 
 
 def _request(settings: dict[str, Any], paid: ReleaseOptions) -> ReleaseRequest:
@@ -440,19 +321,24 @@ def _noise(request: ReleaseRequest, settings: dict[str, Any], items: int) -> Noi
 def _shape(
     settings: dict[str, Any], items: int, sensitivity: CountSensitivity, squared: bool
 ) -> Shape:
-    """Return the cells; by default items get a third of the weight of pairs in the noise's norm."""
+    """Return the cells; by default items get a third of the weight of pairs in the noise's norm.
+
+    Three times that of pairs where the noise on pairs of whole users would hide them anyway.
+    """
     sketched = settings["width"] is not None
     width, depth = (
         (settings["width"], settings["depth"]) if sketched else (items * (items - 1) // 2, 1)
     )
     alone = Shape(items, 1, width, depth, settings["seed"], sketched)
+    hidden = settings["unit"] == "user" and settings["epsilon"] <= LOW * (4 if sketched else 1)
+    ratio = 3.0 if hidden else 1 / 3
     if settings["weight"] is not None:
         weight = settings["weight"]
     elif squared:
         pairs = sensitivity.pairs**2 * depth if sketched else sensitivity.pairs
-        weight = round((pairs / (3 * sensitivity.items)) ** 0.5)
+        weight = round((ratio * pairs / sensitivity.items) ** 0.5)
     else:
-        weight = round(sensitivity.pairs * depth / (3 * sensitivity.items))
+        weight = round(ratio * sensitivity.pairs * depth / sensitivity.items)
     return Shape(items, max(1, weight), alone.width, alone.depth, alone.seed, sketched)
 
 
