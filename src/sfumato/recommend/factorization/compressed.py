@@ -191,7 +191,7 @@ def _weights(items: np.ndarray, users: np.ndarray | None = None) -> list[np.ndar
     sides = [items] if users is None else [items, users]
     weights = []
     for side, other in zip(sides, reversed(sides), strict=True):
-        squares = np.mean(other**2, axis=0, dtype=np.float64)
+        squares = np.asarray(np.mean(other**2, axis=0, dtype=np.float64))
         squares = np.maximum(squares, FLOOR * squares[-1])
         squares[-1] = 1.0  # beside a bias is a 1
         weights.append(np.tile((squares / len(side)).astype(np.float32), (len(side), 1)))

@@ -39,12 +39,12 @@ class BiasPrior:
     def of(cls, coded: Coded, targets: np.ndarray) -> "BiasPrior":
         """Estimate it from ratings minus their mean."""
         everything = _Crossed(coded.user_codes, coded.item_codes, targets)
-        variance, *dampings = everything.sample().variances()
+        variance, user_damping, item_damping = everything.sample().variances()
         if not 0 < variance < np.inf:
             return cls()  # constant ratings, or such as diverge
         unit = max(variance**0.5 / STAR, 1.0)  # a wide range alone is no reason for larger steps
-        users, items = everything.biases(*dampings)
-        return cls(*dampings, unit, users / unit, items / unit)
+        users, items = everything.biases(user_damping, item_damping)
+        return cls(user_damping, item_damping, unit, users / unit, items / unit)
 
 
 class _Crossed:

@@ -310,7 +310,7 @@ class SketchFactorization(Descent):
     one thread, the same `random_state` gives bitwise the same model. No privacy is proved: with
     `clip` or `noise`, `privacy_label` is "measured", otherwise "none".
 
-    `fit` shrinks all biases after each epoch as if every user and item had further ratings equal
+    `fit` shrinks all biases after each epoch as if every user and item came with more ratings equal
     to the mean. How many is estimated from the variances of biases and residuals in the data
     (empirical Bayes), for users and items apart, so that ids with few ratings are not overfitted.
     There is no damping with `clip` or `noise`, nor in `partial_fit`, which makes a single pass.
