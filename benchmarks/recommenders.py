@@ -89,7 +89,9 @@ class Random:
 class Model:
     """How to build a model, the points of its grid, and what the package's own defaults are.
 
-    `counts` is added to the grid on sets of counts. Without a grid there is nothing to choose.
+    `counts` is added to the grid on sets of counts. Without a grid there is nothing to choose: the
+    lists of rating models are no better for it. `largest` is the number of rows up to which a slow
+    model is run.
     """
 
     make: object
@@ -97,6 +99,7 @@ class Model:
     counts: dict = field(default_factory=dict)
     default: dict = field(default_factory=dict)
     package: str = "sfumato"
+    largest: int = 1 << 62
 
     @property
     def missing(self):
@@ -202,17 +205,13 @@ MODELS = {
         },
         package="cornac",
     ),
-    "cornac ItemKNN": Model(
-        partial(CornacNeighbours, kind="ItemKNN"),
-        {"k": NEIGHBOURS, "weighting": (None, "idf", "bm25"), "amplify": (0.5, 1.0, 2.0)},
-        package="cornac",
-    ),
-    "cornac UserKNN": Model(
-        partial(CornacNeighbours, kind="UserKNN"),
-        {"k": NEIGHBOURS, "weighting": (None, "idf", "bm25"), "amplify": (0.5, 1.0, 2.0)},
-        package="cornac",
-    ),
     "ratings: DenseFactorization": Model(recommend.DenseFactorization),
+    "ratings: cornac ItemKNN": Model(
+        partial(CornacNeighbours, kind="ItemKNN"), package="cornac", largest=200_000
+    ),
+    "ratings: cornac UserKNN": Model(
+        partial(CornacNeighbours, kind="UserKNN"), package="cornac", largest=200_000
+    ),
     "ratings: surprise SVD": Model(Surprise, package="surprise"),
     "ratings: myfm": Model(MyFm, package="myfm"),
 }
@@ -242,13 +241,18 @@ class Results:
 
     def __init__(self, seconds, again):
         self.end, self.again = time.monotonic() + seconds, again
+
+    @property
+    def content(self):
+        """What the file has now: another run may have added to it."""
         path = RESULTS / "recommenders.json"
-        self.content = json.loads(path.read_text()) if path.exists() else {}
-        self.content.pop("machine", None)
+        content = json.loads(path.read_text()) if path.exists() else {}
+        content.pop("machine", None)
+        return content
 
     def section(self, name, found):
-        self.content[name] = self.content.get(name, {}) | found
-        write("recommenders", self.content)
+        content = self.content
+        write("recommenders", content | {name: content.get(name, {}) | found})
 
     def run(self, name, label, model, data):
         """Tune the model on a set, then fit it as its defaults and its trials say."""
@@ -256,48 +260,44 @@ class Results:
         train = data.split(0.8, 0.2, random_state=SEEDS[0])[0]
         inner = train.split(0.9, 0.1, random_state=SEEDS[0])
         wanted = model.trials(name, label)
+        entry["trials"] = [each for each in entry["trials"] if each["parameters"] in wanted]
         for parameters in wanted if len(wanted) > 1 else ():
             if all(trial["parameters"] != parameters for trial in entry["trials"]):
                 if self.late:
                     return
                 trial = measured(model.make(**parameters), *inner)
                 entry["trials"].append({"parameters": parameters, **trial})
-                self._save(f"{name}, {label}: {parameters} {trial['ndcg_10']:.4f}")
+                self._save(name, label, entry, f"{parameters} {trial['ndcg_10']:.4f}")
         best = max(entry["trials"], key=lambda trial: trial["ndcg_10"], default={})
-        entry["chosen"] = best.get("parameters", model.default)
-        for case, parameters in (("default", model.default), ("tuned", entry["chosen"])):
-            self._seeds(f"{name}, {label}, {case}", entry, case, model, parameters, data)
-        print(line(name, label, entry), flush=True)
+        chosen = best.get("parameters", model.default)
+        if entry.get("chosen") != chosen:
+            entry |= {"chosen": chosen, "tuned": []}
+        for case, parameters in (("default", model.default), ("tuned", chosen)):
+            if case == "tuned" and parameters == model.default:
+                entry[case] = entry["default"]
+            done = entry.setdefault(case, [])
+            while len(done) < len(SEEDS) and not self.late:
+                parts = data.split(0.8, 0.2, random_state=SEEDS[len(done)])
+                done.append(measured(model.make(**parameters), *parts))
+                self._save(name, label, entry, f"{case} {done[-1]['ndcg_10']:.4f}")
+        self._save(name, label, entry, line(entry))
 
     @property
     def late(self):
         return time.monotonic() > self.end
 
-    def _seeds(self, text, entry, case, model, parameters, data):
-        if case == "tuned" and parameters == model.default:
-            entry[case] = entry.get("default", [])
-            return
-        done = entry.setdefault(case, [])
-        for seed in SEEDS[len(done) :]:
-            if self.late:
-                return
-            done.append(
-                measured(model.make(**parameters), *data.split(0.8, 0.2, random_state=seed))
-            )
-            self._save(f"{text}, seed {seed}: {done[-1]['ndcg_10']:.4f}")
-
     def _entry(self, name, label):
-        of_set = self.content.setdefault("lists", {}).setdefault(name, {})
-        if self.again:
-            of_set.pop(label, None)
-        return of_set.setdefault(label, {"trials": []})
+        found = self.content.get("lists", {}).get(name, {}).get(label)
+        return {"trials": []} if found is None or self.again else found
 
-    def _save(self, text):
-        print(text, flush=True)
-        write("recommenders", self.content)
+    def _save(self, name, label, entry, text):
+        print(f"{name}, {label}: {text}", flush=True)
+        content = self.content
+        content.setdefault("lists", {}).setdefault(name, {})[label] = entry
+        write("recommenders", content)
 
 
-def line(name, label, entry):
+def line(entry):
     """Medians over the seeds, of the defaults and of the tuned parameters."""
     parts = []
     for case in ("default", "tuned"):
@@ -310,22 +310,23 @@ def line(name, label, entry):
                 f"{case} {middle['ndcg_10']:.4f} {middle['recall_20']:.4f} "
                 f"fit {middle['fit']:.2f} s lists {middle['lists']:.2f} s {middle['mib']:.0f} MiB"
             )
-    return f"{name:<16}{label:<50}{' | '.join(parts)} {entry.get('chosen', '')}"
+    return f"{' | '.join(parts)} {entry.get('chosen', '')}"
 
 
 def lists(results, sets, labels):
     for name in sets:
         data = SETS[name]()
         for label in labels if data is not None else ():
-            if not MODELS[label].missing and not results.late:
-                results.run(name, label, MODELS[label], data)
+            model = MODELS[label]
+            if not model.missing and len(data) <= model.largest and not results.late:
+                results.run(name, label, model, data)
 
 
 def show(results):
     """The table of what is there."""
     for name, models in results.content.get("lists", {}).items():
         for label, entry in models.items():
-            print(line(name, label, entry))
+            print(f"{name:<16}{label:<50}{line(entry)}")
 
 
 def main():
