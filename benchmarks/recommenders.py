@@ -165,8 +165,8 @@ MODELS = {
     "implicit ALS": Model(
         partial(Implicit, kind="als"),
         {
-            "factors": (32, 64, 128),
-            "regularization": (0.01, 1.0, 10.0, 50.0),
+            "factors": (64, 128),
+            "regularization": (1.0, 10.0, 50.0, 150.0),
             "alpha": (1.0, 5.0, 20.0),
         },
         WEIGHTINGS,
@@ -323,10 +323,23 @@ def lists(results, sets, labels):
 
 
 def show(results):
-    """The table of what is there."""
-    for name, models in results.content.get("lists", {}).items():
+    """What is there: a line for each set and model, then a table of tuned lists in Markdown."""
+    found = results.content.get("lists", {})
+    for name, models in found.items():
         for label, entry in models.items():
             print(f"{name:<16}{label:<50}{line(entry)}")
+    print(f"\n| NDCG@10 (Recall@20), tuned | {' | '.join(found)} |")
+    print("|---" * (1 + len(found)) + "|")
+    for label in MODELS:
+        cells = [cell(models.get(label, {}).get("tuned", ())) for models in found.values()]
+        print(f"| {label} | {' | '.join(cells)} |")
+
+
+def cell(runs):
+    if len(runs) < len(SEEDS):
+        return "-"
+    middle = [statistics.median(run[key] for run in runs) for key in ("ndcg_10", "recall_20")]
+    return "{:.3f} ({:.3f})".format(*middle).replace("0.", ".")
 
 
 def main():
