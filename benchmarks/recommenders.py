@@ -324,7 +324,8 @@ def lists(results, sets, labels):
 
 def show(results):
     """What is there: a line for each set and model, then a table of tuned lists in Markdown."""
-    found = results.content.get("lists", {})
+    lists = results.content.get("lists", {})
+    found = {name: lists[name] for name in SETS if name in lists}
     for name, models in found.items():
         for label, entry in models.items():
             print(f"{name:<16}{label:<50}{line(entry)}")

@@ -264,7 +264,7 @@ def clipping():
     train, _, test = parts_of(data, 0)
     means = DampedMeans().fit(train)
     rows = [{"kind": "means only", "rmse": rmse(means, test), "kld": _leak(means, train, test)}]
-    for d in (8, 16, 32):
+    for d in (16, 32):
         for gain in (None, 1, 2, 4):
             rows += _clipped(data, d, gain)
     return {"data": name, "rows": rows}
@@ -276,7 +276,7 @@ def _clipped(data, d, gain):
     kind = "dense" if gain is None else f"sketch, gain {gain}"
     shape = {"factors": d, "epochs": 100}
     if gain is not None:
-        shape |= {"depth": 4, "space_gain": float(gain), **_layout(d)}
+        shape |= {"depth": 4, "space_gain": float(gain), "active": d}
     make = partial(dense if gain is None else sketch, **shape)
     chosen, model = best(make, train, valid, weights(CLIPPED))
     rows = []
@@ -287,11 +287,6 @@ def _clipped(data, d, gain):
         rows.append(row)
         print(row, flush=True)
     return rows
-
-
-def _layout(factors):
-    """Blocks of 16 where they fit, all of them read, as the thesis does at every gain."""
-    return {"active": factors} if factors % 16 == 0 else {"layout": "component"}
 
 
 def _leak(model, train, test):

@@ -285,7 +285,7 @@ def clipping(path):
     places = {2.0: 0, 4.0: 1, 8.0: 2, None: 3}
     styles = {"dense": GREY, "sketch, gain 1": BLUE, "sketch, gain 2": GREEN, "sketch, gain 4": RED}
     for kind, colour in styles.items():
-        for d, mark in ((8, ":"), (16, "--"), (32, "-")):
+        for d, mark in ((16, "--"), (32, "-")):
             own = [row for row in rows if row["kind"] == kind and row["factors"] == d]
             at = [places[row["clip"]] for row in own]
             left.plot(at, [r["rmse"] for r in own], mark, color=colour, label=f"{kind}, d {d}")
