@@ -129,10 +129,10 @@ NEIGHBOURS = (20, 50, 100, 200, 500)
 PENALTIES = (10.0, 30.0, 100.0, 200.0, 300.0, 500.0, 700.0, 1000.0, 1500.0, 2000.0, 3000.0, 5000.0)
 WEIGHTINGS = {"weighting": ("equal", "log", "bm25")}
 RANKING = {
-    "factors": (32, 64, 128),
-    "learning_rate": (0.02, 0.05, 0.1),
-    "regularization": (0.002, 0.01, 0.05),
-    "epochs": (20, 50),
+    "factors": (32, 64),
+    "learning_rate": (0.05, 0.1, 0.2),
+    "regularization": (0.02, 0.05, 0.1),
+    "epochs": (20, 40),
 }
 MODELS = {
     "random": Model(Random),
@@ -157,7 +157,11 @@ MODELS = {
     ),
     **ours(
         "ALS",
-        {"factors": (32, 64, 128), "regularization": (0.1, 1.0, 10.0, 50.0), "alpha": (1, 5, 20)},
+        {
+            "factors": (64, 128),
+            "regularization": (0.2, 0.4, 0.57, 0.8),
+            "confidence": (1.0, 5.0, 20.0),
+        },
     ),
     **ours("DenseFactorization", RANKING, objective="ranking"),
     **ours("SketchFactorization", RANKING, objective="ranking", space_gain=1.0),
