@@ -6,9 +6,10 @@ import pytest
 
 from sfumato import cli, telemetry
 from sfumato.core.hashing import KeyColumn
-from sfumato.data import read_interactions
+from sfumato.data import Interactions, read_interactions
 from sfumato.engine import map_merge
 from sfumato.profile import Blip
+from sfumato.recommend import DenseFactorization
 from sfumato.retrieve import BinaryIndex
 from sfumato.sketch import CountMin, CountSketch
 from sfumato.telemetry import Counts, Rappor, ReportEncoder, SubsetSelection, read_params_csv
@@ -89,8 +90,21 @@ CASES = {
         "That is --item-column.",
     ),
     "ratings": (
-        lambda folder: read_interactions(written(folder, "user,item,x\n1,2,3\n")),
+        lambda folder: read_interactions(
+            written(folder, '{"user": 1, "item": 2}\n', "a.jsonl"),
+            users="user",
+            items="item",
+            invalid="drop",
+        ),
         "That is --rating-column.",
+    ),
+    "no ratings": (
+        lambda _: DenseFactorization().fit(Interactions([1, 2], [1, 2])),
+        "That is --rating-column, or --model linear-items.",
+    ),
+    "header": (
+        lambda folder: read_interactions(written(folder, "ann,tea\n"), users=0, items=1),
+        "They are --header and --no-header.",
     ),
     "delimiter": (
         lambda folder: read_interactions(written(folder, "12\n13\n")),

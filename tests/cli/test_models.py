@@ -17,17 +17,19 @@ from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import PrivateFactorization, load
 from support.cli_workspace import INTERRUPTIBLE, run, run_json
 
+STARS = ("--objective", "ratings")
+
 
 @pytest.fixture(scope="module")
 def model(shop):
-    run(shop, "fit", "train.csv", "-o", "model.sfu", "--epochs", "5")
+    run(shop, "fit", "train.csv", "-o", "model.sfu", *STARS, "--epochs", "5")
     return shop / "model.sfu"
 
 
 def test_a_fitted_model_is_what_the_library_fits(shop, model):
     loaded = load(model)
     assert loaded.get_params()["epochs"] == 5
-    found = run_json(shop, "fit", "train.csv", "-o", "again.sfu", "--epochs", "5")
+    found = run_json(shop, "fit", "train.csv", "-o", "again.sfu", *STARS, "--epochs", "5")
     assert (found["kind"], found["ratings"]) == ("SketchFactorization", 5400)
     assert (shop / "again.sfu").read_bytes() == model.read_bytes()
 
@@ -67,7 +69,7 @@ def test_a_guest_is_served_from_likes(shop, model):
 def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
     ledger = Ledger(shop / "stars.ledger")
     ledger.create("stars", epsilon=8, delta=1e-6)
-    base = ["fit", "train.csv", "-o", "private.sfu", "--epsilon", "4", "--delta", "1e-6"]
+    base = ["fit", "train.csv", "-o", "private.sfu", "--epsilon", "4", "--delta", "1e-6", *STARS]
     assert "--bounds" in run(shop, *base, code=2)
     bounded = [*base, "--bounds", "1", "5"]
     assert "catalogue" in run(shop, *bounded, code=2)
@@ -123,11 +125,11 @@ def test_seeded_noise_is_no_privacy_in_the_demo():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--dense", "--depth", "2"], "--depth does not go with --dense"),
-        (["--epsilon", "1", "--clip", "1"], "--clip does not go with --epsilon"),
-        (["--epsilon", "1", "--seed", "0"], "--seed does not go with --epsilon"),
-        (["--epsilon", "1", "--valid", "test.csv"], "--valid does not go with --epsilon"),
-        (["--factors", "0"], "factors must be"),
+        (["--dense", "--depth", "2"], "fit: --depth does not go with --model dense"),
+        (["--epsilon", "1", "--clip", "1"], "--clip does not go with --model private-"),
+        (["--epsilon", "1", "--seed", "0"], "--seed does not go with --model private-"),
+        (["--epsilon", "1", "--valid", "test.csv"], "--valid does not go with --model private-"),
+        (["--factors", "0", *STARS], "factors must be"),
         (["--dataset", "stars"], "--dataset does not go with a model without --epsilon"),
         (["--catalogue", "none.txt"], "none.txt"),
     ],
@@ -148,14 +150,14 @@ def test_half_a_model_file_is_one_line(shop, model):
 
 
 def test_tune_goes_on_from_its_log(shop):
-    words = ["tune", "train.csv", "--epochs", "2", "--log", "trials.jsonl"]
+    words = ["tune", "train.csv", *STARS, "--epochs", "2", "--log", "trials.jsonl"]
     first = run_json(shop, *words)
     assert set(first["best"]) == {"learning_rate", "regularization"}
     retained = (shop / "trials.jsonl").read_bytes()
     second = run_json(shop, *words, "-o", "best.sfu")
     assert (second["best"], (shop / "trials.jsonl").read_bytes()) == (first["best"], retained)
     assert load(shop / "best.sfu").learning_rate == first["best"]["learning_rate"]
-    assert "another" in run(shop, *words[:2], "--depth", "1", "--log", "trials.jsonl", code=2)
+    assert "another" in run(shop, *words[:4], "--depth", "1", "--log", "trials.jsonl", code=2)
 
 
 def test_audit_model_writes_figures_picture_and_page(shop, model):
@@ -173,7 +175,7 @@ def test_ctrl_c_keeps_the_last_whole_epoch(shop):
     code = (
         INTERRUPTIBLE + "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
     )
-    words = ["fit", "train.csv", "-o", "stopped.sfu", "--epochs", "1000000", "--quiet"]
+    words = ["fit", "train.csv", "-o", "stopped.sfu", *STARS, "--epochs", "1000000", "--quiet"]
     running = subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=shop, stderr=subprocess.PIPE, text=True
     )

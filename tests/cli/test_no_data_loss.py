@@ -45,7 +45,8 @@ def test_a_list_of_ids_is_not_a_table(shop, line):
 
 
 def test_all_that_a_private_model_lacks_is_told_at_once(shop):
-    output = run(shop, "fit", "train.csv", "-o", "x.sfu", "--epsilon", "1", code=2)
+    words = ["--epsilon", "1", "--objective", "ratings"]
+    output = run(shop, "fit", "train.csv", "-o", "x.sfu", *words, code=2)
     for option in ("--delta", "--bounds", "--catalogue", "--accounts"):
         assert option in output
 
@@ -77,8 +78,10 @@ def _fail(*_):
     [
         (["fit", "train.csv", "-o", "w.sfu", "--gain", "2", "--cells", "999"], "with --cells"),
         (["fit", "train.csv", "-o", "w.sfu", "--accounts", "users.txt"], "without --epsilon"),
-        (["tune", "train.csv", "--dense", "--gain", "2"], "tune: --gain does not go"),
-        (["evaluate", "m.sfu", "test.csv", "--seen", "train.csv"], "go with --top"),
+        (
+            ["tune", "train.csv", "--dense", "--gain", "2"],
+            "tune: --gain does not go with",
+        ),
         (["recommend", "m.sfu", "7", "--likes", "3"], "either a user's id or"),
         (["recommend", "m.sfu", "--likes", "3", "--seen", "train.csv"], "goes with a user's id"),
         (["fit", "train.csv", "-o", "w.sfu", *PRIVATE, *LISTS, "--seed", "3"], "--seed does not"),
@@ -92,7 +95,7 @@ def test_what_would_be_ignored_is_refused(shop, words, sentence):
 
 def test_what_was_left_out_is_told(shop):
     (shop / "bad.csv").write_text("user,item,rating\n1,1,5\n1,2,x\n2,1,4\n2,1,3\n3,2,2\n")
-    found = run_json(shop, "fit", "bad.csv", "-o", "b.sfu", "--skip-bad", "--epochs", "1")
+    found = run_json(shop, "fit", "bad.csv", "-o", "b.sfu", "--skip-bad")
     assert found["ratings"] == 3
     assert "1 skipped" in found["left_out"]
     assert "1 older ratings" in found["left_out"]
@@ -102,7 +105,8 @@ def test_a_stopped_search_says_that_its_log_goes_on(shop):
     code = (
         INTERRUPTIBLE + "import sys; from sfumato.cli import main; sys.argv[0] = 'sfumato'; main()"
     )
-    words = ["tune", "train.csv", "--epochs", "3000", "--log", "long.jsonl", "--quiet"]
+    words = ["tune", "train.csv", "--objective", "ratings", "--epochs", "3000", "--quiet"]
+    words += ["--log", "long.jsonl"]
     running = subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=shop, stderr=subprocess.PIPE, text=True
     )

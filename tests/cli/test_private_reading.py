@@ -148,5 +148,5 @@ def test_a_list_of_users_is_in_that_encoding_too(folder):
 
 
 def test_models_that_are_not_private_keep_the_guess(folder, read):
-    run(folder, "fit", "latin.csv", "-o", "open.sfu", "--epochs", "1", "--quiet")
+    run(folder, "fit", "latin.csv", "-o", "open.sfu", "--quiet")
     assert read[-1].items[0] == "caf\u00e9-0"

@@ -1,5 +1,7 @@
 """Interactions hold checked columns of one length, and hash, code, filter, split them as wholes."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -153,6 +155,46 @@ def test_equality_compares_every_column():
     for name, column in columns.items():
         assert Interactions(**{**columns, name: np.roll(column, 1)}) != INTERACTIONS, name
     assert Interactions(USERS, ITEMS, RATINGS) != INTERACTIONS
+
+
+UNRATED = Interactions(USERS, ITEMS, times=np.arange(2000))
+
+
+def test_without_ratings_they_are_ones_and_stay_unsaid():
+    parts = [
+        UNRATED,
+        UNRATED.filter(np.arange(2000)),
+        UNRATED.filter([]).merge(UNRATED),
+        pickle.loads(pickle.dumps(UNRATED)),
+    ]
+    for part in parts:
+        assert part == UNRATED
+        assert not part.has_ratings
+        assert np.array_equal(part.ratings, np.ones(2000))
+        assert part.to_arrow().column_names == ["user", "item", "time"]
+    assert INTERACTIONS.has_ratings
+    assert Interactions(USERS, ITEMS, np.ones(2000), np.arange(2000)) != UNRATED
+    assert not any(part.has_ratings for part in UNRATED.split(0.5, 0.5))
+    assert "ratings=False" in repr(UNRATED)
+    assert UNRATED.outside(bounds=(2, 5)).clipped == 0
+
+
+def test_rows_with_and_without_ratings_are_not_merged():
+    for one, other in ((UNRATED, INTERACTIONS), (INTERACTIONS, UNRATED)):
+        with pytest.raises(ValueError, match="only one of the two has ratings"):
+            one.merge(other)
+    with pytest.raises(ValueError, match="differ in length"):
+        Interactions([1, 2], [1])
+
+
+def test_rows_without_ratings_are_dropped_for_their_ids_alone():
+    mixed = Interactions([7, None, "7", 8], ["tea", "tea", "", 3.0], invalid="drop")
+    assert mixed.users.tolist() == [7, 8]
+    assert mixed.report.skipped == {"the user is no id": 1, "the item is no id": 1}
+    assert not mixed.has_ratings
+    both = mixed.merge(Interactions(["x"], ["y"], invalid="drop"))
+    assert (both.users.tolist(), both.has_ratings) == (["7", "8", "x"], False)
+    assert not Interactions([7], ["tea"]).by_row().has_ratings
 
 
 def test_merge_joins_the_rows_of_both():

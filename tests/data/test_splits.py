@@ -7,6 +7,7 @@ from sfumato.data import (
     Interactions,
     folds,
     generate_world,
+    leave_last_out,
     split_by_time,
     split_by_user,
     without_rare,
@@ -94,6 +95,19 @@ def test_the_latest_rows_of_a_user_are_left():
     train, test = split_by_user(shuffled, 2, latest=True)
     for user in np.unique(test.users):
         assert train.times[train.users == user].max() < test.times[test.users == user].min()
+
+
+def test_the_last_row_of_a_user_is_left_by_time_or_else_by_order():
+    shuffled = INTERACTIONS.filter(np.random.default_rng(1).permutation(len(INTERACTIONS)))
+    for leave in (1, 4):
+        assert leave_last_out(shuffled, leave) == split_by_user(shuffled, leave, latest=True)
+    few = Interactions([1, 2, 1, 2, 3, 1], ["a", "b", "c", "d", "e", "f"])
+    train, test = leave_last_out(few)
+    assert (test.items.tolist(), train.items.tolist()) == (["d", "f"], ["a", "b", "c", "e"])
+    assert not test.has_ratings
+    assert leave_last_out(few, 2)[1].items.tolist() == ["c", "f"]
+    with pytest.raises(ValueError, match="leave_last_out: leave must be"):
+        leave_last_out(few, 0.5)
 
 
 def test_a_share_by_time_is_the_latest_rows():

@@ -220,6 +220,8 @@ def test_the_demo_runs_and_its_answers_are_near_the_truth():
     # Seeded but for the private noise, whose RMSE varies by less than 0.01.
     assert max(errors["dense"], errors["sketched"]) < errors["means only"]
     assert errors["differentially private"] < errors["means only"] + 0.03
+    lists = {row["lists"]: row["ndcg"] for row in result if "lists" in row}
+    assert lists["linear items (the default of sfumato fit)"] > 1.1 * lists["most popular"]
 
 
 def test_every_public_name_of_recommenders_is_explained():

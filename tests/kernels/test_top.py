@@ -62,18 +62,6 @@ def test_nan_never_enters_the_list():
     np.testing.assert_array_equal(places, [[0, 2, -1]] * 4)
 
 
-def test_tally_and_gather_group_what_has_a_place():
-    groups, members = np.array([2, 0, 2, 1, 2]), np.array([0, 1, 2, 0, 1])
-    queries, shelved = np.array([True, False, True]), np.array([7, -1, 9])
-    starts = np.zeros(4, np.int64)
-    top.tally(groups, members, queries, shelved, starts)
-    np.cumsum(starts, out=starts)
-    out = np.empty(starts[-1], np.int64)
-    top.gather(groups, members, queries, shelved, starts[:-1].copy(), out)
-    np.testing.assert_array_equal(starts, [0, 0, 0, 2])
-    np.testing.assert_array_equal(out, [7, 9])
-
-
 def test_bar_sets_the_bits_of_places():
     barred = np.zeros((3, 2), np.uint32)
     top.bar(np.array([0, 2, 3]), np.array([0, 33, 31]), np.array([1, -1, 0]), barred)

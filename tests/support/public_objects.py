@@ -165,6 +165,7 @@ def _recommending() -> Iterator[Any]:
         SketchedFactors,
         UserNeighbours,
     )
+    from sfumato.recommend.comparison import compare
     from sfumato.recommend.tuning import TrialLog, tune
     from support.recommender_contract import TRAIN
 
@@ -179,6 +180,10 @@ def _recommending() -> Iterator[Any]:
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)
     yield from (found, *found.trials[:1])
+    compared = compare([Popular(), ItemNeighbours()], TRAIN)
+    result = compared.results["Popular"]
+    yield from (compared, compared.protocol, result, result.metrics["ndcg@10"])
+    yield compared.difference("Popular", "ItemNeighbours", "ndcg@10")
     with tempfile.TemporaryDirectory() as folder:
         yield TrialLog(Path(folder) / "trials.jsonl", {"model": "a"})
 

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato import errors
-from sfumato.cli import audit, budget, density, index, models, profiles, sketch, telemetry
+from sfumato.cli import audit, budget, compare, density, index, models, profiles, sketch, telemetry
 from sfumato.cli import models as tuning
 from sfumato.cli.options import Json
 
@@ -20,6 +20,7 @@ HINTS = {
     ("", "dataset"): "They are --ledger and --dataset.",
     ("", "ledger"): "They are --ledger and --dataset.",
     ("", "other"): "That is telemetry params --other.",
+    ("", "ratings"): "That is --rating-column, or --model linear-items.",
     ("", "weight"): "That is --set weight=W.",
     ("", "weights"): "A count-sketch takes others with --set cells=real.",
     ("BinaryIndex", "encoder"): "That is --encoder.",
@@ -28,6 +29,7 @@ HINTS = {
     ("CountSketch", "candidates"): "That is --among FILE.",
     ("ReleasedCountSketch", "candidates"): "That is --among FILE.",
     ("read_interactions", "delimiter"): "That is --delimiter.",
+    ("read_interactions", "header"): "They are --header and --no-header.",
     ("read_interactions", "items"): "That is --item-column.",
     ("read_interactions", "on_error"): "That is --skip-bad.",
     ("read_interactions", "ratings"): "That is --rating-column.",
@@ -114,9 +116,11 @@ app.add_typer(index.app, name="index")
 app.add_typer(telemetry.app, name="telemetry")
 app.add_typer(density.app, name="density")
 app.command()(models.fit)
+app.command()(models.models)
 app.command()(models.evaluate)
 app.command()(models.recommend)
 app.command()(tuning.tune)
+app.command()(compare.compare)
 
 
 @app.callback(invoke_without_command=True)

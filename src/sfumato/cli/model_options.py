@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from sfumato.cli.release_options import is_stored, way_back
 __all__ = [
     "COLUMNS",
     "LEARNED",
+    "LIST",
     "PRIVATE_COLUMNS",
     "SEED",
     "TUNED",
@@ -29,6 +31,7 @@ __all__ = [
     "curators_report",
     "described",
     "id_of",
+    "kind",
     "listed",
     "make",
     "private",
@@ -38,6 +41,7 @@ __all__ = [
     "reported",
     "run",
     "typed",
+    "validated",
 ]
 
 Encoding = Annotated[str, typer.Option(help="Of the text: utf-8, latin-1 or utf-16; not guessed.")]
@@ -59,26 +63,44 @@ COLUMNS: dict[str, Any] = {
         f"{name}_column": Annotated[str | None, typer.Option(help="Name or number, from 0.")]
         for name in ("user", "item", "rating", "time")
     },
+    "no_ratings": Annotated[bool, typer.Option("--no-ratings", help="Only users and items.")],
+    "header": Header,
     "delimiter": Annotated[str | None, typer.Option(help="Field separator; default: detected.")],
     "skip_bad": Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")],
 }
 PRIVATE_COLUMNS: dict[str, Any] = {
     **{name: kind for name, kind in COLUMNS.items() if name != "skip_bad"},
     "encoding": Annotated[str | None, typer.Option(help="Guessed, but utf-8 with --epsilon.")],
-    "header": Header,
     "skip_bad": COLUMNS["skip_bad"],
 }
 LEARNED: dict[str, Any] = {
-    "dense": Annotated[bool, typer.Option("--dense", help="Own vectors for all; no sketch.")],
+    "model": Annotated[
+        str | None, typer.Option(help="A name that sfumato models lists; default: linear-items.")
+    ],
+    "objective": Annotated[
+        str | None, typer.Option(help="ranking: lists to choose from (default); or ratings: stars.")
+    ],
+    "dense": Annotated[bool, typer.Option("--dense", help="Short for --model dense.")],
     "factors": Annotated[int | None, typer.Option(help="Numbers a user or item has.")],
     "depth": Annotated[int | None, typer.Option(help="Rows of the sketch; 1: hashing.")],
     "gain": Annotated[float | None, typer.Option(help="How much smaller than dense.")],
     "cells": Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")],
     "epochs": Annotated[int | None, typer.Option(help="Passes over the ratings.")],
-    "learning_rate": Annotated[float | None, typer.Option(help="Default: 0.05.")],
-    "regularization": Annotated[float | None, typer.Option(help="Default: 0.05.")],
+    "learning_rate": Annotated[float | None, typer.Option(help="Default: that of the model.")],
+    "regularization": Annotated[float | None, typer.Option(help="Default: that of the model.")],
     "clip": Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")],
     "threads": Annotated[int | None, typer.Option(help="At once, on one table.")],
+    "neighbours": Annotated[int | None, typer.Option(help="Similar items of an item.")],
+    "weighting": Annotated[
+        str | None, typer.Option(help="Of rows for lists: equal, or log for counts.")
+    ],
+    "relevant_from": Annotated[
+        float | None, typer.Option(help="Lists learn from ratings from here on; default: all.")
+    ],
+    "settings": Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Another parameter; repeatable."),
+    ],
 }
 TUNED = {
     name: kind for name, kind in LEARNED.items() if name not in ("learning_rate", "regularization")
@@ -87,6 +109,7 @@ SEED = {"seed": Annotated[int | None, typer.Option(help="Random seed; default: 0
 
 Columns = dict[str, Any]
 ROLES = ("users", "items", "ratings", "times")
+LIST = 10  # items of a list that is measured, where no other number is given
 BETWEEN_FIELDS = re.compile(r"\t|::|;|,")
 
 
@@ -98,6 +121,10 @@ def columns(options: dict[str, Any]) -> Columns:
         given["delimiter"] = options["delimiter"].replace("\\t", "\t")
     if options.get("skip_bad"):
         given["on_error"] = "skip"
+    if options.get("no_ratings"):
+        if "ratings" in given:
+            raise ValueError("--rating-column does not go with --no-ratings; give one of them.")
+        given["ratings"] = False
     for name in ("encoding", "header"):
         if options.get(name) is not None:
             given[name] = options[name]
@@ -144,7 +171,7 @@ def curators_report(
 
 
 def read(path: Path, given: Columns) -> Any:
-    """Read the ratings of a file; the error of a missing one names it."""
+    """Read the interactions of a file; the error of a missing one names it."""
     from sfumato.data import read_interactions
 
     if not path.exists():
@@ -211,50 +238,126 @@ def _place(text: str) -> str | int:
     return int(text) if text.isdigit() else text
 
 
-SKETCHED = ("depth", "gain", "cells")
-DESCENT = ("epochs", "learning_rate", "regularization", "clip", "threads", "valid", "seed")
-SHARED = ("factors", "bounds")
 PRIVATE = ("epsilon", "delta", "unit", "covers", "per_user")
 PAID = ("ledger", "dataset", "release_id")
-WRITTEN = {"gain": "space_gain", "seed": "random_state"}  # what options are called as parameters
+OF_RATINGS = ("bounds", "accounts", "unit", "covers", "factors")  # of private models
+FACTORS = ("factors", "depth", "gain", "cells", "epochs", "learning_rate", "clip", "threads")
+# The options that are parameters of models, and those that are called otherwise there.
+PARAMETERS = (
+    *("regularization", "neighbours", "weighting", "relevant_from", "seed", "bounds"),
+    *FACTORS,
+    *PRIVATE,
+)
+WRITTEN = {"gain": "space_gain", "seed": "random_state"}
 
 
 def make(command: str, options: dict[str, Any]) -> Any:
     """The model that the options of a command describe; what was not given keeps its default."""
-    from sfumato.recommend import DenseFactorization, PrivateFactorization, SketchFactorization
-
-    given = {name: value for name, value in options.items() if value is not None}
-    if any(name in given for name in PRIVATE):
-        _refuse(command, "--epsilon", given, (*DESCENT, *SKETCHED))
-        _refuse(command, "--epsilon", {"dense": options["dense"] or None}, ("dense",))
-        _need(given)
-        return PrivateFactorization(**_parameters(given, (*PRIVATE, *SHARED)))
-    _refuse(command, "a model without --epsilon", given, (*PAID, "accounts", "report"))
-    learned = [name for name in (*SHARED, *DESCENT) if name != "valid"]
-    if options["dense"]:
-        _refuse(command, "--dense", given, SKETCHED)
-        return DenseFactorization(**_parameters(given, learned))
+    given, chosen = _given(options), kind(command, options)
+    if not chosen.private:
+        _refuse(command, "a model without --epsilon", given, (*PAID, "accounts", "report"))
+    limits = chosen.kind.LIMITS
+    foreign = [name for name in PARAMETERS if WRITTEN.get(name, name) not in limits]
+    foreign += ["valid"] if chosen.private else []
+    foreign += [] if "users" in signature(chosen.kind.fit).parameters else ["accounts"]
+    _refuse(command, f"--model {chosen.name}", given, foreign)
     if "gain" in given and "cells" in given:
         raise ValueError(f"{command}: --gain does not go with --cells; give one of them.")
-    return SketchFactorization(**_parameters(given, (*learned, *SKETCHED)))
+    settings = _settings(command, chosen, given.get("settings", []))
+    if chosen.private:
+        _need(chosen, {**given, **settings})
+    parameters = {WRITTEN.get(name, name): given[name] for name in PARAMETERS if name in given}
+    if "objective" in limits:
+        parameters["objective"] = _objective(command, given)
+    return chosen.kind(**parameters, **settings)
 
 
-def _parameters(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {WRITTEN.get(name, name): given[name] for name in names if name in given}
+OBJECTIVES = ("ranking", "ratings")  # the first is the default
 
 
-def _refuse(command: str, option: str, given: dict[str, Any], names: tuple[str, ...]) -> None:
+def kind(command: str, options: dict[str, Any]) -> Any:
+    """The kind of model that options name, or imply by what only some models have."""
+    from sfumato.recommend.models import default_model, named_model
+
+    given = _given(options)
+    name, objective = given.get("model"), _objective(command, given)
+    if "dense" in given and name not in (None, "dense"):
+        raise ValueError(f"{command}: --dense does not go with --model {name}; give one of them.")
+    if name is None and "dense" in given:
+        name = "dense"
+    elif name is None and any(option in given for option in PRIVATE):
+        name = default_model(objective, private=True)
+    elif name is None and any(option in given for option in FACTORS):
+        name = "sketch"
+    chosen = named_model(name or default_model(objective))
+    if "objective" in given and objective not in chosen.objectives:
+        learns = chosen.facts()["learns"]
+        raise ValueError(
+            f"{command}: --objective {objective} does not go with --model {chosen.name}, which "
+            f"learns {learns}."
+        )
+    return chosen
+
+
+def _objective(command: str, given: dict[str, Any]) -> str:
+    """What is to be learned: as given, or ratings where a private model is given what they need."""
+    from sfumato.core.validation import one_of
+
+    rated = any(name in given for name in PRIVATE) and any(name in given for name in OF_RATINGS)
+    objective = given.get("objective", OBJECTIVES[1 if rated else 0])
+    return one_of(OBJECTIVES).check(command, "--objective", objective)
+
+
+def _settings(command: str, chosen: Any, settings: list[str]) -> dict[str, Any]:
+    """Parameters of a model from NAME=VALUE; values are JSON scalars, or else text."""
+    from json import loads
+
+    own = {WRITTEN.get(name, name): name for name in (*PARAMETERS, "objective")}
+    found: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"{command}: --set must be NAME=VALUE, not {setting!r}.")
+        if name in own:
+            raise ValueError(f"{command}: --set {name}: that is {_option(own[name])}.")
+        if name not in chosen.kind.LIMITS:
+            there = ", ".join(each for each in chosen.kind.LIMITS if each not in own) or "none"
+            raise ValueError(
+                f"{command}: --model {chosen.name} has no parameter {name!r}; those that --set "
+                f"gives are: {there}."
+            )
+        try:
+            value = loads(text)
+        except ValueError:
+            value = text
+        value = text if isinstance(value, list | dict) else value
+        found[name] = chosen.kind.LIMITS[name].check(chosen.kind.__name__, name, value)
+    return found
+
+
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in options.items() if each is not None and each is not False}
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _refuse(command: str, wanted: str, given: dict[str, Any], names: Iterable[str]) -> None:
     for name in names:
-        if given.get(name) is not None:
-            written = f"--{name.replace('_', '-')}"
-            raise ValueError(f"{command}: {written} does not go with {option}.")
+        if name in given:
+            raise ValueError(f"{command}: {_option(name)} does not go with {wanted}.")
 
 
-def _need(given: dict[str, Any]) -> None:
+def _need(chosen: Any, given: dict[str, Any]) -> None:
     """Raise where a private model lacks something that is never taken from the data."""
-    needed = ["epsilon", "delta", "bounds", "catalogue"]
-    needed += ["accounts"] if given.get("unit", "event") == "event" else ["per_user"]
-    missing = [f"--{name.replace('_', '-')}" for name in needed if name not in given]
+    limits = chosen.kind.LIMITS
+    needed = [name for name in ("epsilon", "delta", "bounds") if name in limits] + ["catalogue"]
+    if given.get("unit") == "user":
+        needed += ["per_user"]
+    elif "rows" in limits and "rows" not in given:  # users who share no rows are listed
+        needed += ["accounts"]
+    missing = [_option(name) for name in needed if name not in given]
     if missing:
         raise ValueError(
             f"fit: a private model needs {', '.join(missing)}: never taken from the data."
@@ -272,15 +375,30 @@ def public(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bool) -> str | None:
-    """Fit a model by gradient descent; a note on what was saved if interrupted, else None."""
+    """Fit a model; a note on what was saved if it was interrupted after an epoch, else None."""
+    taken = signature(model.fit).parameters
     with bar("fitting", hidden=hidden) as advance:
+        options = {"valid": valid, "progress": advance}
+        known = {name: value for name, value in options.items() if name in taken}
         try:
-            model.fit(train, valid, **lists, progress=advance)
+            model.fit(train, **lists, **known)
         except KeyboardInterrupt:
             if not getattr(model, "history_", []):
                 raise
             return f"the last whole epoch, {len(model.history_)} of {model.epochs}"
     return None
+
+
+def validated(model: Any, train: Any, valid: Any) -> dict[str, float]:
+    """How well a fitted model does on validation rows: as it watched, or the NDCG of its lists."""
+    if valid is None:
+        return {}
+    if "valid" in signature(model.fit).parameters:
+        last = model.history_[-1].items()
+        return {name: value for name, value in last if name.startswith("valid_")}
+    from sfumato.recommend.metrics.rating import evaluate
+
+    return {"valid_ndcg": evaluate(model, valid, n=LIST, exclude=train)["ndcg"]}
 
 
 def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, Any]) -> bool:
@@ -298,7 +416,7 @@ def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, An
 
 @contextmanager
 def bar(title: str, *, hidden: bool) -> Iterator[Any]:
-    """A bar on stderr, with the time left and the error where one is watched."""
+    """A bar on stderr, with the time left and, where one is watched, the validation metric."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -316,8 +434,8 @@ def bar(title: str, *, hidden: bool) -> Iterator[Any]:
     with bars.Progress(*shown, console=console, transient=True) as running:
         task = running.add_task(title, total=None)
 
-        def advance(done: int, total: int, error: float | None = None) -> None:
-            words = title if error is None else f"{title}, rmse {error:.4f}"
+        def advance(done: int, total: int, valid: float | None = None) -> None:
+            words = title if valid is None else f"{title}, validation {valid:.4f}"
             running.update(task, completed=done, total=total, description=words)
 
         yield advance
@@ -334,11 +452,12 @@ def described(model: Any, file: Path) -> dict[str, Any]:
         "file_bytes": file.stat().st_size,
         "privacy": model.privacy_label,
     }
-    if hasattr(model, "seen_"):
+    if hasattr(model, "history_"):
         found["epochs_done"] = len(model.history_) or None
-    if model.statement is not None:
+    if model.statement is not None and hasattr(model, "_item_vectors"):
         vectors = model._item_vectors(model.catalogue_.ids)
         found["components"] = int(vectors[:, :-1].any(axis=0).sum())
+    if model.statement is not None:
         found["statement"] = model.statement.to_dict()
     return found
 
@@ -351,8 +470,12 @@ def best(
         liked = [id_of(each, model.catalogue_.kind) for each in likes]
         items, scores = model.recommend_fold_in(liked, n=n)
     else:
-        one = id_of(user, model.user_kind_ or _kind(exclude))
-        items, scores = model.recommend(one, n, exclude=exclude)
+        one = id_of(user, getattr(model, "user_kind_", "") or _kind(exclude))
+        # A release of neighbours stores no histories: it recommends from a user's own items.
+        own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
+        if own == "user_items" and exclude is None:
+            raise ValueError("recommend: this release needs the user's own items; give --seen.")
+        items, scores = model.recommend(one, n, **{own: exclude})
     return list(zip(items.tolist(), scores.tolist(), strict=True))
 
 

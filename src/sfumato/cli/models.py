@@ -1,6 +1,6 @@
-"""`sfumato fit`, `evaluate` and `recommend`: a model from a file of ratings, and its answers.
+"""`sfumato fit`, `evaluate` and `recommend`: a model from a file of interactions, and its answers.
 
-`sfumato tune`: learning rate and regularization by the error on ratings held out.
+`sfumato tune`: parameters by rows held out. `sfumato models`: what can be fitted.
 """
 
 import sys
@@ -13,9 +13,11 @@ import typer
 from sfumato.cli import model_options
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
-__all__ = ["evaluate", "fit", "recommend", "tune"]
+__all__ = ["evaluate", "fit", "models", "recommend", "show", "tune"]
 
-Ratings = Annotated[Path, typer.Argument(help="A file of ratings: user, item, rating, time.")]
+Ratings = Annotated[
+    Path, typer.Argument(help="A file of user, item and, if there are any, rating and time.")
+]
 Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
 
 
@@ -25,7 +27,7 @@ def fit(
     context: typer.Context,
     ratings: Ratings,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
-    valid: Annotated[Path | None, typer.Option(help="Ratings to watch the error on.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Rows to measure the model on.")] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Fit a differentially private model.")
     ] = None,
@@ -53,11 +55,14 @@ def fit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Fit a model to ratings: sketched by default, dense with --dense, private with --epsilon.
+    """Fit a model to who used or rated what: for lists, or with --objective ratings for stars.
 
-    With --epsilon no row stops the command or is reported: what cannot be read or is in no public
-    list is left out, and ratings are clipped to the bounds. Line 1 is then assumed to be public,
-    unless --header or --no-header and --delimiter are given. Ctrl-C keeps the last complete epoch.
+    Without --model it is linear-items for lists, and sketch for ratings or where an option is given
+    that only factor models have. With --epsilon it is a differentially private model (of ratings
+    if --bounds are given), and no row stops the command or is reported: what cannot be read or is
+    in no public list is left out, and ratings are clipped to the bounds. Line 1 is then assumed to
+    be public, unless --header or --no-header and --delimiter are given. Ctrl-C keeps the last
+    complete epoch.
     """
     from sfumato.cli import model_options, printing
 
@@ -74,8 +79,10 @@ def fit(
         model_options.curators_report(report, train, public, bounds)
         more = {"stored": model_options.release(model, train, public, options)}
     else:
-        more = {"ratings": len(train), **model_options.reported(train, watched)}
+        rows = "ratings" if train.has_ratings else "interactions"
+        more = {rows: len(train), **model_options.reported(train, watched)}
         stopped = model_options.run(model, train, watched, public, hidden=quiet or json)
+        more |= model_options.validated(model, train, watched)
     model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     printing.document({**model_options.described(model, output), **more, "seconds": seconds}, json)
@@ -97,12 +104,23 @@ def show(file: Path, json: bool) -> None:
         printing.promise(model.statement, json)
 
 
+def models(json: Json = False) -> None:
+    """List the models that fit makes: what they learn, need and store, and their privacy."""
+    from sfumato.cli import printing
+    from sfumato.recommend.models import MODELS
+
+    printing.rows([each.facts() for each in MODELS.values()], json)
+
+
 @takes(model_options.COLUMNS, before="json")
 def evaluate(
     context: typer.Context,
     model: Model,
     test: Annotated[Path, typer.Argument(help="Test ratings, not used in training.")],
-    top: Annotated[int | None, typer.Option(help="Also rank: metrics of the best N.")] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="Measure lists of the best N; default: 10 where ratings are not."),
+    ] = None,
     exclude: Annotated[
         Path | None, typer.Option("--seen", help="Ratings to leave out of the ranks.")
     ] = None,
@@ -111,11 +129,12 @@ def evaluate(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Hold a model's predictions against ratings: rmse, mae, n, nbytes."""
+    """Measure a model on test rows: errors of the ratings it predicts, and its lists.
+
+    Lists are measured with --top, --seen or --relevant-from, and where no ratings are predicted.
+    """
     from sfumato.cli import printing
 
-    if top is None and (exclude is not None or relevant_from is not None):
-        raise ValueError("evaluate: --seen and --relevant-from go with --top.")
     printing.check_kind(model, "model")
     from sfumato.recommend import load
     from sfumato.recommend.metrics.rating import evaluate as measured
@@ -123,7 +142,11 @@ def evaluate(
     given = model_options.columns(context.params)
     rows = model_options.read(test, given)
     known = None if exclude is None else model_options.read(exclude, given)
-    scores = measured(load(model), rows, n=top, exclude=known, relevant_from=relevant_from)
+    loaded = load(model)
+    errors = getattr(loaded, "predicts_ratings", False) and rows.has_ratings
+    if top is None and not (errors and exclude is None and relevant_from is None):
+        top = model_options.LIST
+    scores = measured(loaded, rows, n=top, exclude=known, relevant_from=relevant_from)
     printing.document({**scores, **model_options.reported(rows, known)}, json)
 
 
@@ -166,10 +189,10 @@ def recommend(
 @takes(model_options.TUNED | model_options.SEED | model_options.COLUMNS, before="force")
 def tune(
     context: typer.Context,
-    ratings: Annotated[Path, typer.Argument(help="A file of ratings to learn from.")],
+    ratings: Ratings,
     valid: Annotated[
         Path | None,
-        typer.Option(help="Validation ratings; default: a tenth of the training ratings."),
+        typer.Option(help="Validation rows; default: a tenth of the training rows."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write the best model.")
@@ -181,8 +204,9 @@ def tune(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Search learning rate and regularization in two stages, coarse and fine, each on a log scale.
+    """Search parameters of a model in two stages, coarse and fine, each on a log scale.
 
+    They are the best on validation rows: by NDCG@10 for lists, by rmse for --objective ratings.
     Ctrl-C keeps the log. A private model is not tuned: that would cost, uncharged.
     """
     from sfumato.cli import model_options, printing
@@ -192,6 +216,9 @@ def tune(
         check_output(output, force, ratings, valid, log)
     given = model_options.columns(context.params)
     model = model_options.make("tune", {**context.params, "valid": None})
+    kind = model_options.kind("tune", context.params)
+    if not kind.grids:
+        raise ValueError(f"tune: --model {kind.name} has nothing to tune; name another.")
     train, held = _parts(model_options.read(ratings, given), valid, given)
     with model_options.bar("tuning", hidden=quiet or json) as advance:
         try:
@@ -199,8 +226,9 @@ def tune(
                 model,
                 train,
                 held,
+                grids=kind.grids,
                 log=log,
-                progress=advance and (lambda done, total, trial: advance(done, total, trial.rmse)),
+                progress=advance and (lambda *done: advance(*done[:2], _value(done[2]))),
                 refit=output is not None,
             )
         except KeyboardInterrupt:
@@ -213,12 +241,18 @@ def tune(
         found.model.save(output)
     summary: dict[str, Any] = {
         "best": found.parameters,
-        "valid_rmse": found.rmse,
+        f"valid_{found.metric}": getattr(found, found.metric),
         "trials": len(found.trials),
         "model": None if output is None else str(output),
         **model_options.reported(train, held),
     }
     printing.document(summary, json)
+
+
+def _value(trial: Any) -> float | None:
+    """What a trial is judged by."""
+    value: float | None = trial.rmse if trial.ndcg is None else trial.ndcg
+    return value
 
 
 def _parts(ratings: Any, valid: Path | None, given: dict[str, Any]) -> tuple[Any, Any]:

@@ -112,8 +112,9 @@ def rows(content: list[dict[str, Any]], as_json: bool) -> None:
         print(json.dumps({"rows": _plain(content)}, allow_nan=False, ensure_ascii=False))
         return
     table = _table(*(content[0] if content else []))
-    for column in table.columns[1:]:
-        column.justify = "right"
+    for name, column in list(zip(content[0] if content else [], table.columns, strict=True))[1:]:
+        texts = all(isinstance(row[name], str) for row in content)
+        column.justify = "left" if texts else "right"
     for row in content:
         # A name is to be copied as it is, even if it is a number.
         table.add_row(*(str(v) if name in NAMES else _words(v) for name, v in row.items()))

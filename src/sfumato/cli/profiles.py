@@ -108,7 +108,6 @@ def release(
     dataset: Dataset = None,
     release_id: ReleaseId = None,
     encoding: model_options.Encoding = "utf-8",
-    header: model_options.Header = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", hidden=True)] = False,
     report: model_options.Report = None,
     force: Force = False,

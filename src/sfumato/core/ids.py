@@ -225,6 +225,8 @@ def ids_of(ids: Any, name: str) -> np.ndarray:
     """
     if isinstance(ids, np.ndarray) and ids.dtype == np.int64 and ids.ndim == 1:
         return ids
+    if type(ids) is int and -(2**63) <= ids < 2**63:  # one id takes a tenth of the time this way
+        return np.array([ids], np.int64)
     column = as_ids(ids, name)
     return column if isinstance(column, np.ndarray) else _plain(column)
 

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from sfumato.data.readers.base import Piece, Reading, ReadingReport
     from sfumato.data.readers.batches import Batches, read_batches
     from sfumato.data.readers.ratings import read_interactions
-    from sfumato.data.splits import folds, split_by_time, split_by_user, without_rare
+    from sfumato.data.splits import (
+        folds,
+        leave_last_out,
+        split_by_time,
+        split_by_user,
+        without_rare,
+    )
     from sfumato.data.synthetic import World, generate_world
 
 __all__ = [
@@ -26,6 +32,7 @@ __all__ = [
     "folds",
     "generate_world",
     "item_seed",
+    "leave_last_out",
     "read_batches",
     "read_interactions",
     "split_by_time",
@@ -40,7 +47,7 @@ _imported = on_demand(
         "readers.batches": ("Batches", "Piece", "Reading", "read_batches"),
         "interactions": ("Coded", "Interactions", "as_ids", "item_seed"),
         "readers.ratings": ("ReadingReport", "read_interactions"),
-        "splits": ("folds", "split_by_time", "split_by_user", "without_rare"),
+        "splits": ("folds", "leave_last_out", "split_by_time", "split_by_user", "without_rare"),
         "synthetic": ("World", "generate_world"),
     },
 )

@@ -1,6 +1,5 @@
-"""Interactions: validated columns of users, items, ratings and times."""
+"""Interactions: validated columns of users and items, with ratings and times where there are."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -84,7 +83,7 @@ class Coded(NamedTuple):
 
 
 class Interactions(Page, Table):
-    """Ratings of items by users, one per row, with or without times.
+    """Who used or rated which item, one per row, with or without ratings and times.
 
     Parameters
     ----------
@@ -92,19 +91,21 @@ class Interactions(Page, Table):
         User ids: integers or text, as NumPy, Arrow, pandas, polars or a list.
     items : array_like or scalar
         Item ids: integers or text.
-    ratings : array_like of shape (n,)
-        Ratings, finite numbers.
+    ratings : array_like or None, default=None
+        Ratings or counts, finite numbers; None if there are none (implicit feedback).
     times : array_like or None, default=None
         Numbers or dates (which become seconds since 1970), or None.
     invalid : {"refuse", "drop"}, default="refuse"
-        "refuse" raises for a row without user, item or finite rating, and for ids of two types.
-        "drop", for data that will be released privately, leaves such rows out; `times` must be
-        None.
+        "refuse" raises for a row without user or item, or with a rating that is not finite, and
+        for ids of two types. "drop", for data that will be released privately, leaves such rows
+        out; `times` must be None.
 
     Attributes
     ----------
     ratings : ndarray of shape (n,)
-        Ratings, float64.
+        Ratings, float64; all ones if none were given.
+    has_ratings : bool
+        Whether ratings were given.
     times : ndarray of shape (n,) or None
         Times, or None.
     report : ReadingReport or None
@@ -120,7 +121,10 @@ class Interactions(Page, Table):
 
     Interactions may be empty; a model raises where it needs rows. The printed form, also in a
     notebook, shows no rows; `to_pandas`, `to_polars` and `to_arrow` return them, with the columns
-    user, item, rating and time.
+    user, item, rating and time, as far as there are any.
+
+    Models of lists learn from interactions with and without ratings; models that predict ratings
+    refuse interactions without them.
 
     Examples
     --------
@@ -131,11 +135,14 @@ class Interactions(Page, Table):
     array(['tea', 'tea'], dtype=object)
     >>> interactions.coded().item_codes
     array([0, 1, 0], dtype=int32)
+    >>> Interactions([7, 8], ["tea", "rum"])
+    Interactions(rows=2, users=2, items=2, ratings=False, times=False)
     >>> mixed = Interactions([7, "7", None], ["tea"] * 3, [5, float("nan"), 4], invalid="drop")
     >>> print(mixed.report)
     3 rows read, 1 kept; 1 skipped: the user is no id; 1 skipped: the rating is not a finite number.
     """
 
+    has_ratings: bool = True
     report: ReadingReport | None
     _cache: dict[str, Any]
 
@@ -143,7 +150,7 @@ class Interactions(Page, Table):
         self,
         users: Ids,
         items: Ids,
-        ratings: Column,
+        ratings: Column | None = None,
         times: Column | None = None,
         *,
         invalid: str = "refuse",
@@ -154,44 +161,50 @@ class Interactions(Page, Table):
         columns = {
             "users": _coded_text(as_ids(users, "users")),
             "items": _coded_text(as_ids(items, "items")),
-            "ratings": numbers(ratings, "ratings").astype(np.float64, copy=False),
         }
+        if ratings is not None:
+            columns["ratings"] = numbers(ratings, "ratings").astype(np.float64, copy=False)
         if times is not None:
             columns["times"] = numbers(times, "times")
         _check_lengths(columns)
-        self._set(columns["users"], columns["items"], columns["ratings"], columns.get("times"))
+        self._set(columns["users"], columns["items"], columns.get("ratings"), columns.get("times"))
 
     def _keep_valid(self, users: Any, items: Any, ratings: Any, times: Any) -> None:
-        """Take the rows with two ids and a finite rating, each row by itself."""
+        """Take the rows with two ids and, if there are ratings, a finite one, each by itself."""
         if times is not None:
             raise ValueError("Interactions: times must be None for invalid='drop'; none are read.")
-        who, what = ids_by_row(users, "users"), ids_by_row(items, "items")
-        rated = numbers_by_row(ratings, "ratings")
-        _check_lengths({"users": who, "items": what, "ratings": rated})
-        valid, skipped = np.ones(rated.size, bool), {}
-        for reason, bad in (
-            (NO_USER, np.asarray(who.is_null())),
-            (NO_ITEM, np.asarray(what.is_null())),
-            (NO_RATING, np.isnan(rated)),
-        ):
+        columns = {"users": ids_by_row(users, "users"), "items": ids_by_row(items, "items")}
+        faults = {
+            NO_USER: np.asarray(columns["users"].is_null()),
+            NO_ITEM: np.asarray(columns["items"].is_null()),
+        }
+        if ratings is not None:
+            columns["ratings"] = numbers_by_row(ratings, "ratings")
+            faults[NO_RATING] = np.isnan(columns["ratings"])
+        _check_lengths(columns)
+        valid, skipped = np.ones(len(columns["users"]), bool), {}
+        for reason, bad in faults.items():
             if count := int((valid & bad).sum()):
                 skipped[reason] = count
             valid &= ~bad
-        who, what = (settled_ids(each.filter(pa.array(valid))) for each in (who, what))
-        self._set(_coded_text(who), _coded_text(what), rated[valid], None, "drop")
+        who, what = (
+            _coded_text(settled_ids(columns[name].filter(pa.array(valid))))
+            for name in ("users", "items")
+        )
+        self._set(who, what, None if ratings is None else columns["ratings"][valid], None, "drop")
         self.report = ReadingReport(valid.size, len(self), 0, skipped)
 
     def _set(
         self,
         users: _StoredIds,
         items: _StoredIds,
-        ratings: np.ndarray,
+        ratings: np.ndarray | None,
         times: np.ndarray | None,
         invalid: str = "refuse",
     ) -> None:
-        self.invalid = invalid
+        self.invalid, self.has_ratings = invalid, ratings is not None
         self._users, self._items = _locked(users), _locked(items)
-        self.ratings = _locked(ratings)
+        self.ratings = _locked(np.ones(len(users)) if ratings is None else ratings)
         self.times = None if times is None else _locked(times)
         self.report = None
         self._cache = {}
@@ -223,19 +236,21 @@ class Interactions(Page, Table):
         facts: dict[str, Any] = {"rows": len(self)}
         if len(self) <= COUNTED or "coded" in self._cache:
             facts |= {"users": len(self.coded().user_ids), "items": len(self.coded().item_ids)}
-        return {**facts, "times": self.times is not None}
+        rated = {} if self.has_ratings else {"ratings": False}
+        return {**facts, **rated, "times": self.times is not None}
 
     def _columns(self) -> dict[str, Any]:
-        times = {} if self.times is None else {"time": self.times}
-        return {"user": self.users, "item": self.items, "rating": self.ratings, **times}
+        columns = {"user": self.users, "item": self.items}
+        if self.has_ratings:
+            columns["rating"] = self.ratings
+        return columns if self.times is None else {**columns, "time": self.times}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Interactions):
             return NotImplemented
-        if len(self) != len(other) or (self.times is None) != (other.times is None):
-            return False
-        return all(
-            np.array_equal(a, b) for a, b in zip(self._plains(), other._plains(), strict=True)
+        mine, others = self._columns(), other._columns()
+        return mine.keys() == others.keys() and all(
+            np.array_equal(mine[name], others[name]) for name in mine
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -266,7 +281,8 @@ class Interactions(Page, Table):
         keep = keep.astype(np.int64, copy=False)
         times = None if self.times is None else self.times[keep]
         ids = _take(self._users, keep), _take(self._items, keep)
-        return self._of(*ids, self.ratings[keep], times, self.invalid)
+        ratings = self.ratings[keep] if self.has_ratings else None
+        return self._of(*ids, ratings, times, self.invalid)
 
     def hashed(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Hash users and items to 64 bits.
@@ -308,8 +324,9 @@ class Interactions(Page, Table):
         Parameters
         ----------
         other : Interactions
-            Rows to append. Both or neither must have times, and ids must be of one type, unless
-            both were made with ``invalid="drop"``.
+            Rows to append. Both or neither must have ratings, and so times; ids must be of one
+            type, unless both were made with ``invalid="drop"``. Ones can be given as ratings to
+            merge rows without ratings to others.
 
         Returns
         -------
@@ -318,10 +335,17 @@ class Interactions(Page, Table):
         """
         if (self.times is None) != (other.times is None):
             raise ValueError("Interactions: cannot merge, only one of the two has times.")
+        if self.has_ratings != other.has_ratings:
+            raise ValueError(
+                "Interactions: cannot merge, only one of the two has ratings; give the other ones "
+                "as ratings."
+            )
+        pairs = zip(self._columns().items(), other._columns().values(), strict=True)
+        columns: dict[str, Any] = {
+            f"{name}s": np.concatenate([mine, more]) for (name, mine), more in pairs
+        }
         if self.invalid == other.invalid == "drop":
-            both = zip(self._plains(), other._plains(), strict=True)
-            users, items, ratings = (np.concatenate(pair) for pair in both)
-            return Interactions(users, items, ratings, invalid="drop")
+            return Interactions(**columns, invalid="drop")
         for name, ids, more in (
             ("users", self._users, other._users),
             ("items", self._items, other._items),
@@ -334,8 +358,7 @@ class Interactions(Page, Table):
                 raise TypeError(
                     f"Interactions: cannot merge, {name} are integers in one, texts in one."
                 )
-        pairs = zip(self._plains(), other._plains(), strict=True)
-        return Interactions(*(np.concatenate(pair) for pair in pairs))
+        return Interactions(**columns)
 
     @renamed_arguments(seed="random_state")
     def split(self, *sizes: float, random_state: RandomState = 0) -> tuple["Interactions", ...]:
@@ -369,8 +392,8 @@ class Interactions(Page, Table):
         if self.invalid == "drop":
             return self
         if "by_row" not in self._cache:
-            columns = self._users, self._items, self.ratings
-            self._cache["by_row"] = Interactions(*columns, invalid="drop")
+            ratings = self.ratings if self.has_ratings else None
+            self._cache["by_row"] = Interactions(self._users, self._items, ratings, invalid="drop")
         found: Interactions = self._cache["by_row"]
         return found
 
@@ -390,7 +413,7 @@ class Interactions(Page, Table):
         items : array_like, scalar or None, default=None
             Public item ids, None for any.
         bounds : tuple of (float, float) or None, default=None
-            Lowest and highest rating, None for any.
+            Lowest and highest rating, None for any; rows without ratings are not clipped.
 
         Returns
         -------
@@ -420,7 +443,9 @@ class Interactions(Page, Table):
             found = pc.is_in(_written(own), _written(known))
             skipped[reason] = int((inside & ~np.asarray(found)).sum())
             inside &= np.asarray(found)
-        low, high = (-np.inf, np.inf) if bounds is None else bounds
+        low, high = (-np.inf, np.inf)
+        if bounds is not None and self.has_ratings:
+            low, high = bounds
         beyond = (rows.ratings[inside] < low) | (rows.ratings[inside] > high)
         reasons = {reason: count for reason, count in skipped.items() if count}
         return ReadingReport(inside.size, int(inside.sum()), 0, reasons, clipped=int(beyond.sum()))
@@ -432,11 +457,6 @@ class Interactions(Page, Table):
             self._cache[name] = _locked(_texts(ids.dictionary)[_indices(ids)])
         plain: np.ndarray = self._cache[name]
         return plain
-
-    def _plains(self) -> Iterator[np.ndarray]:
-        yield from (self.users, self.items, self.ratings)
-        if self.times is not None:
-            yield self.times
 
 
 def _check_lengths(columns: dict[str, Any]) -> None:

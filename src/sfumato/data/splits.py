@@ -19,7 +19,14 @@ from sfumato.core.validation import (
 if TYPE_CHECKING:
     from sfumato.data.interactions import Interactions
 
-__all__ = ["folds", "random_rows", "split_by_time", "split_by_user", "without_rare"]
+__all__ = [
+    "folds",
+    "leave_last_out",
+    "random_rows",
+    "split_by_time",
+    "split_by_user",
+    "without_rare",
+]
 
 FRACTION = between(0, 1 + 1e-9, above=True)
 
@@ -90,6 +97,43 @@ def split_by_user(
     from_last, sizes = _positions_from_last(users, order)
     wanted = np.floor(leave * sizes + 1e-9) if relative else np.where(sizes > leave, leave, 0)
     return _parted(interactions, from_last < wanted)
+
+
+def leave_last_out(
+    interactions: "Interactions", leave: int = 1
+) -> tuple["Interactions", "Interactions"]:
+    """Split off the last rows of every user, by time, or by their order if there are no times.
+
+    Parameters
+    ----------
+    interactions : Interactions
+        The rows to split.
+    leave : int, default=1
+        Rows of each user for the test, at least 1.
+
+    Returns
+    -------
+    train : Interactions
+        Rows to learn from.
+    test : Interactions
+        Rows to evaluate on.
+
+    Notes
+    -----
+    **Guarantee.** Rows of equal time count in their order. All rows of users with at most `leave`
+    rows are in train. `split_by_user` takes random rows, or a fraction of them.
+
+    Examples
+    --------
+    >>> from sfumato.data import Interactions
+    >>> train, test = leave_last_out(Interactions([1, 1, 2], ["tea", "rum", "tea"]))
+    >>> test.items
+    array(['rum'], dtype=object)
+    """
+    leave = integer(1).check("leave_last_out", "leave", leave)
+    times = np.zeros(len(interactions)) if interactions.times is None else interactions.times
+    from_last, sizes = _positions_from_last(interactions.coded().user_codes, times)
+    return _parted(interactions, (from_last < leave) & (sizes > leave))
 
 
 def split_by_time(

@@ -104,23 +104,6 @@ def every(panels, queries, out):
 
 
 @kernel
-def tally(groups, members, selected, shelved, starts):
-    """starts[g + 1] += how many rows of a selected group g have a member with a position."""
-    for i in range(groups.size):
-        if selected[groups[i]] and shelved[members[i]] >= 0:
-            starts[groups[i] + 1] += 1
-
-
-@kernel
-def gather(groups, members, selected, shelved, ends, out):
-    """out[starts[g] : starts[g + 1]] = positions of group g's members; ends begins as starts."""
-    for i in range(groups.size):
-        if selected[groups[i]] and shelved[members[i]] >= 0:
-            out[ends[groups[i]]] = shelved[members[i]]
-            ends[groups[i]] += 1
-
-
-@kernel
 def bar(starts, positions, rows, barred):
     """Set the bits of positions[starts[r] : starts[r + 1]] in barred[u], r = rows[u] >= 0."""
     for u in range(rows.size):

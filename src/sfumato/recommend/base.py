@@ -40,6 +40,7 @@ __all__ = [
     "ModelFormatError",
     "NotFittedError",
     "Parameters",
+    "check_has_ratings",
     "kind_in",
     "label_of",
     "load",
@@ -199,6 +200,8 @@ class Parameters:
 
 Label = Literal["none", "measured", "proved"]
 SCALARS = ("mean_", "low_", "high_")
+# Parameters of models of lists that read ratings, and their values that read none.
+RATING_READERS = {"relevant_from": None, "weighting": "equal"}
 
 
 class _RatingBoundsLimit:
@@ -222,6 +225,17 @@ class _RatingBoundsLimit:
 
 BOUNDS = _RatingBoundsLimit()
 OPTIONAL_BOUNDS = optional(BOUNDS)
+
+
+def check_has_ratings(owner: str, train: Interactions, name: str = "train") -> None:
+    """Raise ValueError for interactions without ratings."""
+    if not train.has_ratings:
+        raise ParameterError(
+            f"{owner}: {name} has no ratings to learn from; give it ratings, or fit a model of "
+            "lists, such as LinearItems.",
+            owner=owner,
+            parameter="ratings",
+        )
 
 
 def label_of(statement: PrivacyStatement | None) -> Label:
@@ -365,14 +379,20 @@ class Estimator(Parameters):
             raise NotFittedError(f"{type(self).__name__}: not fitted yet; call fit first.")
 
     def _check_train(self, train: Any, name: str = "train", *, empty: bool = False) -> None:
-        """Raise if the data is not Interactions, or empty although `empty` is False."""
+        """Raise unless the data is Interactions with rows (unless `empty`) and needed ratings."""
         owner = type(self).__name__
         if not isinstance(train, Interactions):
             kind = type(train).__name__
             hint = "build them by Interactions(users, items, ratings) or read_interactions"
             raise TypeError(f"{owner}: {name} must be Interactions, not {kind}; {hint}.")
         if not empty and not len(train):
-            raise ValueError(f"{owner}: {name} is empty; at least one rating is needed.")
+            raise ValueError(f"{owner}: {name} is empty; at least one row is needed.")
+        if self.predicts_ratings:
+            check_has_ratings(owner, train, name)
+        for parameter, unused in RATING_READERS.items():
+            if not train.has_ratings and getattr(self, parameter, unused) != unused:
+                wanted = f"must be {unused!r}, since {name} has no ratings."
+                raise ParameterError.of(owner, parameter, wanted)
 
     def _bounds_of(
         self, train: Interactions, bounds: tuple[float, float] | None

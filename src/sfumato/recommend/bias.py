@@ -9,6 +9,7 @@ from sfumato.core.ids import as_ids
 from sfumato.core.typing import Ids
 from sfumato.core.validation import between
 from sfumato.data.interactions import Interactions
+from sfumato.recommend.base import check_has_ratings
 
 __all__ = ["DampedMeans"]
 
@@ -77,6 +78,7 @@ class DampedMeans:
         damping = between(0, float("inf")).check("DampedMeans", "damping", self.damping)
         if not len(interactions):
             raise ValueError("DampedMeans: there are no ratings to learn from; give at least one.")
+        check_has_ratings("DampedMeans", interactions, "interactions")
         codes = interactions.coded()
         mean = float(interactions.ratings.mean())
         residuals = interactions.ratings - mean

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.core.arrays import top_n
-from sfumato.core.ids import ids_of, is_one, kind_of, positions
+from sfumato.core.ids import ids_of, is_one, kind_of
 from sfumato.data.interactions import Interactions
+from sfumato.kernels import sparse_rows
 from sfumato.kernels import top_k as top
 from sfumato.kernels.lanes import aligned
-from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 
 __all__ = [
     "CatalogueVectors",
@@ -27,8 +28,10 @@ __all__ = [
     "listed",
     "listing",
     "pairs",
+    "taken",
 ]
 
+ONE_ROW = np.zeros(1, np.int64)
 LONG = 256  # from this n on, sorting all scores is faster than keeping a sorted list of n
 ROOM = 1 << 19  # bytes of vectors, barred bits or scores in one batch, so that they stay in cache
 
@@ -149,8 +152,51 @@ def excluded_by(
     coded = exclude.coded()
     _check_same_kind(owner, "users", coded.user_ids, kind_of(users))
     _check_same_kind(owner, "items", coded.item_ids, catalogue.kind)
-    rows = positions(users, coded.user_ids)
-    return ExcludedItems(*_grouped(coded, rows, positions(coded.item_ids, catalogue.ids)), rows)
+    known, *grouped = _by_user(exclude)
+    found = known.positions(users)
+    rows, of = np.unique(found, return_inverse=True) if found.size > 1 else (found, ONE_ROW)
+    starts, codes = taken(rows, *grouped)
+    at = _positions_in(exclude, catalogue)[codes]
+    there = at >= 0
+    if not there.all():
+        starts = np.concatenate([[0], np.cumsum(there)])[starts]
+        at = at[there]
+    return ExcludedItems(starts, at, of)
+
+
+def _by_user(rows: Interactions) -> tuple[SortedCatalogue, np.ndarray, np.ndarray]:
+    """Return the users, and start offsets and item codes of each; computed once for the rows."""
+    if "by_user" not in rows._cache:
+        coded = rows.coded()
+        counts = np.bincount(coded.user_codes, minlength=coded.user_ids.size)
+        starts, items = np.concatenate([[0], np.cumsum(counts)]), np.empty_like(coded.item_codes)
+        sparse_rows.group(coded.user_codes, coded.item_codes, starts[:-1].copy(), items)
+        rows._cache["by_user"] = SortedCatalogue(coded.user_ids), starts, items
+    grouped: tuple[SortedCatalogue, np.ndarray, np.ndarray] = rows._cache["by_user"]
+    return grouped
+
+
+def _positions_in(exclude: Interactions, catalogue: Catalogue) -> np.ndarray:
+    """Return the catalogue position of each item code; remembered for the last catalogue."""
+    last = exclude._cache.get("positions")
+    if last is None or last[0] is not catalogue:
+        last = catalogue, catalogue.positions(exclude.coded().item_ids)
+        exclude._cache["positions"] = last
+    at: np.ndarray = last[1]
+    return at
+
+
+def taken(rows: np.ndarray, starts: np.ndarray, *columns: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return starts and columns of some rows of a sparse matrix; row -1 is empty."""
+    if rows.size == 1 and rows[0] >= 0:
+        first, last = starts[rows[0]], starts[rows[0] + 1]
+        return np.array([0, last - first]), *(column[first:last] for column in columns)
+    counts = np.where(rows >= 0, starts[rows + 1] - starts[rows], 0)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    out = [np.empty(ends[-1], column.dtype) for column in columns]
+    for column, made in zip(columns, out, strict=True):
+        sparse_rows.gather(starts, column, rows, ends, made)
+    return ends, *out
 
 
 def listed(items: np.ndarray, catalogue: Catalogue) -> ExcludedItems:
@@ -158,19 +204,6 @@ def listed(items: np.ndarray, catalogue: Catalogue) -> ExcludedItems:
     found = catalogue.positions(items)
     found = found[found >= 0]
     return ExcludedItems(np.array([0, found.size]), found, np.zeros(1, np.int64))
-
-
-def _grouped(coded: Any, rows: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return start offsets per user and the positions of the requested users' excluded items."""
-    requested = np.zeros(coded.user_ids.size, bool)
-    requested[rows[rows >= 0]] = True
-    starts = np.zeros(requested.size + 1, np.int64)
-    columns = coded.user_codes, coded.item_codes, requested, at
-    top.tally(*columns, starts)
-    np.cumsum(starts, out=starts)
-    out = np.empty(starts[-1], np.int64)
-    top.gather(*columns, starts[:-1].copy(), out)
-    return starts, out
 
 
 def _check_same_kind(owner: str, name: str, ids: np.ndarray, kind: str) -> None:
@@ -233,13 +266,8 @@ def barred(
     if allowed is not None:
         scores[:, ~allowed] = -np.inf
     if excluded is not None:
-        rows = excluded.rows[part]
-        starts = excluded.starts[np.maximum(rows, 0)]
-        counts = np.where(rows >= 0, excluded.starts[np.maximum(rows, 0) + 1] - starts, 0)
-        # Offsets within each row: consecutive numbers less where the row begins.
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        positions = excluded.positions[np.repeat(starts, counts) + within]
-        scores[np.repeat(np.arange(rows.size), counts), positions] = -np.inf
+        starts, positions, rows = excluded
+        sparse_rows.fill(starts, positions, rows[part], -np.inf, scores)
     return scores
 
 

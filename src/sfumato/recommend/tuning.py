@@ -16,7 +16,9 @@ import numpy as np
 
 from sfumato.core.tables import Table, described
 from sfumato.core.typing import Ids
-from sfumato.core.validation import flag, integer, positive
+from sfumato.core.validation import flag, integer, one_of, optional, positive
+from sfumato.recommend.base import check_has_ratings
+from sfumato.recommend.metrics.rating import evaluate
 
 __all__ = ["GRIDS", "Trial", "TrialLog", "Tuned", "search_header", "tune"]
 
@@ -124,12 +126,18 @@ class TrialLog:
         Returns
         -------
         dict or None
-            Its "rmse" and "seconds"; None if the log did not contain it when it was opened.
+            Its "rmse" or "ndcg", and "seconds"; None if the log did not contain it when it was
+            opened.
         """
         return self._found.get(_key(parameters))
 
     def append(
-        self, stage: int, parameters: Mapping[str, float], rmse: float, seconds: float
+        self,
+        stage: int,
+        parameters: Mapping[str, float],
+        rmse: float | None,
+        seconds: float,
+        ndcg: float | None = None,
     ) -> None:
         """Append a trial to the file.
 
@@ -141,13 +149,23 @@ class TrialLog:
             1 for the grids, 2 for the refinement.
         parameters : mapping of str to float
             The tuned parameters.
-        rmse : float
-            Error on the validation data; infinite if the model diverged.
+        rmse : float or None
+            Error on the validation data; infinite if the model diverged, None if it was searched by
+            NDCG.
         seconds : float
             Duration of the fit.
+        ndcg : float or None, default=None
+            NDCG on the validation data; -inf if the model diverged, None if it was searched by
+            RMSE.
         """
-        error = None if math.isinf(rmse) else rmse
-        trial = dict(stage=stage, parameters=dict(parameters), rmse=error, seconds=seconds)
+        metric, value = ("rmse", rmse) if ndcg is None else ("ndcg", ndcg)
+        value = None if value is None or math.isinf(value) else value
+        trial = {
+            "stage": stage,
+            "parameters": dict(parameters),
+            metric: value,
+            "seconds": seconds,
+        }
         with open(self.path, "ab") as file:
             file.write(json.dumps(trial, allow_nan=False).encode() + b"\n")
             file.flush()
@@ -173,8 +191,9 @@ class TrialLog:
         """Store the trial in one line of the file; raise ValueError if the line is damaged."""
         try:
             fields = json.loads(line)
-            rmse = math.inf if fields["rmse"] is None else float(fields["rmse"])
-            trial = {"rmse": rmse, "seconds": float(fields["seconds"])}
+            metric = "ndcg" if "ndcg" in fields else "rmse"
+            value = WORST[metric] if fields[metric] is None else float(fields[metric])
+            trial = {metric: value, "seconds": float(fields["seconds"])}
             self._found[_key(fields["parameters"])] = trial
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(
@@ -209,6 +228,9 @@ GRIDS: dict[str, tuple[float, ...]] = {
 }
 ENORMOUS = 1000.0  # an error this many times the range of the ratings means divergence
 FINE = integer(0, 100)
+WORST = {"rmse": math.inf, "ndcg": -math.inf}  # of a model that diverged, by metric
+METRIC = optional(one_of(tuple(WORST)))
+LIST = 10  # items of the lists whose NDCG is measured
 
 
 @dataclass(frozen=True)
@@ -221,10 +243,13 @@ class Trial:
         1 for the grids, 2 for the refinement.
     parameters : dict of str to float
         The tuned parameters.
-    rmse : float
-        Root mean squared error on the validation data; infinite if the model diverged.
+    rmse : float or None
+        Root mean squared error on the validation data; infinite if the model diverged. None in a
+        search by NDCG.
     seconds : float
         Duration of the fit in seconds.
+    ndcg : float or None, default=None
+        NDCG@10 on the validation data; -inf if the model diverged. None in a search by RMSE.
 
     Examples
     --------
@@ -234,8 +259,9 @@ class Trial:
 
     stage: int
     parameters: dict[str, float]
-    rmse: float
+    rmse: float | None
     seconds: float
+    ndcg: float | None = None
 
 
 @dataclass(frozen=True)
@@ -246,12 +272,14 @@ class Tuned(Table):
     ----------
     parameters : dict of str to float
         The best parameters.
-    rmse : float
-        Their root mean squared error on the validation data.
+    rmse : float or None
+        Their root mean squared error on the validation data; None in a search by NDCG.
     trials : tuple of Trial
         All trials in order.
     model : object
         A model with the best parameters, fitted on the training data if `refit` was set.
+    ndcg : float or None, default=None
+        Their NDCG@10 on the validation data; None in a search by RMSE.
 
     Examples
     --------
@@ -261,21 +289,27 @@ class Tuned(Table):
     """
 
     parameters: dict[str, float]
-    rmse: float
+    rmse: float | None
     trials: tuple[Trial, ...]
     model: Any
+    ndcg: float | None = None
+
+    @property
+    def metric(self) -> str:
+        """What was searched by: "rmse" or "ndcg"."""
+        return "rmse" if self.ndcg is None else "ndcg"
 
     def __repr__(self) -> str:
-        return described(self, parameters=self.parameters, rmse=self.rmse, trials=len(self.trials))
+        best = {self.metric: getattr(self, self.metric)}
+        return described(self, parameters=self.parameters, **best, trials=len(self.trials))
 
     def _columns(self) -> dict[str, Any]:
-        """Return one row per trial: stage, tuned parameters, error and seconds."""
+        """Return one row per trial: stage, tuned parameters, error or NDCG, and seconds."""
         names = list(dict.fromkeys(name for each in self.trials for name in each.parameters))
         tried = {name: [each.parameters.get(name) for each in self.trials] for name in names}
-        stage, rmse, seconds = (
-            [getattr(each, name) for each in self.trials] for name in ("stage", "rmse", "seconds")
-        )
-        return {"stage": stage, **tried, "rmse": rmse, "seconds": seconds}
+        names = ["stage", self.metric, "seconds"]
+        found = {name: [getattr(each, name) for each in self.trials] for name in names}
+        return {"stage": found.pop("stage"), **tried, **found}
 
 
 def tune(
@@ -285,6 +319,7 @@ def tune(
     *,
     grids: Mapping[str, Sequence[float]] = GRIDS,
     fine: int = 2,
+    metric: str | None = None,
     catalogue: Ids | None = None,
     log: Any = None,
     progress: Callable[[int, int, Trial], None] | None = None,
@@ -301,8 +336,9 @@ def tune(
     Parameters
     ----------
     model : object
-        A model with `get_params`, `fit(train)` and `predict(users, items)`, which is not changed,
-        or a function that takes the tuned parameters and returns one.
+        A model with `get_params`, `fit(train)` and `predict(users, items)` (or, for lists,
+        `recommend(users, n, exclude=)`), which is not changed, or a function that takes the tuned
+        parameters and returns one.
     train : Interactions
         Training data, not empty.
     valid : Interactions
@@ -312,6 +348,10 @@ def tune(
         grids for `learning_rate` and `regularization`.
     fine : int, default=2
         Values on either side of the best in stage two, from 0 to 100.
+    metric : {"rmse", "ndcg"} or None, default=None
+        What is best on the validation data: the smallest error of ratings, or the largest NDCG@10
+        of lists of the whole catalogue without the items of `train`. None is "rmse" for a model
+        that predicts ratings, else "ndcg".
     catalogue : array_like, scalar or None, default=None
         Passed to `fit` unless None.
     log : path_like or None, default=None
@@ -328,13 +368,13 @@ def tune(
     Returns
     -------
     Tuned
-        Best parameters, their error, all trials and the model.
+        Best parameters, their error or NDCG, all trials and the model.
 
     Notes
     -----
     **Guarantee.** Each set of values is fitted once, and ties go to the earlier trial, so that
     equal data and models give equal results. A trial that diverges (an error that is not finite, or
-    above 1000 times the range of the ratings) counts as infinite. An interrupted search leaves the
+    above 1000 times the range of the ratings) counts as the worst. An interrupted search leaves the
     log of all completed trials.
 
     References
@@ -359,11 +399,13 @@ def tune(
     make = _maker(model)
     start = {name: _start(make, name, line) for name, line in lines.items()}
     _refuse_private(make(start), public)
+    metric = _metric(metric, make(start), valid)
     options = {} if catalogue is None else {"catalogue": catalogue}
-    trial_log = (
-        TrialLog(log, search_header(make(start), lines, fine, train, valid)) if log else None
-    )
-    search = _TrialSearch(make, train, valid, options, trial_log, progress)
+    trial_log = None
+    if log:
+        header = search_header(make(start), lines, fine, train, valid)
+        trial_log = TrialLog(log, header if metric == "rmse" else {**header, "metric": metric})
+    search = _TrialSearch(make, train, valid, metric, options, trial_log, progress)
     search.total = 1 + sum(len(line) + 2 * fine for line in lines.values())
     best = search.along(1, next(iter(lines)), [start[next(iter(lines))]], start)
     for stage in (1, 2):
@@ -371,12 +413,22 @@ def tune(
             values = line if stage == 1 else _finer(line, best[name], fine)
             best = search.along(stage, name, values, best)
     chosen = make(best)
-    return Tuned(
-        best,
-        search.error(best),
-        tuple(search.trials),
-        chosen.fit(train, **options) if refit else chosen,
-    )
+    if refit:
+        chosen.fit(train, **options)
+    trial = search.trial(best)
+    return Tuned(best, trial.rmse, tuple(search.trials), chosen, trial.ndcg)
+
+
+def _metric(metric: str | None, model: Any, valid: Any) -> str:
+    """Return what is measured on the validation data; raise ValueError if the model has it not."""
+    rated = getattr(model, "predicts_ratings", True)
+    chosen = METRIC.check("tune", "metric", metric) or ("rmse" if rated else "ndcg")
+    if chosen == "rmse" and not rated:
+        name = type(model).__name__
+        raise ValueError(f"tune: metric must be 'ndcg' for {name}, which predicts no ratings.")
+    if chosen == "rmse":
+        check_has_ratings("tune", valid, "valid")
+    return str(chosen)
 
 
 class _TrialSearch:
@@ -389,14 +441,16 @@ class _TrialSearch:
         make: Callable[[dict[str, float]], Any],
         train: Any,
         valid: Any,
+        metric: str,
         options: dict[str, Any],
         log: TrialLog | None,
         progress: Callable[[int, int, Trial], None] | None,
     ) -> None:
         self.make, self.train, self.valid, self.options = make, train, valid, options
+        self.metric = metric
         self.log, self.progress = log, progress
         self.trials: list[Trial] = []
-        self._errors: dict[tuple[float, ...], Trial] = {}
+        self._done_before: dict[tuple[float, ...], Trial] = {}
         self._done = 0
         width = float(np.ptp(valid.ratings)) or 1.0
         self._largest = ENORMOUS * width
@@ -412,39 +466,48 @@ class _TrialSearch:
             if self.progress is not None:
                 self.progress(self._done, self.total, trial)
         line = [{**best, name: value} for value in values]
-        known = [best] if tuple(best.values()) in self._errors else []
-        return min([*known, *line], key=self.error)
+        known = [best] if tuple(best.values()) in self._done_before else []
+        return min([*known, *line], key=self._loss)
 
-    def error(self, parameters: dict[str, float]) -> float:
-        """Return the error of a trial that was done."""
-        return self._errors[tuple(parameters.values())].rmse
+    def trial(self, parameters: dict[str, float]) -> Trial:
+        """Return a trial that was done."""
+        return self._done_before[tuple(parameters.values())]
+
+    def _loss(self, parameters: dict[str, float]) -> float:
+        """Return what is smallest for the best of the trials that were done."""
+        value = float(getattr(self.trial(parameters), self.metric))
+        return value if self.metric == "rmse" else -value
 
     def _trial(self, stage: int, parameters: dict[str, float]) -> Trial:
         """Return the trial with these parameters, running it if it is in neither memory nor log."""
         key = tuple(parameters.values())
-        if key in self._errors:
-            return self._errors[key]
+        if key in self._done_before:
+            return self._done_before[key]
         found = self.log.found(parameters) if self.log else None
         if found is None:
             begun = perf_counter()
-            error = self._fitted(parameters)
-            found = {"rmse": error, "seconds": round(perf_counter() - begun, 3)}
+            value = self._fitted(parameters)
+            found = {self.metric: value, "seconds": round(perf_counter() - begun, 3)}
             if self.log:
-                self.log.append(stage, parameters, error, found["seconds"])
-        trial = Trial(stage, parameters, found["rmse"], found["seconds"])
+                self.log.append(
+                    stage, parameters, found.get("rmse"), found["seconds"], found.get("ndcg")
+                )
+        trial = Trial(stage, parameters, found.get("rmse"), found["seconds"], found.get("ndcg"))
         self.trials.append(trial)
-        self._errors[key] = trial
+        self._done_before[key] = trial
         return trial
 
     def _fitted(self, parameters: dict[str, float]) -> float:
-        """Return the validation error of a fit; infinite if the model diverged."""
+        """Return the validation error or NDCG of a fit; the worst if the model diverged."""
         try:
             fitted = self.make(parameters).fit(self.train, **self.options)
+            if self.metric == "ndcg":
+                return evaluate(fitted, self.valid, n=LIST, exclude=self.train)["ndcg"]
             predicted = np.asarray(fitted.predict(self.valid.users, self.valid.items), np.float64)
         except (ArithmeticError, ValueError) as failed:
             # Descents raise ValueError for bad parameters too; only their divergence is a result.
             if isinstance(failed, ArithmeticError) or "diverged" in str(failed):
-                return math.inf
+                return WORST[self.metric]
             raise
         with np.errstate(over="ignore", invalid="ignore"):
             error = float(np.sqrt(np.mean((predicted - self.valid.ratings) ** 2)))

@@ -115,6 +115,92 @@ def test_values_of_a_line_taken_for_names_are_not_shown(tmp_path, options):
         read_interactions({"ann": [1], "tea": [2]}, **options)
 
 
+PAIRS = Interactions([5, 5, 6], ["a", "b", "a"])
+
+
+@pytest.mark.parametrize("form", ["{},{}\n", "{}\t{}\n", "{}::{}\n", "{} {}\n", "{}|{}\n"])
+@pytest.mark.parametrize("header", [True, False])
+def test_two_columns_are_users_and_items(tmp_path, form, header):
+    rows = [("userID", "artistID")] if header else []
+    rows += zip(PAIRS.users, PAIRS.items, strict=True)
+    path = written(tmp_path / "a.dat", "".join(form.format(*row) for row in rows))
+    for options in ({}, {"ratings": False}, {"guess": False}):
+        assert read_interactions(path, **options) == PAIRS
+    dropped = read_interactions(path, invalid="drop")
+    assert (dropped, dropped.report.rows) == (PAIRS, 3)
+
+
+def test_sources_of_every_kind_are_read_without_ratings(tmp_path):
+    columns = {"user": [5, 5, 6], "item": ["a", "b", "a"], "time": [3, 1, 2]}
+    timed = Interactions(*(columns[name] for name in ("user", "item")), times=columns["time"])
+    table = pa.table(columns)
+    pq.write_table(table, tmp_path / "a.parquet")
+    written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    written(tmp_path / "a.csv", "time,user,item\n3,5,a\n1,5,b\n2,6,a\n")
+    frames = [columns, table, table.to_pandas(), pl.from_arrow(table), duckdb.from_arrow(table)]
+    files = [tmp_path / f"a.{ending}" for ending in ("parquet", "jsonl", "csv")]
+    named = {"users": "user", "items": "item", "ratings": False}
+    for source in (*frames, *files):
+        assert read_interactions(source) == timed
+        assert read_interactions(source, times=False, **named) == PAIRS
+        assert read_interactions(source, invalid="drop", **named) == PAIRS
+
+
+@pytest.mark.parametrize("name", ["plays", "play_count", "weight", "Clicks", "listens", "count"])
+def test_counts_are_ratings(tmp_path, name):
+    path = written(tmp_path / "a.dat", f"userID\tartistID\t{name}\n5\t7\t13883\n")
+    assert read_interactions(path) == Interactions([5], [7], [13883])
+    assert read_interactions(path, ratings=False) == Interactions([5], [7])
+    stars = {"user": [5], "item": [7], name: [9], "stars": [4]}
+    assert read_interactions(stars).ratings.tolist() == [4]
+
+
+def test_names_with_spaces_do_not_make_a_space_delimit(tmp_path):
+    path = written(tmp_path / "a.csv", "user,item\nann lee,iced tea\nbob ray,dark rum\n")
+    assert read_interactions(path).items.tolist() == ["iced tea", "dark rum"]
+    path = written(tmp_path / "b.csv", "1,the iced tea\n2,some dark rum\n")
+    assert read_interactions(path).items.tolist() == ["the iced tea", "some dark rum"]
+
+
+def test_a_first_line_of_texts_is_not_lost_where_no_rating_shows_that_it_is_a_row(tmp_path):
+    path = written(tmp_path / "a.csv", "ann,tea\nbob,rum\n")
+    with pytest.raises(ValueError, match="users; give users=; there are 2 columns; if line 1"):
+        read_interactions(path)
+    for options in ({}, {"invalid": "drop", "ratings": False}):
+        with pytest.raises(ValueError, match="line 1 may hold names or values; give header="):
+            read_interactions(path, users=0, items=1, **options)
+        for header, wanted in ((True, ["rum"]), (False, ["tea", "rum"])):
+            found = read_interactions(path, users=0, items=1, header=header, **options)
+            assert found.items.tolist() == wanted
+
+
+def test_files_with_and_without_ratings_are_not_mixed(tmp_path):
+    files = [
+        written(tmp_path / "a.csv", "user,item,rating\n5,a,1\n"),
+        written(tmp_path / "b.csv", "user,item\n6,b\n"),
+    ]
+    for options in ({}, {"invalid": "drop"}):
+        with pytest.raises(ValueError, match="some have none; give ratings=False"):
+            read_interactions(files, **options)
+        found = read_interactions(files, ratings=False, **options)
+        assert (found.users.tolist(), found.has_ratings) == ([5, 6], False)
+    for wrong in (True, 1.5):
+        with pytest.raises(TypeError, match=r"ratings must be .*\(False: there is none\)"):
+            read_interactions(files, ratings=wrong)
+    with pytest.raises(TypeError, match="users must be a column's name or position"):
+        read_interactions(files, users=False)
+
+
+def test_what_has_no_rows_has_its_columns_all_the_same(tmp_path):
+    for names, rated in (("user,item", False), ("user,item,rating", True)):
+        path = written(tmp_path / "a.csv", names + "\n")
+        frame = pa.table({name: pa.array([], pa.int64()) for name in names.split(",")})
+        for source in (path, frame):
+            for options in ({}, {"invalid": "drop"}):
+                found = read_interactions(source, **options)
+                assert (len(found), found.has_ratings) == (0, rated)
+
+
 @pytest.mark.parametrize("latest", ["", ",30", ",2001-01-01", ",2001-01-01T10:00:00Z"])
 def test_of_several_ratings_of_a_pair_the_latest_stays(tmp_path, latest):
     # Without times the last row is the latest; otherwise the one in the middle.
@@ -222,8 +308,8 @@ def test_latin_1_and_backslashes_are_found_out(tmp_path):
         read_interactions(tmp_path / "a.csv", encoding="utf-8")
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"word\n", b"\x1f\x8b garbage", b"1,2\n3,4\n"])
-def test_a_file_without_ratings_is_refused(tmp_path, content):
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"word\n", b"\x1f\x8b garbage", b"1\n3\n"])
+def test_a_file_without_rows_is_refused(tmp_path, content):
     path = tmp_path / "a.dat"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"a.dat: "):

@@ -195,7 +195,7 @@ def test_a_failing_fit_leaves_the_model_as_it_was(kind):
 def test_bad_input_is_refused_in_a_sentence(kind):
     empty = Interactions([], [], [])
     for bad in (empty, TRAIN.filter([])):
-        with pytest.raises(ValueError, match="train is empty; at least one rating"):
+        with pytest.raises(ValueError, match="train is empty; at least one row"):
             kind().fit(bad)
     with pytest.raises(ValueError, match="valid is empty"):
         kind().fit(TRAIN, empty)

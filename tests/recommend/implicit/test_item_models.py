@@ -13,7 +13,7 @@ MODELS = [
     Popular,
     lambda: LinearItems(regularization=20),
     lambda: LinearItems(regularization=20, weighting="log", relevant_from=3),
-    ItemNeighbours,
+    lambda: LinearItems(regularization=20, dense_items=9, block_items=16, neighbours=10),
     lambda: ItemNeighbours(metric="jaccard", neighbours=7),
     lambda: ItemNeighbours(transform="bm25"),
     lambda: ItemNeighbours(transform="tfidf", exponent=0.5, shrinkage=0),
@@ -50,6 +50,31 @@ def test_linear_items_solve_ridge_regression_with_a_zero_diagonal():
     left, right = x[:, others], x[:, 7]
     slopes = np.linalg.solve(left.T @ left + strength * np.eye(49), left.T @ right)
     np.testing.assert_allclose(weights[others, 7], slopes, atol=1e-10)
+
+
+def test_blocks_solve_ridge_regressions_on_some_items():
+    x = dense()
+    whole = LinearItems(dense_items=9, block_items=50, neighbours=50).fit(
+        WORLD, catalogue=CATALOGUE
+    )
+    at_once = LinearItems().fit(WORLD, catalogue=CATALOGUE)
+    np.testing.assert_allclose(table(whole), table(at_once), rtol=1e-4, atol=1e-6)
+    # 12 items a block: the weights of an item are its regression on the 11 others of a block.
+    model = LinearItems(regularization=20, dense_items=9, block_items=12, neighbours=12)
+    weights = np.array([model.fit(WORLD, catalogue=CATALOGUE)._weights.row(i) for i in range(50)])
+    for j in range(50):
+        block = np.flatnonzero(weights[:, j])
+        assert 1 <= block.size <= 11
+        assert j not in block
+        left = x[:, block]
+        slopes = np.linalg.solve(left.T @ left + 20 * np.eye(block.size), left.T @ x[:, j])
+        np.testing.assert_allclose(weights[block, j], slopes, rtol=1e-3, atol=1e-5)
+    # Fewer stored weights are the largest of these.
+    few = LinearItems(regularization=20, dense_items=9, block_items=12, neighbours=3)
+    few = np.array([few.fit(WORLD, catalogue=CATALOGUE)._weights.row(i) for i in range(50)])
+    largest = np.sort(np.abs(weights), axis=0)[-3:]
+    np.testing.assert_allclose(np.sort(np.abs(few), axis=0)[-3:], largest, rtol=1e-6)
+    assert (np.count_nonzero(few, axis=0) <= 3).all()
 
 
 def neighbours_by_hand(x, k, below):
@@ -120,6 +145,23 @@ class TestModel:
             assert listed[: best.size].tolist() == best.tolist()
             assert (listed[best.size :] == -1).all()
             np.testing.assert_allclose(values[: best.size], left[best])
+
+    def test_explanations_add_up_to_the_score(self, make):
+        model, user = fitted(make), WORLD.users[0]
+        own = set(WORLD.items[WORLD.users == user].tolist())
+        for item in range(0, 50, 7):
+            found = model.explain(user, item, n=3)
+            parts = [each["part"] for each in found["history"]]
+            assert len(parts) <= 3
+            assert {each["item"] for each in found["history"]} <= own
+            total = sum(parts) + found["rest"] + found["popularity"]
+            assert total == pytest.approx(found["score"])
+            assert found["score"] == pytest.approx(model.predict(user, item)[0], abs=1e-6)
+        assert model.explain(user, 10**9)["score"] == 0
+        popular = model.explain(10**9, 3)
+        assert popular["popularity"] == popular["score"] == model.predict(10**9, 3)[0]
+        with pytest.raises(ValueError, match="one user and one item"):
+            model.explain([1, 2], [1, 2])
 
     def test_unknown_users_get_popular_items(self, make):
         model = fitted(make)
@@ -208,3 +250,11 @@ def test_lists_beat_popularity_where_users_form_groups(make):
         wanted = {*zip(test.users.tolist(), test.items.tolist(), strict=True)}
         hits[type(model)] = sum((u, i) in wanted for u in range(400) for i in found[u].tolist())
     assert hits[make] > 3 * hits[Popular]
+
+
+def test_items_that_nothing_supports_come_by_popularity():
+    users, items = [1, 1, 2, 2, 3, 4, 5, 5], ["a", "b", "a", "b", "c", "c", "c", "d"]
+    rows = Interactions(users, items, np.ones(8))
+    for model in (ItemNeighbours(), LinearItems(dense_items=1, block_items=4)):
+        listed = model.fit(rows).recommend(1, n=4, exclude=rows)[0]
+        assert listed.tolist() == ["c", "d"]

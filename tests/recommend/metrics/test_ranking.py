@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.metrics import average_precision_score, ndcg_score
 
 from sfumato.data import Interactions
@@ -211,5 +212,7 @@ def test_diversity_is_the_mean_distance_of_pairs():
         similarity = unit[row[mask]] @ unit[row[mask]].T
         if mask.sum() > 1:
             far.append(np.mean(1 - similarity[np.triu_indices(mask.sum(), 1)]))
-    assert diversity(lists, np.arange(30), vectors, scores=result) == pytest.approx(np.mean(far))
+    for given in (vectors, csr_array(vectors)):
+        found = diversity(lists, np.arange(30), given, scores=result)
+        assert found == pytest.approx(np.mean(far))
     assert math.isnan(diversity(lists[:1], np.arange(30), vectors, scores=result[:1]))

@@ -94,7 +94,8 @@ def _part(pairs: Interactions, parts: int, seed: int) -> np.ndarray:
 
 def _joined(train: Interactions, test: Interactions, seed: int) -> Interactions:
     """All rows in an order that is independent of the side they came from."""
-    columns = ((getattr(side, name) for side in (train, test)) for name in COLUMNS)
+    names = COLUMNS if train.has_ratings else COLUMNS[:2]
+    columns = ((getattr(side, name) for side in (train, test)) for name in names)
     pool = Interactions(*(np.concatenate(list(column)) for column in columns))
     return pool.filter(np.argsort(_mixed(pool, seed)))
 

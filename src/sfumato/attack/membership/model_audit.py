@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.attack.membership.divergence import KLDivergence, kl_divergence
 from sfumato.attack.membership.inference import MembershipInference, checked_settings, inferred
 from sfumato.attack.membership.records import Quarter, Sides, quarters
-from sfumato.attack.report.html import AUDIENCE, write
+from sfumato.core.html_pages import AUDIENCE, write
 from sfumato.core.tables import Page
 from sfumato.core.validation import RandomState
 from sfumato.data.interactions import Interactions
@@ -184,7 +184,8 @@ def audit_model(
     Parameters
     ----------
     model : object
-        A fitted model with `predict(users, items)`; its `statement`, if any, is checked.
+        A fitted model with `predict(users, items)`; its `statement`, if any, is checked. Scores of
+        a model that predicts no ratings are compared with 1, the preference of every row.
     train : Interactions
         Ratings that the model learned from, at least 40.
     test : Interactions
@@ -225,6 +226,8 @@ def audit_model(
     >>> found.membership.attacks["loss"].auc.low < 0.5, found.membership.epsilon.epsilon
     (True, 0.0)
     """
+    if not getattr(model, "predicts_ratings", True):
+        train, test = (Interactions(each.users, each.items) for each in (train, test))
     claimed = _claimed(getattr(model, "statement", None))
     settings = checked_settings(
         OWNER,

@@ -8,8 +8,8 @@ from typing import Any
 
 from sfumato.attack.profile_audit.epsilon_choice import LARGEST, EpsilonChoice, Progress, chosen
 from sfumato.attack.profile_audit.scenario import POPULARITY, AttackSettings, Point, Scenario
-from sfumato.attack.report.html import AUDIENCE, write
 from sfumato.core.deprecation import renamed_arguments
+from sfumato.core.html_pages import AUDIENCE, write
 from sfumato.core.tables import Table
 from sfumato.core.validation import RandomState, positive
 from sfumato.data.interactions import Interactions

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.attack.profile_audit.scenario import AttackSettings, Point, Scenario
-from sfumato.attack.report.html import AUDIENCE
 from sfumato.core.deprecation import renamed_arguments
+from sfumato.core.html_pages import AUDIENCE
 from sfumato.core.tables import Table
 from sfumato.core.validation import RandomState, fraction, positive
 from sfumato.data.interactions import Interactions

@@ -1,25 +1,13 @@
-"""The HTML page of a model's audit, and what the pages of all audits have in common."""
+"""The HTML page of a model's audit."""
 
-import os
 from base64 import b64encode
 from html import escape
-from pathlib import Path
 from typing import Any
 
-__all__ = ["AUDIENCE", "document", "page", "table", "write"]
+from sfumato.core.html_pages import document, table
 
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem;
-  color: #1d1d1f; background: #fff; }
-table { border-collapse: collapse; margin: 1rem 0; width: 100%; font-size: 0.92rem; }
-th, td { border-bottom: 1px solid #d8d8d8; padding: 0.35rem 0.6rem; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
-img { width: 100%; height: auto; }
-.audience { background: #fff3e0; border-left: 4px solid #d1822b; padding: 0.5rem 1rem; }
-.refuted { background: #fdecea; border-left: 4px solid #b3261e; padding: 0.5rem 1rem; }
-dt { font-weight: 600; } dd { margin: 0 0 0.6rem 1rem; }
-.wide { overflow-x: auto; }
-"""
+__all__ = ["page"]
+
 MEANINGS = {
     "RMSE": "Root mean squared error of the predictions. A model that memorised its ratings has a "
     "much smaller error on train than on test.",
@@ -60,14 +48,6 @@ def page(fields: dict[str, Any], png: bytes) -> str:
         "are valid if the test ratings were split off at random and never used for training.</p>",
     ]
     return document(title, parts)
-
-
-def document(title: str, parts: list[str]) -> str:
-    """Complete HTML page of these parts; empty ones are dropped."""
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">\
-<title>{title}</title><style>{STYLE}</style>'
-    body = "\n".join(part for part in parts if part)
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 
 
 ALT = "Errors on train and test, attack curves, divergence and AUC by quarter of the users"
@@ -153,25 +133,3 @@ def _number(value: float | None) -> str:
 def _rate(rate: dict[str, float], form: str) -> str:
     value, low, high = (form.format(rate[key]) for key in ("value", "low", "high"))
     return f"{value} ({low} to {high})"
-
-
-def table(names: list[str], rows: list[list[str]]) -> str:
-    """HTML table of texts, which are escaped."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
-    body = "\n".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    inside = f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody>"
-    return f'<div class="wide"><table>{inside}</table></div>'
-
-
-AUDIENCE = "for the curator; not a release"
-
-
-def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file atomically."""
-    from sfumato.core.file_format import (
-        write_atomic,  # slow to import, and only needed to write files
-    )
-
-    write_atomic(Path(path), data)

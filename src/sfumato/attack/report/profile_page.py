@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any
 
 from sfumato.attack.profile_audit.scenario import ATTACKED, MOST
-from sfumato.attack.report.html import document, table
+from sfumato.core.html_pages import document, table
 
 __all__ = ["ALT", "GRID", "MEANINGS", "figure_png", "page"]
 

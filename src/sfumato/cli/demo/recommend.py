@@ -1,4 +1,4 @@
-"""The recommenders' stop of `sfumato demo`: four models of one generated world in one table.
+"""The recommenders' stop of `sfumato demo`: lists and ratings of one generated world.
 
 The profiles' stop of `sfumato demo`: what neighbours and what attackers get of each release.
 """
@@ -27,7 +27,14 @@ from sfumato.attack import (
 from sfumato.data import Interactions, generate_world
 from sfumato.privacy import Ledger
 from sfumato.profile import Blip, Jlt, Minima
-from sfumato.recommend import DenseFactorization, PrivateFactorization, SketchFactorization
+from sfumato.recommend import (
+    DenseFactorization,
+    ItemNeighbours,
+    LinearItems,
+    Popular,
+    PrivateFactorization,
+    SketchFactorization,
+)
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.metrics import rating as metrics
 
@@ -38,14 +45,42 @@ EPSILON, DELTA = 8.0, 1e-6
 
 
 def models(console: Console, ratings: int = 400_000) -> list[dict[str, Any]]:
-    """Fit, measure and attack each model; print the table and return its rows."""
+    """Fit and measure models of lists and of ratings; print two tables and return their rows."""
     world = generate_world(
         users=ratings // 100, items=1500, ratings=ratings, bounds=BOUNDS, random_state=7
     )
     train, _, test = world.interactions.split(0.8, 0.1, 0.1, random_state=0)
+    return _lists(console, train, test) + _stars(console, train, test)
+
+
+def _lists(console: Console, train: Interactions, test: Interactions) -> list[dict[str, Any]]:
+    """Fit models and measure their lists."""
     console.print(
-        f"[bold cyan]Which recommender, and what does it give away?[/]  {len(train):,} generated "
-        "ratings, stars 1 to 5"
+        f"[bold cyan]What will they choose next?[/]  {len(train):,} generated interactions; lists "
+        "of ten of all items"
+    )
+    table, rows = Table("model", "NDCG", "recall", "items listed", box=None, pad_edge=False), []
+    compared: dict[str, Any] = {
+        "most popular": Popular(),
+        "item neighbours": ItemNeighbours(),
+        "linear items (the default of sfumato fit)": LinearItems(),
+        "sketched, of ratings": SketchFactorization(bounds=BOUNDS),
+    }
+    for name, model in compared.items():
+        found = metrics.evaluate(model.fit(train), test, n=10, exclude=train)
+        row = {"lists": name, **{key: found[key] for key in ("ndcg", "recall", "coverage")}}
+        rows.append(row)
+        table.add_row(name, f"{row['ndcg']:.3f}", f"{row['recall']:.3f}", f"{row['coverage']:.0%}")
+    console.print(table)
+    console.print("Stars order what was rated, not what is chosen: each model has its question.\n")
+    return rows
+
+
+def _stars(console: Console, train: Interactions, test: Interactions) -> list[dict[str, Any]]:
+    """Fit models of ratings, measure and attack them."""
+    console.print(
+        f"[bold cyan]How will they rate it, and what does a model give away?[/]  {len(train):,} "
+        "generated ratings, stars 1 to 5"
     )
     rows = [_measured(name, model, train, test) for name, model in _fitted(train)]
     names = ("model", "RMSE", "memory", "KLD", "attack AUC", "privacy")

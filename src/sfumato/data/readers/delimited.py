@@ -83,11 +83,11 @@ def sniffed(
     start = _start(path, zipped).decode(encoding or "utf-8-sig", errors="replace")
     lines = [line for line in start.splitlines() if line]
     if not lines:
-        raise ValueError(f"{path}: is empty; lines with user, item and rating are needed.")
+        raise ValueError(f"{path}: is empty; lines with user and item are needed.")
     delimiter = _delimiter(start, rows) if delimiter is None else delimiter
     if not delimiter:
         raise ParameterError(
-            f"{path}: line 1: no delimiter stands between three fields or more; give delimiter=.",
+            f"{path}: line 1: no delimiter stands between two fields or more; give delimiter=.",
             owner="read_interactions",
             parameter="delimiter",
         )
@@ -218,11 +218,17 @@ def _start(path: Path, zipped: bool) -> bytes:
 
 
 def _delimiter(start: str, rows: int) -> str:
-    """Delimiter that splits the first row into at least three fields, and most others equally."""
-    for delimiter in DELIMITERS:
-        widths = [len(row) for row in islice(_rows(start, delimiter), rows)]
-        if widths[0] >= 3 and widths.count(widths[0]) * 2 >= len(widths):
-            return delimiter
+    """Delimiter of at least three fields in the first row, or else two, and equally in most others.
+
+    A space is none where another delimiter makes two fields of every row: names contain spaces.
+    """
+    widths = {each: [len(row) for row in islice(_rows(start, each), rows)] for each in DELIMITERS}
+    if any(set(widths[each]) == {2} for each in DELIMITERS if each != " "):
+        del widths[" "]
+    for least in (3, 2):
+        for delimiter, found in widths.items():
+            if found[0] >= least and found.count(found[0]) * 2 >= len(found):
+                return delimiter
     return ""
 
 

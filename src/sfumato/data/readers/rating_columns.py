@@ -31,6 +31,8 @@ __all__ = [
     "ROLES",
     "Gathered",
     "RequestedColumns",
+    "check_header",
+    "check_ratings",
     "explicit_times",
     "hiding",
     "joined",
@@ -45,34 +47,57 @@ __all__ = [
 ROLES = ("users", "items", "ratings", "times")
 RequestedColumns = dict[str, str | int | bool | None]  # by role; None: guess; False: there is none
 USUAL = {
-    "users": "user users userid uid customer customerid reviewer reviewerid account accountid",
+    "users": "user users userid uid customer customerid reviewer reviewerid account accountid "
+    "visitor visitorid member memberid listener listenerid session sessionid",
     "items": "item items itemid iid movie movieid film filmid isbn book bookid product productid "
-    "asin artist artistid song songid track trackid",
-    "ratings": "rating ratings score scores stars bookrating overall value preference",
+    "asin artist artistid song songid track trackid album albumid article articleid video videoid "
+    "game gameid page pageid url",
+    # Stars first, then counts: implicit feedback of a certain strength.
+    "ratings": "rating ratings score scores stars bookrating overall value preference "
+    "plays playcount listens listencount clicks clickcount views viewcount purchases quantity "
+    "count counts frequency weight weights",
     "times": "timestamp time times date datetime ts unixreviewtime ratedat createdat",
 }
+OPTIONAL = ("ratings", "times")
 
 
-def positions_of(name: str, names: Sequence[str], requested: RequestedColumns) -> list[int]:
-    """Positions of users, items, ratings and, if there are any, times, in the source `name`.
+def positions_of(name: str, names: Sequence[str], requested: RequestedColumns) -> dict[str, int]:
+    """Positions of users, items and, if there are any, ratings and times, in the source `name`.
 
     names: of the columns; "" for columns without names, of which the first four count.
     """
-    positions = [_position(name, names, role, requested[role]) for role in ROLES]
-    found = [position for position in positions if position is not None]
-    if len(set(found)) < len(found):
-        chosen = dict(zip(ROLES, positions, strict=True))
-        raise ValueError(f"{name}: two roles have one column: {chosen}; give each its own.")
+    positions = {role: _position(name, names, role, requested[role]) for role in ROLES}
+    found = {role: position for role, position in positions.items() if position is not None}
+    if len(set(found.values())) < len(found):
+        raise ValueError(f"{name}: two roles have one column: {positions}; give each its own.")
     return found
+
+
+def check_header(
+    path: Path, header: bool | None, names: Sequence[str], positions: dict[str, int]
+) -> None:
+    """Raise where line 1 has no number and no usual name, so that it may be names or ids.
+
+    Ratings are numbers, and tell names from values; without them a row of texts could be lost.
+    """
+    if header is not None or "ratings" in positions or not any(names):
+        return
+    if not any(_usual(names, role) is not None for role in ROLES):
+        raise ParameterError(
+            f"{path}: line 1 may hold names or values; give header=True or header=False.",
+            owner=OWNER,
+            parameter="header",
+        )
 
 
 def _position(
     name: str, names: Sequence[str], role: str, requested: str | int | bool | None
 ) -> int | None:
-    if requested is False and role == "times":
+    if requested is False and role in OPTIONAL:
         return None
     if isinstance(requested, bool) or not isinstance(requested, str | int | None):
-        raise TypeError(f"read_interactions: {role} must be a column's name or position.")
+        none = " (False: there is none)" if role in OPTIONAL else ""
+        raise TypeError(f"read_interactions: {role} must be a column's name or position{none}.")
     if isinstance(requested, str):
         return _named(name, names, role, requested)
     if requested is not None:
@@ -102,16 +127,18 @@ def _guessed(name: str, names: Sequence[str], role: str) -> int | None:
         position = ROLES.index(role)
         if position < len(names):
             return position
-    usual = USUAL[role].split()
-    plain = [re.sub(r"[^a-z0-9]", "", each.lower()) for each in names]
-    for each in usual:
-        if each in plain:
-            return plain.index(each)
-    if role == "times":
-        return None
+    found = _usual(names, role)
+    if found is not None or role in OPTIONAL:
+        return found
     there = listed(names) if any(names) else f"there are {len(names)} columns without names"
     sentence = f"{name}: cannot find the column of {role}; give {role}=; {there}."
     raise ParameterError(sentence, owner=OWNER, parameter=role)
+
+
+def _usual(names: Sequence[str], role: str) -> int | None:
+    """Position of the first usual name of a role."""
+    plain = [re.sub(r"[^a-z0-9]", "", each.lower()) for each in names]
+    return next((plain.index(each) for each in USUAL[role].split() if each in plain), None)
 
 
 NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -124,42 +151,42 @@ BAD_TIME = "the time is neither a number nor a date (times=False reads none)"
 
 
 class Gathered:
-    """Columns of one source, gathered batch by batch: users, items, ratings and possibly times.
+    """Columns of one source, gathered batch by batch: users, items, and ratings and times if any.
 
-    texts: whether all fields come as text, so that ids that are all written as integers become
-    integers (007 is not). `fault` is the first invalid row, from 0, and its reason.
+    roles: those of the columns, in the order of `ROLES`. texts: whether all fields come as text, so
+    that ids that are all written as integers become integers (007 is not). `fault` is the first
+    invalid row, from 0, and its reason.
     """
 
-    def __init__(self, *, texts: bool) -> None:
+    def __init__(self, roles: Iterable[str], *, texts: bool) -> None:
         self.texts = texts
-        self.columns: tuple[list[Any], ...] = ([], [], [], [])
+        self.columns: dict[str, list[Any]] = {role: [] for role in roles}
         self.rows = 0
         self.skipped: Counter[str] = Counter()
         self.fault: tuple[int, str] | None = None
 
     def take(self, batches: Iterable[pa.RecordBatch]) -> "Gathered":
-        """Add all batches, each of users, items, ratings and possibly times, in this order."""
+        """Add all batches, with the columns of the roles in their order."""
         for batch in batches:
-            self._add([_decoded(column) for column in batch.columns])
+            decoded = [_decoded(column) for column in batch.columns]
+            self._add(dict(zip(self.columns, decoded, strict=True)))
         return self
 
-    def _add(self, columns: list[pa.Array]) -> None:
-        ratings, rated = _measured(columns[2], "ratings")
+    def _add(self, columns: dict[str, Any]) -> None:
+        rows = len(columns["users"])
         faults = [
-            (_empty(columns[0]), "the user is empty"),
-            (_empty(columns[1]), "the item is empty"),
-            (~rated, BAD_RATING),
+            (_empty(columns["users"]), "the user is empty"),
+            (_empty(columns["items"]), "the item is empty"),
         ]
-        parts: list[Any] = [*columns[:2], ratings]
-        if len(columns) > 3:
-            times, timed = _measured(columns[3], "times")
-            faults.append((~timed, BAD_TIME))
-            parts.append(times)
+        for role, reason in (("ratings", BAD_RATING), ("times", BAD_TIME)):
+            if role in columns:
+                columns[role], valid = _measured(columns[role], role)
+                faults.append((~valid, reason))
         if any(bad.any() for bad, _ in faults):
             keep = pa.array(self._count(faults))
-            parts = [pa.array(part).filter(keep) for part in parts]
-        self._keep(parts)
-        self.rows += len(columns[0])
+            columns = {role: pa.array(part).filter(keep) for role, part in columns.items()}
+        self._keep(columns)
+        self.rows += rows
 
     def _count(self, faults: list[tuple[np.ndarray, str]]) -> np.ndarray:
         """Count every invalid row once, by its first reason; return the mask of valid rows."""
@@ -174,11 +201,11 @@ class Gathered:
         self.skipped = +self.skipped
         return good
 
-    def _keep(self, parts: list[Any]) -> None:
-        for chunks, ids, name in zip(self.columns, parts[:2], ("users", "items"), strict=False):
-            chunks.append(self._ids(chunks, ids, name))
-        for chunks, values in zip(self.columns[2:], parts[2:], strict=False):
-            chunks.append(np.asarray(values))
+    def _keep(self, columns: dict[str, Any]) -> None:
+        for role, column in columns.items():
+            chunks = self.columns[role]
+            plain = role in OPTIONAL
+            chunks.append(np.asarray(column) if plain else self._ids(chunks, column, role))
 
     def _ids(self, before: list[Any], ids: pa.Array, name: str) -> Any:
         still_integers = not before or isinstance(before[-1], np.ndarray)
@@ -271,7 +298,8 @@ OF_ONE_LINE = (FIELDS, BROKEN["INVALID ENCODING"])  # others may have swallowed 
 LONGEST = 1 << 20  # characters of a line; a longer one is no row
 LINES = 1 << 16  # read at a time
 TOO_LONG, NO_OBJECT = BROKEN["LINE SIZE OVER MAXIMUM"], "the line is no JSON object"
-Columns = tuple[Any, Any, Any]
+Columns = dict[str, Any]  # of users, items and, if there are any, ratings
+READ_BY_ROW = ROLES[:3]
 REMEDY = "correct it: lines after it may be hidden, so that it is not skipped"
 
 
@@ -299,7 +327,7 @@ def need_names(path: Path, header: bool, skip: bool) -> None:
 
 def need_roles(path: Path, requested: RequestedColumns, skip: bool) -> None:
     """Raise where a key of one JSON object could decide which column of the others is read."""
-    missing = [role for role in ROLES[:3] if requested[role] is None]
+    missing = [role for role in READ_BY_ROW if requested[role] is None]
     if skip and missing:
         raise ParameterError(
             f"{path}: give {', '.join(f'{role}=' for role in missing)}: any row of JSON may have "
@@ -316,7 +344,8 @@ def hiding(rejects: Rejects) -> Rejects:
 
 def joined(parts: Iterable[Columns], skipped: Counter[str]) -> Interactions:
     """Concatenate all valid rows of columns of users, items and ratings; count the others."""
-    found = [Interactions(*each, invalid="drop") for each in parts]
+    found = [Interactions(**each, invalid="drop") for each in parts]
+    rated = check_ratings({each.has_ratings for each in found})
     rows = skipped.total() + sum(len(each) for each in found)
     for each in found:
         assert each.report is not None
@@ -324,10 +353,19 @@ def joined(parts: Iterable[Columns], skipped: Counter[str]) -> Interactions:
         rows += sum(each.report.skipped.values())
     users = joined_ids([_plain(each._users) for each in found])
     items = joined_ids([_plain(each._items) for each in found])
-    rated = np.concatenate([np.empty(0), *(each.ratings for each in found)])
-    made = Interactions(users, items, rated, invalid="drop")
+    ratings = np.concatenate([np.empty(0), *(each.ratings for each in found)]) if rated else None
+    made = Interactions(users, items, ratings, invalid="drop")
     made.report = ReadingReport(rows, len(made), 0, dict(+skipped))
     return made
+
+
+def check_ratings(rated: set[bool]) -> bool:
+    """Whether sources have ratings; raise ValueError where only some of them do."""
+    if len(rated) > 1:
+        raise ValueError(
+            f"{OWNER}: some sources have ratings and some have none; give ratings=False."
+        )
+    return rated != {False}
 
 
 def _plain(ids: Any) -> Any:
@@ -355,15 +393,19 @@ def text_rows(
     if header is False and delimiter:
         given = [position for position in requested.values() if type(position) is int]
         zipped = bool(form and form.gzip) or path.name.lower().endswith(".gz")
-        names = ("",) * (max([2, *given]) + 1)
+        least = 1 if requested["ratings"] is False else 2
+        names = ("",) * (max([least, *given]) + 1)
         dialect = Dialect(delimiter, False, names, encoding or "utf-8", gzip=zipped)
     else:
         dialect = sniffed(path, delimiter, header, encoding or "utf-8", rows=1)
     positions = positions_of(str(path), dialect.names, requested)
+    check_header(path, header, dialect.names, positions)
     most = dialect.width if dialect.header else LONGEST
-    fields = range(dialect.width if dialect.header else max(positions) + 1, most + 1)
+    fields = range(dialect.width if dialect.header else max(positions.values()) + 1, most + 1)
+    yield {role: [] for role in positions}  # so that a file without rows has its columns too
     for lines in _lines(path, dialect, skipped):
-        yield _split(lines, dialect.delimiter, positions, fields, skipped)
+        columns = _split(lines, dialect.delimiter, list(positions.values()), fields, skipped)
+        yield dict(zip(positions, columns, strict=True))
 
 
 def json_rows(path: Path, requested: RequestedColumns, skipped: Counter[str]) -> Iterator[Columns]:
@@ -372,12 +414,12 @@ def json_rows(path: Path, requested: RequestedColumns, skipped: Counter[str]) ->
     if form is None or form.layout != "newline_delimited":
         raise ValueError(f"{path}: invalid='drop' reads JSON by lines; write .jsonl or .ndjson.")
     need_roles(path, requested, skip=True)
-    names = [str(requested[role]) for role in ROLES[:3]]
+    names = {role: str(requested[role]) for role in READ_BY_ROW if requested[role] is not False}
+    yield {role: [] for role in names}
     for lines in _lines(path, Dialect("", False, (), gzip=form.gzip), skipped):
         objects = [found for line in lines if (found := _object(line)) is not None]
         skipped.update({NO_OBJECT: len(lines) - len(objects)})
-        users, items, ratings = ([each.get(name) for each in objects] for name in names)
-        yield users, items, ratings
+        yield {role: [each.get(name) for each in objects] for role, name in names.items()}
 
 
 def _object(line: str) -> dict[str, Any] | None:
@@ -418,7 +460,7 @@ def _bounded(file: IO[str], skipped: Counter[str]) -> Iterator[str]:
 
 def _split(
     lines: list[str], delimiter: str, positions: list[int], fields: range, skipped: Counter[str]
-) -> Columns:
+) -> list[Any]:
     """Fields at these positions of all lines with a valid number of fields, in order."""
     quoted = [at for at, line in enumerate(lines) if QUOTE in line]
     unquoted = np.ones(len(lines), bool)
@@ -431,7 +473,7 @@ def _split(
     columns = [pc.list_element(split, position) for position in positions]
     if not quoted:
         skipped.update({FIELDS: int((~good).sum())})
-        return columns[0], columns[1], columns[2]
+        return columns
     found, at = [column.to_pylist() for column in columns], list(rows[good])
     for row in quoted:
         parts = _parts(lines[row], delimiter)
@@ -441,8 +483,7 @@ def _split(
                 column.append(parts[position])
     skipped.update({FIELDS: len(lines) - len(at)})
     order = np.argsort(np.asarray(at, np.int64))
-    users, items, ratings = ([column[each] for each in order] for column in found)
-    return users, items, ratings
+    return [[column[each] for each in order] for column in found]
 
 
 def _is_text(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""Read ratings from any file or frame: an invalid row raises with its line, or is skipped."""
+"""Read interactions of any file or frame: an invalid row raises with its line, or is skipped."""
 
 import os
 from collections import Counter
@@ -41,7 +41,7 @@ def read_interactions(
     *,
     users: str | int | None = None,
     items: str | int | None = None,
-    ratings: str | int | None = None,
+    ratings: str | int | bool | None = None,
     times: str | int | bool | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
@@ -51,7 +51,7 @@ def read_interactions(
     guess: bool = True,
     invalid: str = "refuse",
 ) -> Interactions:
-    """Read ratings from files or frames.
+    """Read interactions, with or without ratings, from files or frames.
 
     The columns, the delimiter and the encoding are detected unless given. For data that will be
     released privately use ``invalid="drop"``.
@@ -68,9 +68,10 @@ def read_interactions(
     items : str, int or None, default=None
         Name or position of the column of items. None detects it (item_id, movieId, ISBN, ...);
         without a header it is column 1.
-    ratings : str, int or None, default=None
-        Name or position of the column of ratings. None detects it (rating, score, stars, ...);
-        without a header it is column 2.
+    ratings : str, int, bool or None, default=None
+        Name or position of the column of ratings or counts. None detects it (rating, score, stars,
+        plays, count, weight, ...), if there is one; without a header it is column 2 of three or
+        more. False reads no ratings.
     times : str, int, bool or None, default=None
         Name or position of the column of times. None detects it (timestamp, date, ...), if there is
         one; without a header it is column 3. False reads no times.
@@ -97,7 +98,7 @@ def read_interactions(
     Returns
     -------
     Interactions
-        The ratings. Its `report` counts the rows that were read, kept and left out.
+        The interactions. Its `report` counts the rows that were read, kept and left out.
 
     Raises
     ------
@@ -117,6 +118,7 @@ def read_interactions(
     only. Nothing is detected from rows, no row raises, duplicates are kept and times are not read.
     The line of names is taken to be public. For a file without one give ``header=False`` and the
     delimiter; otherwise the first line, from which they are detected, is taken to be public too.
+    Without either, rows have ratings in column 2 unless ``ratings=False``.
 
     Examples
     --------
@@ -126,6 +128,8 @@ def read_interactions(
     Interactions(rows=2, users=2, items=2, times=False)
     >>> print(interactions.report)
     3 rows read, 2 kept; 1 older ratings of a pair dropped.
+    >>> read_interactions({"user": [7, 8], "item": [1, 2]}).has_ratings
+    False
     """
     requested: RequestedColumns = {
         "users": users,
@@ -183,16 +187,17 @@ def _dropping(
 def _typed_columns(
     name: str, source: Any, names: list[str], requested: RequestedColumns
 ) -> Iterator[rating_columns.Columns]:
-    users, items, ratings = positions_of(name, names, requested)
+    positions = positions_of(name, names, requested)
     if hasattr(source, "iloc"):
-        yield source.iloc[:, users], source.iloc[:, items], source.iloc[:, ratings]
+        yield {role: source.iloc[:, position] for role, position in positions.items()}
         return
     if isinstance(source, Mapping):
         columns = list(source.values())
-        yield columns[users], columns[items], columns[ratings]
+        yield {role: columns[position] for role, position in positions.items()}
         return
-    for batch in read_batches(source, [names[position] for position in (users, items, ratings)]):
-        yield batch.column(0), batch.column(1), batch.column(2)
+    yield {role: [] for role in positions}
+    for batch in read_batches(source, [names[position] for position in positions.values()]):
+        yield dict(zip(positions, batch.columns, strict=True))
 
 
 class _Written:
@@ -242,10 +247,12 @@ def _lines(
     if not written.guess:
         rating_columns.need_names(path, dialect.header, skip)
     positions = positions_of(str(path), dialect.names, requested)
+    rating_columns.check_header(path, header, dialect.names, positions)
     best: tuple[Gathered, delimited.Rejects, delimited.Dialect] | None = None
     while True:
         rejects: delimited.Rejects = []
-        part = Gathered(texts=True).take(delimited.texts(path, dialect, positions, rejects))
+        columns = delimited.texts(path, dialect, list(positions.values()), rejects)
+        part = Gathered(positions, texts=True).take(columns)
         if best is None or len(rejects) < len(best[1]):
             best = part, rejects, dialect
         other = delimited.with_other_guess(dialect, rejects, written.encoding)
@@ -301,10 +308,10 @@ def _json(path: Path, requested: RequestedColumns, skip: bool) -> Gathered:
     assert form is not None
     names = text_files.json_names(path, form)
     positions = positions_of(str(path), names, requested)
-    chosen = [names[position] for position in positions]
+    chosen = [names[position] for position in positions.values()]
     # As texts, so that a rating that is no number is one bad row and not another type of column.
     batches = read_batches(path, chosen, text=chosen[2:])
-    part = Gathered(texts=False).take(batches)
+    part = Gathered(positions, texts=False).take(batches)
     if not skip and part.fault and form.layout == "newline_delimited":
         dialect = delimited.Dialect("", False, (), gzip=form.gzip)
         _stop_at_line(path, dialect, part.fault, [])
@@ -334,8 +341,8 @@ def _frame(source: Any, requested: RequestedColumns, skip: bool) -> Gathered:
         return _table(source, names, requested, skip)
     # Columns of pandas may be named by numbers; by position they can be read all the same.
     positions = positions_of("the frame", names, requested)
-    roles = list(ROLES[: len(positions)])
-    part = source.iloc[:, positions].set_axis(roles, axis=1)
+    roles = list(positions)
+    part = source.iloc[:, list(positions.values())].set_axis(roles, axis=1)
     return _table(part, roles, dict.fromkeys(ROLES), skip)
 
 
@@ -356,22 +363,24 @@ def _table(source: Any, names: list[str], requested: RequestedColumns, skip: boo
     """Read a source whose columns have names and types."""
     name = str(source) if isinstance(source, Path) else "the frame"
     positions = positions_of(name, names, requested)
-    batches = read_batches(source, [names[position] for position in positions])
-    part = Gathered(texts=False).take(batches)
+    batches = read_batches(source, [names[position] for position in positions.values()])
+    part = Gathered(positions, texts=False).take(batches)
     if not skip:
         _stop_at_row(name, part)
     return part
 
 
 def _together(parts: list[Gathered], encodings: dict[str, str], keep: bool) -> Interactions:
-    timed = {bool(part.columns[3]) for part in parts if part.columns[0]}
+    filled = [part for part in parts if part.columns["users"]] or parts
+    timed = {"times" in part.columns for part in filled}
     if len(timed) > 1:
         raise ValueError(f"{OWNER}: some files have times and some have none; give times=False.")
+    rated = rating_columns.check_ratings({"ratings" in part.columns for part in filled})
     found = Interactions(
-        joined_ids(_drained(parts, 0)),
-        joined_ids(_drained(parts, 1)),
-        np.concatenate([np.empty(0), *_drained(parts, 2)]),
-        np.concatenate(_drained(parts, 3)) if True in timed else None,
+        joined_ids(_drained(parts, "users")),
+        joined_ids(_drained(parts, "items")),
+        np.concatenate([np.empty(0), *_drained(parts, "ratings")]) if rated else None,
+        np.concatenate(_drained(parts, "times") or [np.empty(0)]) if True in timed else None,
     )
     retained = found if keep else _latest(found)
     skipped = sum((part.skipped for part in parts), Counter[str]())
@@ -383,12 +392,9 @@ def _together(parts: list[Gathered], encodings: dict[str, str], keep: bool) -> I
     return retained
 
 
-def _drained(parts: list[Gathered], at: int) -> list[Any]:
+def _drained(parts: list[Gathered], role: str) -> list[Any]:
     """Chunks of a column, removed from the parts so that memory is not used twice."""
-    chunks = [chunk for part in parts for chunk in part.columns[at]]
-    for part in parts:
-        part.columns[at].clear()
-    return chunks
+    return [chunk for part in parts for chunk in part.columns.pop(role, [])]
 
 
 def _latest(found: Interactions) -> Interactions:

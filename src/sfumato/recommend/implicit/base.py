@@ -11,8 +11,7 @@ from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, integer, one_of, optional
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.base import Estimator
-from sfumato.recommend.catalogue import Catalogue
-from sfumato.recommend.implicit.histories import WEIGHTINGS, Histories
+from sfumato.recommend.implicit.histories import WEIGHTINGS, Histories, History
 from sfumato.recommend.ranking import (
     barred,
     best,
@@ -24,23 +23,26 @@ from sfumato.recommend.ranking import (
     pairs,
 )
 
-__all__ = ["COUNT", "HistoryModel", "ItemWeightModel", "check_size"]
+__all__ = ["COUNT", "HistoryModel"]
 
 COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 22  # scores that are computed at a time
+TIE = (
+    1e-9  # times the popularity, added to scores: items that nothing speaks for come by popularity
+)
 
 
 class HistoryModel(Estimator, in_files=False):
     """Base of recommenders that learn from implicit feedback: who used which item.
 
     A row of the training data is a preference; its rating is used as `weighting` and
-    `relevant_from` say. A subclass learns item-item weights in `_learn` and returns scores from
-    `_scores`. The model stores the histories of its users, so it is not private.
+    `relevant_from` say. A subclass learns in `_learn` and adds scores in `_add_scores`. The model
+    stores the histories of its users, so it is not private.
 
     Parameters
     ----------
     weighting : {"equal", "log"}, default="equal"
-        Confidence of a row: 1, or ``log(1 + rating)`` for counts such as plays.
+        Confidence of a row: 1, or ``log(1 + rating)`` scaled to a mean of 1, for counts of plays.
     relevant_from : float or None, default=None
         Smallest rating that counts as a preference; None uses all rows.
 
@@ -53,8 +55,9 @@ class HistoryModel(Estimator, in_files=False):
 
     Notes
     -----
-    **Guarantee.** Scores are a function of the user's history and the learned weights. A user
-    without history gets the items by popularity, the fraction of users who have each item.
+    **Guarantee.** Scores are a function of the user's history and what was learned. A user without
+    history gets the items by popularity, the fraction of users who have each item; so do items that
+    nothing in a history supports.
 
     Examples
     --------
@@ -78,6 +81,12 @@ class HistoryModel(Estimator, in_files=False):
     def predicts_ratings(self) -> bool:
         """False: scores order items."""
         return False
+
+    @property
+    def user_kind_(self) -> str:
+        """Kind of the user ids: "integers" or "text"."""
+        self._check_fitted()
+        return self.histories_.users.kind
 
     def fit(self, train: Interactions, *, catalogue: Any = None) -> Self:
         """Learn from the histories of users.
@@ -166,8 +175,7 @@ class HistoryModel(Estimator, in_files=False):
         n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
         what = fitting(owner, "items", items, self.catalogue_.kind)
         allowed = check_filter(owner, filter, self.catalogue_)
-        rows = self.histories_.one(self.catalogue_.positions(what))
-        table = self._scores(rows) if rows.nnz else self._popularity[None].astype(np.float64)
+        table = self._scored(self.histories_.fold_in(self.catalogue_.positions(what)))
         own = listed(what, self.catalogue_)
         return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
 
@@ -199,32 +207,88 @@ class HistoryModel(Estimator, in_files=False):
             out[mine] = table[codes[mine] - part.start, at[mine]]
         return out
 
+    def explain(self, user: Ids, item: Ids, n: int = 5) -> dict[str, Any]:
+        """Split the score of an item into what each item of the user's history adds to it.
+
+        Parameters
+        ----------
+        user : array_like or scalar
+            One user id.
+        item : array_like or scalar
+            One item id.
+        n : int, default=5
+            Number of history items to list, at least 1.
+
+        Returns
+        -------
+        dict
+            Plain values: "history" (the n items of the history with the largest absolute
+            contributions, each with "item", its confidence "weight" and its contribution "part"),
+            "rest" (the sum of all other contributions), "popularity" (all of the score of a user
+            without history; else a billionth of the item's popularity, which orders items that
+            nothing in the history supports) and "score", the sum of these terms.
+        """
+        self._check_fitted()
+        owner = type(self).__name__
+        n = COUNT.check(owner, "n", n)
+        who, what = pairs(owner, user, item, (self.histories_.users.kind, self.catalogue_.kind))
+        if who.size != 1:
+            raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+        history = self.histories_.take(self.histories_.rows(who))
+        return self._explained(history, int(self.catalogue_.positions(what)[0]), n)
+
+    def _explained(self, history: History, at: int, n: int) -> dict[str, Any]:
+        """Return the terms of the score of the item at this position, -1 for an unknown one."""
+        parts, popularity = np.zeros(history.positions.size), 0.0
+        if at >= 0:
+            popularity = float(self._popularity[at]) * (TIE if parts.size else 1)
+            parts += self._parts(history, at)
+        largest = np.argsort(-np.abs(parts), kind="stable")[:n]
+        largest = largest[parts[largest] != 0]
+        items = self.catalogue_.take(history.positions[largest])
+        columns = items.tolist(), history.weights[largest].tolist(), parts[largest].tolist()
+        names = "item", "weight", "part"
+        return {
+            "history": [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)],
+            "rest": float(parts.sum() - parts[largest].sum()),
+            "popularity": popularity,
+            "score": float(parts.sum()) + popularity,
+        }
+
     def _tables(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Scores of some of the rows at a time; popularity for rows without history."""
-        matrix, step = self.histories_.matrix, max(1, BLOCK // len(self.catalogue_))
+        """Scores of some of the rows at a time."""
+        step = max(1, BLOCK // len(self.catalogue_))
         for start in range(0, rows.size, step):
             part = slice(start, min(start + step, rows.size))
-            known = rows[part]
-            history = matrix[np.maximum(known, 0)]
-            table = self._scores(history)
-            cold = (known < 0) | (np.diff(history.indptr) == 0)
-            table[cold] = self._popularity
-            yield part, table
+            yield part, self._scored(self.histories_.take(rows[part]))
+
+    def _scored(self, history: History) -> np.ndarray:
+        """Scores of all items; popularity for an empty history."""
+        table = np.empty((history.starts.size - 1, len(self.catalogue_)))
+        table[:] = TIE * self._popularity
+        self._add_scores(history, table)
+        empty = history.starts[1:] == history.starts[:-1]
+        if empty.any():
+            table[empty] = self._popularity
+        return table
 
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
         """Learn the weights; called before anything else changes."""
         raise NotImplementedError
 
-    def _scores(self, history: Any) -> np.ndarray:
-        """Scores of all items for sparse histories, float64 of shape (n, n_items)."""
+    def _add_scores(self, history: History, out: np.ndarray) -> None:
+        """Add the scores of all items for each history to `out`, float64 of shape (n, n_items)."""
+        raise NotImplementedError
+
+    def _parts(self, history: History, position: int) -> np.ndarray:
+        """What each item of a single history adds to the score of the item at this position."""
         raise NotImplementedError
 
     def _layout(self) -> dict[str, Cells]:
         return {**Histories.layout(self._user_kind), **self._weight_layout()}
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        learned = {name: getattr(self, name) for name in self._weight_layout()}
-        return {**self.histories_.arrays(), **learned}
+        return {**self.histories_.arrays(), **self._weight_arrays()}
 
     def _weight_layout(self) -> dict[str, Cells]:
         """The learned arrays of a file."""
@@ -248,52 +312,14 @@ class HistoryModel(Estimator, in_files=False):
         self._popularity = popularity(self.histories_)
         self._restore_weights(learned)
 
+    def _weight_arrays(self) -> dict[str, np.ndarray]:
+        """The learned arrays, named and ordered as in `_weight_layout`."""
+        return {}
+
     def _restore_weights(self, arrays: dict[str, np.ndarray]) -> None:
         """Take over learned arrays; ValueError where they do not fit the catalogue."""
-        for name, array in arrays.items():
-            setattr(self, name, array)
-
-
-class ItemWeightModel(HistoryModel, in_files=False):
-    """Base of models that learn a weight for every pair of a history item and another item."""
-
-    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """List the items with the largest learned weights for each item.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            Item ids; an item outside the catalogue has no similar ones.
-        n : int, default=10
-            Number of items, at least 1.
-
-        Returns
-        -------
-        items : ndarray of shape (n_items, n)
-            Item ids, largest weight first; -1 or None as padding. Of shape (k,) for a single id.
-        weights : ndarray of shape (n_items, n)
-            Their weights; -inf as padding.
-        """
-        self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        what = fitting(owner, "items", items, self.catalogue_.kind)
-        at = self.catalogue_.positions(what)
-        table = self._item_weights(np.maximum(at, 0))
-        table[at < 0] = -np.inf
-        return listing(self.catalogue_, *best(table, n), is_one(items))
-
-    def _item_weights(self, at: np.ndarray) -> np.ndarray:
-        """Weights of all items for these, float64; -inf for pairs without one."""
-        raise NotImplementedError
 
 
 def popularity(histories: Histories) -> np.ndarray:
     """Fraction of the users who have each item."""
     return np.asarray(histories.counts / max(len(histories.users), 1))
-
-
-def check_size(items: int, catalogue: Catalogue) -> None:
-    """Raise ValueError if learned weights are of another number of items."""
-    if items != len(catalogue):
-        raise ValueError("learned weights must have one row per item of the catalogue.")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,10 +10,19 @@ import scipy.sparse as sp
 from sfumato.core.storage import Cells
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+from sfumato.recommend.ranking import taken
 
-__all__ = ["WEIGHTINGS", "Histories"]
+__all__ = ["WEIGHTINGS", "Histories", "History"]
 
 WEIGHTINGS = ("equal", "log")
+
+
+class History(NamedTuple):
+    """Some histories: that of query q is positions[starts[q] : starts[q + 1]], with weights."""
+
+    starts: np.ndarray
+    positions: np.ndarray
+    weights: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ class Histories:
             used &= train.ratings >= relevant_from
         weights = np.ones(int(used.sum()), np.float32)
         if weighting == "log":
-            weights = np.log1p(np.maximum(train.ratings[used], 0)).astype(np.float32)
+            weights = _mean_one(np.log1p(np.maximum(train.ratings[used], 0)))
         shape = coded.user_ids.size, len(catalogue)
         rows = sp.csr_matrix((weights, (coded.user_codes[used], at[used])), shape)
         rows.sum_duplicates()  # sorts positions as well
@@ -98,9 +107,17 @@ class Histories:
             raise ValueError("histories must be rows of positions within the catalogue.")
         return cls(users, starts, at, weights, items)
 
-    def one(self, at: np.ndarray, weight: float = 1.0) -> Any:
-        """A single history of these positions, as a sparse row."""
-        found = np.unique(at[at >= 0])
-        row = np.zeros(found.size), found
-        values = np.full(found.size, weight, np.float32)
-        return sp.csr_matrix((values, row), (1, self.items))
+    def take(self, rows: np.ndarray) -> History:
+        """The histories of some rows; that of row -1 is empty."""
+        return History(*taken(rows, self.starts, self.positions, self.weights))
+
+    def fold_in(self, at: np.ndarray) -> History:
+        """A single history of these positions, -1 left out, with weights of 1."""
+        found = np.unique(at[at >= 0]).astype(np.int32)
+        return History(np.array([0, found.size]), found, np.ones(found.size, np.float32))
+
+
+def _mean_one(weights: np.ndarray) -> np.ndarray:
+    """Scale weights to a mean of 1, so that penalties and shrinkage mean the same as for counts."""
+    mean = weights.mean() if weights.size else 0
+    return np.asarray(weights / mean if mean > 0 else np.ones_like(weights), np.float32)

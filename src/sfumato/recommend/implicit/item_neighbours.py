@@ -3,13 +3,13 @@
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from sfumato.core.storage import Cells
 from sfumato.core.validation import Limit, between, integer, one_of
 from sfumato.kernels.recommend import item_pairs
-from sfumato.recommend.implicit.base import HistoryModel, ItemWeightModel, check_size
-from sfumato.recommend.implicit.histories import Histories
+from sfumato.recommend.implicit.base import HistoryModel
+from sfumato.recommend.implicit.histories import Histories, History
+from sfumato.recommend.implicit.item_weights import ItemWeightModel, SparseWeights
 
 __all__ = ["ItemNeighbours"]
 
@@ -39,7 +39,7 @@ class ItemNeighbours(ItemWeightModel):
         Added to the denominator of a similarity, at least 0: similarities that rest on few common
         users shrink to 0.
     weighting : {"equal", "log"}, default="equal"
-        Confidence of a row: 1, or ``log(1 + rating)`` for counts such as plays.
+        Confidence of a row: 1, or ``log(1 + rating)`` scaled to a mean of 1, for counts of plays.
     relevant_from : float or None, default=None
         Smallest rating that counts as a preference; None uses all rows.
 
@@ -101,14 +101,10 @@ class ItemNeighbours(ItemWeightModel):
         self.transform, self.exponent, self.shrinkage = transform, exponent, shrinkage
 
     def _item_weights(self, at: np.ndarray) -> np.ndarray:
-        table = np.asarray(self._similarities[:, at].T.toarray(), np.float64)
+        rows = [self._weights.column(each) for each in at]
+        table = np.array(rows, np.float64).reshape(at.size, len(self.catalogue_))
         table[table == 0] = -np.inf
         return table
-
-    @property
-    def _similarities(self) -> sp.csr_matrix:
-        size = len(self.catalogue_)
-        return sp.csr_matrix((self._values, self._columns, self._ends), (size, size))
 
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
         rows = histories.matrix
@@ -134,47 +130,24 @@ class ItemNeighbours(ItemWeightModel):
             found,
             values,
         )
-        # Rows are recommended items here; scores are summed along those of the history.
         there = found >= 0
-        at = np.repeat(np.arange(histories.items), there.sum(1)), found[there]
-        sums = sp.csr_matrix((values[there], at), (histories.items,) * 2).T.tocsr()
-        self._ends = sums.indptr.astype(np.int64)
-        self._columns, self._values = sums.indices.astype(np.int32), sums.data
+        targets = np.repeat(np.arange(histories.items), there.sum(1))
+        self._weights = SparseWeights.of(found[there], targets, values[there], histories.items)
 
-    def _scores(self, history: Any) -> np.ndarray:
-        out = np.zeros(history.shape)
-        starts = history.indptr.astype(np.int64)
-        item_pairs.score(
-            starts,
-            history.indices,
-            history.data,
-            self._ends,
-            self._columns,
-            self._values,
-            out,
-        )
-        return out
+    def _add_scores(self, history: History, out: np.ndarray) -> None:
+        self._weights.score(history, out)
+
+    def _parts(self, history: History, position: int) -> np.ndarray:
+        return np.asarray(history.weights * self._weights.column(position)[history.positions])
 
     def _weight_layout(self) -> dict[str, Cells]:
-        return {
-            "_ends": Cells(np.int64, (-1,)),
-            "_columns": Cells(np.int32, (-1,)),
-            "_values": Cells(np.float32, (-1,)),
-        }
+        return SparseWeights.layout()
+
+    def _weight_arrays(self) -> dict[str, np.ndarray]:
+        return self._weights.arrays()
 
     def _restore_weights(self, arrays: dict[str, np.ndarray]) -> None:
-        super()._restore_weights(arrays)
-        check_size(self._ends.size - 1, self.catalogue_)
-        sound = (
-            self._ends[0] == 0
-            and (np.diff(self._ends) >= 0).all()
-            and self._ends[-1] == self._columns.size == self._values.size
-            and (self._columns >= 0).all()
-            and (self._columns < len(self.catalogue_)).all()
-            and np.isfinite(self._values).all()
-        )
-        if not sound:
-            raise ValueError("similarities must be rows of positions within the catalogue.")
+        self._weights = SparseWeights.from_arrays(arrays, len(self.catalogue_))
 
 
 def _transformed(histories: Histories, plain: dict[str, Any]) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.core.validation import Limit
 from sfumato.recommend.implicit.base import HistoryModel
-from sfumato.recommend.implicit.histories import Histories
+from sfumato.recommend.implicit.histories import Histories, History
 
 __all__ = ["Popular"]
 
@@ -51,5 +51,9 @@ class Popular(HistoryModel):
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
         pass
 
-    def _scores(self, history: Any) -> np.ndarray:
-        return np.tile(self._popularity, (history.shape[0], 1))
+    def _scored(self, history: History) -> np.ndarray:
+        return np.tile(self._popularity, (history.starts.size - 1, 1))
+
+    def _explained(self, history: History, at: int, n: int) -> dict[str, Any]:
+        score = float(self._popularity[at]) if at >= 0 else 0.0
+        return {"history": [], "rest": 0.0, "popularity": score, "score": score}

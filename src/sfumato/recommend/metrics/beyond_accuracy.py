@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from scipy.sparse import csr_array, issparse
 
 from sfumato.recommend.metrics.ranking import as_column, filled, listed_column
 
 __all__ = ["coverage", "diversity", "novelty"]
 
-BLOCK = 1 << 14  # lists whose vectors are in memory at a time
+BLOCK = 1 << 14  # lists whose sums are in memory at a time
+SPARSE_BLOCK = 1 << 8  # of sparse vectors, whose sums are far wider
 
 
 def coverage(recommended: Any, catalogue: Any, *, scores: Any = None) -> float:
@@ -95,7 +97,8 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
     items : array_like of shape (n_items,)
         Distinct ids that contain all recommended ones.
     vectors : array_like of shape (n_items, n_features)
-        Finite feature vector of each item; a zero vector has cosine 0 with all others.
+        Finite feature vector of each item, dense or a SciPy sparse array; a zero vector has cosine
+        0 with all others.
     scores : array_like of shape (n_users, n) or None, default=None
         Scores or mask, as in `coverage`.
 
@@ -117,22 +120,38 @@ def diversity(recommended: Any, items: Any, vectors: Any, *, scores: Any = None)
     0.5
     """
     positions, mask = _positions("diversity", recommended, items, "items", scores)
-    unit = np.asarray(vectors, np.float64)
-    if unit.ndim != 2 or len(unit) != len(items) or not np.isfinite(unit).all():
-        raise ValueError("diversity: vectors must be one row of finite numbers for each item.")
-    norms = np.linalg.norm(unit, axis=1, keepdims=True)
-    unit = unit / np.where(norms > 0, norms, 1.0)
-    own = (norms[:, 0] > 0).astype(np.float64)  # the cosine of an item and itself
+    unit, own = _unit(vectors, len(items))
+    step = SPARSE_BLOCK if issparse(unit) else BLOCK
     total, lists = 0.0, 0
-    for start in range(0, len(positions), BLOCK):
-        at, there = positions[start : start + BLOCK], mask[start : start + BLOCK]
+    for start in range(0, len(positions), step):
+        at, there = positions[start : start + step], mask[start : start + step]
         size = there.sum(axis=1)
-        sums = np.einsum("unk,un->uk", unit[at], there)
-        similarity = (sums**2).sum(axis=1) - (own[at] * there).sum(axis=1)
+        ends = np.append(0, np.cumsum(size))
+        slots = np.ones(int(ends[-1])), at[there], ends
+        chosen = csr_array(slots, shape=(len(at), len(items)))
+        sums = chosen @ unit
+        values = sums.data if issparse(sums) else sums
+        values *= values  # in place: a sparse product or power would sort the indices first
+        squares = np.asarray(sums.sum(axis=1))
         pairs = size * (size - 1)
-        total += float((1 - similarity[pairs > 0] / pairs[pairs > 0]).sum())
+        similarity = (squares - (own[at] * there).sum(axis=1))[pairs > 0] / pairs[pairs > 0]
+        total += float((1 - similarity).sum())
         lists += int((pairs > 0).sum())
     return total / lists if lists else float("nan")
+
+
+def _unit(vectors: Any, size: int) -> tuple[Any, np.ndarray]:
+    """Return the vectors at length 1, and each one's cosine with itself: 0 for a zero vector."""
+    unit = csr_array(vectors) if issparse(vectors) else np.asarray(vectors)
+    if unit.ndim != 2 or unit.shape[0] != size or unit.dtype.kind not in "biuf":
+        raise ValueError("diversity: vectors must be one row of finite numbers for each item.")
+    unit = unit.astype(np.float64)
+    if not np.isfinite(unit.data if issparse(unit) else unit).all():
+        raise ValueError("diversity: vectors must be one row of finite numbers for each item.")
+    norms = np.sqrt(np.asarray((unit * unit).sum(axis=1)))
+    scale = 1 / np.where(norms > 0, norms, 1.0)
+    scaled: Any = unit * scale[:, None]
+    return scaled.tocsr() if issparse(unit) else scaled, (norms > 0).astype(np.float64)
 
 
 def _positions(

@@ -6,6 +6,7 @@ remains, the result is NaN. Where -1 is the id of an item, `scores` must be give
 and None mean an empty slot, as in the lists of `recommend`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from sfumato.core.typing import Column, Ids, Matrix
 from sfumato.data import as_ids
 
 __all__ = [
+    "PER_USER",
     "Lists",
     "as_column",
     "average_precision",
@@ -47,6 +49,12 @@ class Lists:
     gains: np.ndarray
     relevant: np.ndarray
     best: np.ndarray
+
+    def first(self, n: int) -> "Lists":
+        """Return the same lists, cut after their first n items."""
+        return Lists(
+            self.hit[:, :n], self.filled[:, :n], self.gains[:, :n], self.relevant, self.best[:, :n]
+        )
 
     def mean(self, values: np.ndarray) -> float:
         """Return the mean over users with a relevant item; NaN if there is none."""
@@ -248,7 +256,7 @@ def precision(
     >>> precision([[1, 2], [3, 4]], ([0, 1, 1], [2, 3, 4]))
     0.75
     """
-    return _precision(matched("precision", recommended, relevant, users, scores))
+    return _mean("precision", recommended, relevant, users, scores)
 
 
 def recall(
@@ -285,7 +293,7 @@ def recall(
     >>> recall([[1, 2], [3, 4]], ([0, 0, 1], [2, 9, 3]))
     0.75
     """
-    return _recall(matched("recall", recommended, relevant, users, scores))
+    return _mean("recall", recommended, relevant, users, scores)
 
 
 def map_at_k(
@@ -327,7 +335,7 @@ def map_at_k(
     >>> map_at_k([[1, 2]], ([0], [1])), average_precision([[1, 2]], ([0], [1]))
     (0.75, 1.0)
     """
-    return _map_at_k(matched("map_at_k", recommended, relevant, users, scores))
+    return _mean("map_at_k", recommended, relevant, users, scores)
 
 
 def average_precision(
@@ -362,7 +370,7 @@ def average_precision(
     >>> average_precision([[1, 2, 3]], ([0, 0], [1, 3]))
     0.8333333333333333
     """
-    return _average_precision(matched("average_precision", recommended, relevant, users, scores))
+    return _mean("average_precision", recommended, relevant, users, scores)
 
 
 def ndcg(
@@ -408,7 +416,7 @@ def ndcg(
     >>> round(ndcg([[1, 2]], ([0], [2])), 4)
     0.6309
     """
-    return _ndcg(matched("ndcg", recommended, relevant, users, scores, gains))
+    return _mean("ndcg", recommended, relevant, users, scores, gains)
 
 
 def mrr(
@@ -440,7 +448,7 @@ def mrr(
     >>> mrr([[1, 2], [3, 4]], ([0, 1], [2, 3]))
     0.75
     """
-    return _mrr(matched("mrr", recommended, relevant, users, scores))
+    return _mean("mrr", recommended, relevant, users, scores)
 
 
 def hit_rate(
@@ -471,7 +479,7 @@ def hit_rate(
     >>> hit_rate([[1, 2], [3, 4]], ([0, 1], [2, 9]))
     0.5
     """
-    return _hit_rate(matched("hit_rate", recommended, relevant, users, scores))
+    return _mean("hit_rate", recommended, relevant, users, scores)
 
 
 def ranked(
@@ -505,23 +513,23 @@ def ranked(
     """
     lists = matched("ranked", recommended, relevant, users, scores)
     return {
-        "precision": _precision(lists),
-        "recall": _recall(lists),
-        "map_at_k": _map_at_k(lists),
-        "average_precision": _average_precision(lists),
-        "ndcg": _ndcg(lists),
-        "mrr": _mrr(lists),
-        "hit_rate": _hit_rate(lists),
+        **{name: lists.mean(values(lists)) for name, values in PER_USER.items()},
         "users": int((lists.relevant > 0).sum()),
     }
 
 
-def _precision(lists: Lists) -> float:
-    return lists.mean(lists.hit.sum(axis=1) / np.maximum(lists.filled.sum(axis=1), 1))
+def _mean(name: str, *compared: Any) -> float:
+    """Return the mean of a metric over users; the other parameters are those of `matched`."""
+    lists = matched(name, *compared)
+    return lists.mean(PER_USER[name](lists))
 
 
-def _recall(lists: Lists) -> float:
-    return lists.mean(lists.hit.sum(axis=1) / np.maximum(lists.relevant, 1))
+def _precision(lists: Lists) -> np.ndarray:
+    return np.asarray(lists.hit.sum(axis=1) / np.maximum(lists.filled.sum(axis=1), 1))
+
+
+def _recall(lists: Lists) -> np.ndarray:
+    return np.asarray(lists.hit.sum(axis=1) / np.maximum(lists.relevant, 1))
 
 
 def _precision_at_each(lists: Lists) -> np.ndarray:
@@ -529,25 +537,37 @@ def _precision_at_each(lists: Lists) -> np.ndarray:
     return np.asarray(np.cumsum(lists.hit, axis=1) / np.arange(1, lists.hit.shape[1] + 1))
 
 
-def _map_at_k(lists: Lists) -> float:
-    return lists.mean(_precision_at_each(lists).mean(axis=1))
+def _map_at_k(lists: Lists) -> np.ndarray:
+    return np.asarray(_precision_at_each(lists).mean(axis=1))
 
 
-def _average_precision(lists: Lists) -> float:
+def _average_precision(lists: Lists) -> np.ndarray:
     most = np.clip(lists.relevant, 1, lists.hit.shape[1])
-    return lists.mean((_precision_at_each(lists) * lists.hit).sum(axis=1) / most)
+    return np.asarray((_precision_at_each(lists) * lists.hit).sum(axis=1) / most)
 
 
-def _ndcg(lists: Lists) -> float:
+def _ndcg(lists: Lists) -> np.ndarray:
     discounts = 1 / np.log2(np.arange(2, lists.hit.shape[1] + 2))
     gained, possible = lists.gains @ discounts, lists.best @ discounts
-    return lists.mean(gained / np.where(possible > 0, possible, 1.0))
+    return np.asarray(gained / np.where(possible > 0, possible, 1.0))
 
 
-def _mrr(lists: Lists) -> float:
+def _mrr(lists: Lists) -> np.ndarray:
     first = np.argmax(lists.hit, axis=1)
-    return lists.mean(lists.hit.any(axis=1) / (first + 1.0))
+    return np.asarray(lists.hit.any(axis=1) / (first + 1.0))
 
 
-def _hit_rate(lists: Lists) -> float:
-    return lists.mean(lists.hit.max(axis=1))
+def _hit_rate(lists: Lists) -> np.ndarray:
+    return np.asarray(lists.hit.any(axis=1), np.float64)
+
+
+# The value of each user by metric; only those of users with a relevant item mean something.
+PER_USER: dict[str, Callable[[Lists], np.ndarray]] = {
+    "precision": _precision,
+    "recall": _recall,
+    "map_at_k": _map_at_k,
+    "average_precision": _average_precision,
+    "ndcg": _ndcg,
+    "mrr": _mrr,
+    "hit_rate": _hit_rate,
+}

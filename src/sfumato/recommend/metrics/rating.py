@@ -10,7 +10,7 @@ from sfumato.core.validation import integer, optional
 from sfumato.recommend.metrics.beyond_accuracy import coverage
 from sfumato.recommend.metrics.ranking import ranked
 
-__all__ = ["auc", "evaluate", "mae", "rmse", "spearman"]
+__all__ = ["auc", "evaluate", "mae", "recommended", "rmse", "spearman"]
 
 LIST = optional(integer(1, 2**20))
 
@@ -168,14 +168,15 @@ def evaluate(
     exclude : Interactions or None, default=None
         Interactions that are not to be recommended again, usually the training data.
     relevant_from : float or None, default=None
-        Lowest rating of a relevant test item; None means that all test items are relevant.
+        Lowest rating of a relevant test item; None means that all test items are relevant, as for
+        a test without ratings.
 
     Returns
     -------
     dict
-        "rmse" and "mae" if the model predicts ratings, "n" (number of test rows), "nbytes" if the
-        model has a size; if `n` is given also the result of `ranked` for every test user,
-        "coverage", and "places" (the length of the lists).
+        "rmse" and "mae" if the model predicts ratings and the test has some, "n" (number of test
+        rows), "nbytes" if the model has a size; if `n` is given also the result of `ranked` for
+        every test user, "coverage", and "places" (the length of the lists).
 
     Examples
     --------
@@ -189,8 +190,11 @@ def evaluate(
     if not len(test):
         raise ValueError("evaluate: test must have at least one row.")
     n = LIST.check("evaluate", "n", n)
+    rated = getattr(test, "has_ratings", True)
+    if relevant_from is not None and not rated:
+        raise ValueError("evaluate: relevant_from must be None, since test has no ratings.")
     result: dict[str, float] = {}
-    if hasattr(model, "predict") and getattr(model, "predicts_ratings", True):
+    if rated and hasattr(model, "predict") and getattr(model, "predicts_ratings", True):
         predicted = model.predict(test.users, test.items)
         result = {"rmse": rmse(test.ratings, predicted), "mae": mae(test.ratings, predicted)}
     result["n"] = len(test)
@@ -204,14 +208,20 @@ def _lists(
 ) -> dict[str, float]:
     """Return the metrics of the lists that the model recommends to the test users."""
     coded = test.coded()
-    # Neighbour releases recommend from a user's own items; other models leave them out.
-    own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
-    items, scores = model.recommend(coded.user_ids, n, **{own: exclude})
+    items, scores = recommended(model, coded.user_ids, n, exclude)
     least = -np.inf if relevant_from is None else relevant_from
     right = np.asarray(test.ratings >= least)
     result = ranked(items, (coded.user_codes[right], test.items[right]), scores=scores)
     catalogue = getattr(model.catalogue_, "ids", model.catalogue_)
     return {**result, "coverage": coverage(items, catalogue, scores=scores), "places": n}
+
+
+def recommended(model: Any, users: Ids, n: int, exclude: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lists of a model and their scores, without the items that `exclude` has."""
+    # Neighbour releases recommend from a user's own items; other models leave them out.
+    own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
+    items, scores = model.recommend(users, n, **{own: exclude})
+    return items, scores
 
 
 def _columns(owner: str, **columns: Any) -> list[np.ndarray]:

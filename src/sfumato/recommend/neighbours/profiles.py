@@ -95,6 +95,7 @@ class RawProfiles:
             raise ValueError("RawProfiles: interactions must have at least one row, not 0.")
         self.least_common = COMMON.check("RawProfiles", "least_common", least_common)
         self.threads = THREADS.check("RawProfiles", "threads", threads)
+        self._rated = interactions.has_ratings
         coded = interactions.coded()
         self.users_, self.items_ = coded.user_ids, coded.item_ids
         self._known = SortedCatalogue(self.items_)
@@ -141,7 +142,8 @@ class RawProfiles:
     def interactions(self) -> Interactions:
         """Distinct pairs of user and item, user by user."""
         users = np.repeat(self.users_, self._sizes)
-        return Interactions(users, self.items_[self._items], self._ratings)
+        ratings = self._ratings if self._rated else None
+        return Interactions(users, self.items_[self._items], ratings)
 
     def estimate_size(self) -> np.ndarray:
         """Count the items of each user.
@@ -174,6 +176,8 @@ class RawProfiles:
             Rows and similarities, best first, both of shape (n_rows, n); -1 and -inf where there
             are fewer than n neighbours.
         """
+        if metric == "pearson" and not self._rated:
+            raise ValueError(f"RawProfiles: metric must be one of {tuple(CODES)} without ratings.")
         requested = self._checked(rows)
         mine = _Queries(self._starts, self._items, self._centred)
         return self._nearest(mine, requested, requested, n, metric)

@@ -1,0 +1,187 @@
+"""The models by the names of the command line: what each learns, needs and stores.
+
+A further model is one line of `MODELS`; where it is the best of its kind also one of `DEFAULTS`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato.recommend.base import Parameters
+from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
+from sfumato.recommend.implicit.linear_items import LinearItems
+from sfumato.recommend.implicit.popular import Popular
+from sfumato.recommend.private.factorization import PrivateFactorization
+from sfumato.recommend.tuning import GRIDS
+
+__all__ = ["DEFAULTS", "MODELS", "ModelKind", "default_model", "named_model"]
+
+
+@dataclass(frozen=True)
+class ModelKind:
+    """A class of models that is fitted to interactions and saved, and what users choose it by.
+
+    Parameters
+    ----------
+    name : str
+        Its name on the command line.
+    kind : type
+        The class.
+    objective : {"ranking", "ratings"}
+        What the class learns: lists, or ratings. A class with a parameter `objective` learns both.
+    stores : str
+        What a file of the model contains.
+    about : str
+        What it is, in one line.
+    grids : mapping of str to sequence of float, optional
+        Values of the parameters that are tuned; none if there is nothing to tune.
+
+    Examples
+    --------
+    >>> MODELS["popular"].objectives, MODELS["popular"].private
+    (('ranking',), False)
+    """
+
+    name: str
+    kind: type[Parameters]
+    objective: str
+    stores: str
+    about: str
+    grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def objectives(self) -> tuple[str, ...]:
+        """What it can learn."""
+        both = "objective" in self.kind.LIMITS
+        return ("ranking", "ratings") if both else (self.objective,)
+
+    @property
+    def private(self) -> bool:
+        """Whether it is differentially private."""
+        return "epsilon" in self.kind.LIMITS
+
+    def facts(self) -> dict[str, Any]:
+        """Return the row of the table of models.
+
+        Returns
+        -------
+        dict
+            Name, class, what it learns, needs and stores, privacy label and a line of help.
+        """
+        learns = {"ranking": "lists", "ratings": "ratings"}
+        return {
+            "name": self.name,
+            "class": self.kind.__name__,
+            "learns": " or ".join(learns[each] for each in self.objectives),
+            "needs": "ratings" if self.objectives == ("ratings",) else "users, items",
+            "stores": self.stores,
+            "privacy": "proved" if self.private else "none",
+            "about": self.about,
+        }
+
+
+HISTORIES = "histories of users"
+MODELS: dict[str, ModelKind] = {
+    each.name: each
+    for each in (
+        ModelKind("popular", Popular, "ranking", HISTORIES, "most popular items: the baseline"),
+        ModelKind(
+            "item-neighbours",
+            ItemNeighbours,
+            "ranking",
+            f"{HISTORIES}, nearest items",
+            "items similar to those of a history",
+            {"shrinkage": (1.0, 5.0, 20.0, 100.0), "exponent": (0.1, 0.2, 0.3, 0.4, 0.5)},
+        ),
+        ModelKind(
+            "linear-items",
+            LinearItems,
+            "ranking",
+            f"{HISTORIES}, weights of pairs of items",
+            "ridge regression of each item on the others (EASE)",
+            {"regularization": (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)},
+        ),
+        ModelKind(
+            "dense",
+            DenseFactorization,
+            "ratings",
+            "ids and vectors of users and items",
+            "matrix factorization",
+            GRIDS,
+        ),
+        ModelKind(
+            "sketch",
+            SketchFactorization,
+            "ratings",
+            "one sketch of fixed size; no ids of users",
+            "matrix factorization in a count sketch; learns live",
+            GRIDS,
+        ),
+        ModelKind(
+            "private-factorization",
+            PrivateFactorization,
+            "ratings",
+            "noisy vectors of public lists",
+            "differentially private matrix factorization",
+        ),
+    )
+}
+# What is fitted where no model is named: by what is to be learned, and whether it is private.
+DEFAULTS = {
+    ("ranking", False): "linear-items",
+    ("ratings", False): "sketch",
+    ("ratings", True): "private-factorization",
+}
+
+
+def default_model(objective: str, private: bool = False) -> str:
+    """Return the name of the model that is fitted where none is named.
+
+    Parameters
+    ----------
+    objective : {"ranking", "ratings"}
+        What is to be learned. A private model of ratings stands in where there is none of lists.
+    private : bool, default=False
+        Whether it must be differentially private.
+
+    Returns
+    -------
+    str
+        A key of `MODELS`.
+
+    Examples
+    --------
+    >>> default_model("ranking")
+    'linear-items'
+    """
+    return DEFAULTS.get((objective, private), DEFAULTS["ratings", private])
+
+
+def named_model(name: str) -> ModelKind:
+    """Look up a model by its name on the command line.
+
+    Parameters
+    ----------
+    name : str
+        A key of `MODELS`.
+
+    Returns
+    -------
+    ModelKind
+        The entry.
+
+    Raises
+    ------
+    ValueError
+        If there is no such model; the message lists those that there are.
+
+    Examples
+    --------
+    >>> named_model("sketch").kind.__name__
+    'SketchFactorization'
+    """
+    if name not in MODELS:
+        raise ValueError(f"the model must be one of {', '.join(MODELS)}, not {name!r}.")
+    return MODELS[name]
