@@ -106,6 +106,8 @@ class Implicit(Peer):
         )
 
         options = dict(self.parameters)
+        if "regularization_of_alpha" in options:
+            options["regularization"] = options.pop("regularization_of_alpha") * options["alpha"]
         if self.kind in ("als", "bpr"):
             makers = {"als": AlternatingLeastSquares, "bpr": BayesianPersonalizedRanking}
             return makers[self.kind](num_threads=1, random_state=0, **options)

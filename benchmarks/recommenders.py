@@ -170,8 +170,8 @@ MODELS = {
         partial(Implicit, kind="als"),
         {
             "factors": (64, 128),
-            "regularization": (1.0, 10.0, 50.0, 150.0),
             "alpha": (1.0, 5.0, 20.0),
+            "regularization_of_alpha": (2.0, 10.0),  # only their ratio matters much
         },
         WEIGHTINGS,
         package="implicit",
