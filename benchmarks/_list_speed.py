@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from _list_peers import Implicit
+from _list_sets import SETS
 from _memory import Peak, resident
 from _ratings import shaped_as_movielens
 from scipy.linalg import lapack
@@ -106,17 +107,19 @@ def als_epoch():
 
 
 def neighbours_fit():
-    train = movies()
-    model = recommend.ItemNeighbours(neighbours=100, exponent=0.5, shrinkage=0.0)
-    peer = Implicit(kind="cosine", K=100)
-    return [
-        beside(
-            "item-kNN fit / implicit's, cosine, 100 neighbours",
-            1.0,
-            lambda: seconds(partial(model.fit, train)),
-            lambda: peer.fit(train).seconds,
-        )
-    ]
+    """A dense set and a sparse one of many items."""
+    rows = []
+    for name in ("MovieLens-1M", "Last.fm"):
+        data = SETS[name]()
+        if data is None:
+            continue
+        train = data.split(0.8, 0.2, random_state=0)[0]
+        ours = recommend.ItemNeighbours(neighbours=100, exponent=0.5, shrinkage=0.0)
+        fit = partial(seconds, partial(ours.fit, train))
+        peer = Implicit(kind="cosine", K=100)
+        label = f"item-kNN fit / implicit's, cosine, 100 neighbours, {name}"
+        rows.append(beside(label, 1.0, fit, lambda peer=peer, train=train: peer.fit(train).seconds))
+    return rows
 
 
 def linear_fit():

@@ -27,45 +27,18 @@ from functools import partial
 
 import _list_speed
 import numpy as np
-import pyarrow.parquet as pq
 from _list_peers import Cornac, CornacNeighbours, Implicit, MyFm, Surprise
+from _list_sets import COUNTS, SETS
 from _measure import RESULTS, write
 from _memory import Peak
-from _ratings import folder, real
 
 from sfumato import recommend
-from sfumato.data import Interactions, generate_world, read_interactions
 from sfumato.recommend import metrics
 
 SEEDS = range(3)
 TRIALS = 8
-COUNTS = {"Last.fm"}  # sets whose ratings are counts: weights of rows are a choice there
 # A dense matrix of Last.fm's 17,632 items takes minutes: fewer trials, of all packages alike.
 FEWER = {("Last.fm", "LinearItems"): 4, ("Last.fm", "cornac EASE"): 4}
-
-
-def film_trust():
-    path = folder() / "filmtrust" / "ratings.tsv.gz"
-    return read_interactions(path, header=False, delimiter="\t") if path.exists() else None
-
-
-def last_fm():
-    path = folder() / "lastfm-hetrec" / "user_listen_artist_rels.parquet"
-    if not path.exists():
-        return None
-    table = pq.read_table(path)
-    return Interactions(*(table[name].to_numpy() for name in table.column_names[:3]))
-
-
-SETS = {
-    "FilmTrust": film_trust,
-    "MovieLens-100K": lambda: real("movielens-100k"),
-    "MovieLens-1M": lambda: real("movielens-1m"),
-    "Last.fm": last_fm,
-    "generated": lambda: (
-        generate_world(users=3_000, items=1_000, ratings=90_000, random_state=1).interactions
-    ),
-}
 
 
 class Random:
