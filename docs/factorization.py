@@ -252,9 +252,14 @@ def curves(path):
     for kind, colour in COLOURS.items():
         series = thesis["convergence"]["rows"][kind]
         left.plot(range(1, len(series) + 1), series, color=colour, label=kind)
-        rows = [r for r in thesis["sweep"]["rows"] if r["kind"] == kind and r["rmse"]]
-        at = [max(row["regularization"], 3e-5) for row in rows]
-        right.plot(at, [row["rmse"] for row in rows], "o-", color=colour)
+        for epochs, style in ((20, ":"), (100, "-")):
+            case = {"kind": kind, "biases": "means", "epochs": epochs}
+            rows = [r for r in thesis["sweep"]["rows"] if case.items() <= r.items() and r["rmse"]]
+            at = [max(row["regularization"], 3e-4) for row in rows]
+            label = f"{epochs} epochs" if kind == "dense" else None
+            right.plot(at, [row["rmse"] for row in rows], style, color=colour, label=label)
+            chosen = next(row for row in rows if row.get("chosen"))
+            right.plot(chosen["regularization"], chosen["rmse"], "o", color=colour)
     for kind, colour in {**COLOURS, "our rule": GREEN}.items():
         rows = [row for row in thesis["dynamic"]["rows"] if row["kind"] == kind]
         at, found = [row["size"] for row in rows], [row["rmse"] for row in rows]
@@ -267,7 +272,8 @@ def curves(path):
     middle.set_xticks([1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16, 32])
     middle.set(title="4.4 one pass, same memory", xlabel="numbers an entity of dense has")
     right.set_xscale("log")
-    right.set(title="4.5 lambda (leftmost: 0)", xlabel="lambda")
+    right.set(title="4.5 lambda (leftmost: 0; dots: chosen)", xlabel="lambda")
+    right.legend(frameon=False)
     drawn.savefig(path, dpi=130)
 
 
@@ -279,7 +285,7 @@ def clipping(path):
     places = {2.0: 0, 4.0: 1, 8.0: 2, None: 3}
     styles = {"dense": GREY, "sketch, gain 1": BLUE, "sketch, gain 2": GREEN, "sketch, gain 4": RED}
     for kind, colour in styles.items():
-        for d, mark in ((8, ":"), (16, "--"), (32, "-")):
+        for d, mark in ((16, "--"), (32, "-")):
             own = [row for row in rows if row["kind"] == kind and row["factors"] == d]
             at = [places[row["clip"]] for row in own]
             left.plot(at, [r["rmse"] for r in own], mark, color=colour, label=f"{kind}, d {d}")
