@@ -393,7 +393,8 @@ class Estimator(Parameters):
             raise TypeError(f"{owner}: {name} must be Interactions, not {kind}; {hint}.")
         if not empty and not len(train):
             raise ValueError(f"{owner}: {name} is empty; at least one row is needed.")
-        if self.predicts_ratings:
+        objective = getattr(self, "objective", None)  # of this fit; the last one may differ
+        if self.predicts_ratings if objective is None else objective == "ratings":
             check_has_ratings(owner, train, name)
         for parameter, unused in RATING_READERS.items():
             if not train.has_ratings and getattr(self, parameter, unused) != unused:

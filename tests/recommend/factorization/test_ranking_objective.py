@@ -235,3 +235,11 @@ def test_counts_of_a_damaged_file_are_refused():
     popular = ItemPopularity(model.catalogue_)
     popular.build(np.arange(ITEMS))
     assert popular.negatives is None  # nothing to draw from
+
+
+def test_a_model_of_ratings_is_fitted_anew_to_rows_without_ratings():
+    model = DenseFactorization(factors=4, epochs=1).fit(TRAIN)
+    rows = Interactions(TRAIN.users, TRAIN.items)
+    with pytest.raises(ValueError, match="ratings"):
+        model.fit(rows)
+    assert not model.set_params(objective="ranking").fit(rows).predicts_ratings

@@ -177,7 +177,7 @@ def _penalty(histories: Histories, given: float | None) -> float:
     if given is not None:
         return given
     squares = float(np.square(histories.weights, dtype=np.float64).sum())
-    users = np.count_nonzero(np.diff(histories.starts))
+    users = int(np.count_nonzero(np.diff(histories.starts)))
     return max(PENALTY * squares / max(users, 1), 1.0)
 
 
