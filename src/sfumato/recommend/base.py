@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound="Estimator")
+RELEASES = ("ReleasedLinearItems", "ReleasedNeighbours", "ReleasedPopular")
 
 
 def to_bytes(model: "Estimator") -> bytes:
@@ -93,7 +94,7 @@ def _restored(kind: type[M], packed: Packed) -> M:
 
 
 def load(source: Any) -> Any:
-    """Load a model or released neighbours from a path or bytes.
+    """Load a model or the release of private lists from a path or bytes.
 
     Parameters
     ----------
@@ -102,7 +103,7 @@ def load(source: Any) -> Any:
 
     Returns
     -------
-    Estimator or ReleasedNeighbours
+    Estimator or Release
         An object of the class that was saved.
 
     Raises
@@ -120,11 +121,11 @@ def load(source: Any) -> Any:
     array([5.])
     """
     source = packed_source(source, MODEL)
-    if kind_in(source) == "ReleasedNeighbours":
+    if kind_in(source) in RELEASES:
         Packed(source, MODEL)  # so that a damaged file raises a model's error
-        from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+        from sfumato.recommend.private.released_lists import ReleasedLists
 
-        return ReleasedNeighbours.from_bytes(source)
+        return ReleasedLists.from_bytes(source)
     return Estimator.from_bytes(source)
 
 
