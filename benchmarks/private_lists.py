@@ -5,9 +5,9 @@
 
 Every set is split by row, 80 % to learn from and 20 % to find, with three seeds and several draws
 of the noise for each (one for `PrivateNeighbours`, which has noise on all pairs). Delta is 1e-6.
-Nothing is tuned on the data. The rule by which lists depart from popularity was chosen with
-FilmTrust, MovieLens-100K, Last.fm and the generated worlds in sight; MovieLens-1M was not looked
-at. The catalogue is taken for public. Sets whose files are missing are left out.
+Models are not tuned here, but the constants of the rule by which lists depart from popularity were
+chosen with all of these sets in sight. The catalogue is taken for public. Sets whose files are
+missing are left out.
 """
 
 import sys

@@ -13,7 +13,7 @@ __all__ = ["gram", "gram_of_some", "mirror", "nearest", "related", "score", "sco
 
 FEW = 4  # queries up to which whole rows of a matrix are read, rather than tiles that stay in cache
 TILE = 64
-SPARSE = 16  # of this many items one was touched: sorting those is faster than a pass over all
+SPARSE = 4  # products for each item up to which the sums that they touch are listed
 
 
 @kernel
@@ -131,6 +131,30 @@ def score_dense(starts, positions, weights, matrix, out):
 
 
 @inline
+def _add_all(j, starts, positions, weights, ends, holders, holder_weights, sums):
+    """Add the histories of item j to the sums."""
+    for h in range(ends[j], ends[j + 1]):
+        weight = holder_weights[h]
+        for a in range(starts[holders[h]], starts[holders[h] + 1]):
+            sums[positions[a]] += weight * weights[a]
+
+
+@inline
+def _add_some(j, starts, positions, weights, ends, holders, holder_weights, sums, touched):
+    """As `_add_all`, and list the positions whose sums were 0; returns how many."""
+    count = 0
+    for h in range(ends[j], ends[j + 1]):
+        weight = holder_weights[h]
+        for a in range(starts[holders[h]], starts[holders[h] + 1]):
+            product = weight * weights[a]
+            if sums[positions[a]] == 0 and product > 0:
+                touched[count] = positions[a]
+                count += 1
+            sums[positions[a]] += product
+    return count
+
+
+@inline
 def _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values):
     """Offer item i to the neighbours of item j."""
     if sums[i] > 0:
@@ -154,20 +178,20 @@ def nearest(
     """
     sums, touched = np.zeros(others.size, np.float32), np.empty(others.size, np.int64)
     for j in range(found.shape[0]):
-        count = 0
+        most = 0
         for h in range(ends[j], ends[j + 1]):
-            weight = holder_weights[h]
-            for a in range(starts[holders[h]], starts[holders[h] + 1]):
-                if sums[positions[a]] == 0:
-                    touched[count % touched.size] = positions[a]
-                    count += 1
-                sums[positions[a]] += weight * weights[a]
-        sums[j] = np.float32(0)
-        if SPARSE * count < sums.size:
+            most += starts[holders[h] + 1] - starts[holders[h]]
+        if most < SPARSE * sums.size:
+            count = _add_some(
+                j, starts, positions, weights, ends, holders, holder_weights, sums, touched
+            )
+            sums[j] = np.float32(0)
             for i in np.sort(touched[:count]):  # a heap breaks ties by the order of offers
                 _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values)
                 sums[i] = np.float32(0)
         else:
+            _add_all(j, starts, positions, weights, ends, holders, holder_weights, sums)
+            sums[j] = np.float32(0)
             for i in range(sums.size):
                 _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values)
             sums[:] = 0
