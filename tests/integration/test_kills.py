@@ -27,6 +27,7 @@ WRITING = {
     "d.sfu": "fit train.csv --dense --epochs 1",
     "p.sfu": "fit train.csv --epsilon 0.01 --delta 1e-9 --bounds 1 5 "
     "--catalogue items.txt --accounts users.txt --report r.json PAID",
+    "c.html": "compare few.csv --models item-neighbours",
     "t.sfu": "tune few.csv --dense --epochs 1 --factors 2 --log t.log",
     "b.profiles": "profiles release train.csv --mechanism blip --epsilon 0.001 "
     "--users users.txt --report r.json PAID",

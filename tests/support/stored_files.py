@@ -207,9 +207,9 @@ def _models() -> Iterator[bytes]:
 
     for makers in MODELS.values():
         for make in makers:
-            model = learned(make)
-            yield model.to_bytes()
-    yield SketchedFactors(cells=64).fit(model).to_bytes()
+            yield learned(make).to_bytes()
+    private_model = learned(MODELS["PrivateFactorization"][-1])
+    yield SketchedFactors(cells=64).fit(private_model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
     for item_model in (
