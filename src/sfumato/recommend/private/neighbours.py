@@ -291,7 +291,7 @@ class PrivateNeighbours(PrivateLists):
 
 def _request(settings: dict[str, Any], paid: ReleaseOptions, bundled: str | None) -> ReleaseRequest:
     """Return the validated release request; `bundled` is the relation of a `Privacy`, if any."""
-    # The default leaves it to the ledger; what was asked for must not be weakened silently.
+    # The default leaves it to the ledger, and a given one is compared with it.
     given = bundled is not None or settings["relation"] != "add/remove"
     relation = settings["relation"] if given or paid["ledger"] is None else None
     requested = ReleaseOptions(**paid, relation=relation)  # type: ignore[typeddict-item]
