@@ -25,6 +25,7 @@ LOCAL = "each row is a client of its own: tests/telemetry holds them to every va
 ELSEWHERE = {
     **dict.fromkeys(["Audit", "Attack", "EpsilonChoice", "LowerBound", "ProfileAudit"], NO_DATA),
     **dict.fromkeys(["Cost", "DataSet", "Ledger", "Pure", "PrivacyStatement", "Plan"], NO_DATA),
+    "ModelResult": NO_DATA,
     "Privacy": NO_DATA,
     **dict.fromkeys(["Mechanism", "Sketch"], "abstract"),
     **dict.fromkeys(["ReportEncoder", "PrefixDiscovery"], LOCAL),
