@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.core.hashing import hash_column
+from sfumato.core.row_values import ids_by_row, plain_column, settled_ids
 from sfumato.data import Interactions, as_ids, item_seed
 from support.hard_rows import INSIDE, ODD, silent, with_row
 
@@ -302,3 +303,11 @@ def test_rows_that_python_cannot_have_change_no_other():
     retained = Interactions(far, [1, 2], [1.0, 2.0], invalid="drop")
     assert retained.users.tolist() == ["1970-01-01"]
     assert Interactions(text, [1, 2], [1.0, 2.0], invalid="drop").users.tolist() == [7]
+
+
+def test_texts_of_private_rows_have_room_beyond_2_gib():
+    # Arrow's plain strings end there: the row that exceeds them would raise.
+    for words in (pa.array(["a", "b"]), pa.chunked_array([["a"], ["b"]]).dictionary_encode()):
+        ids = ids_by_row(words, "users")
+        for column in (plain_column(words, "users"), ids, settled_ids(ids)):
+            assert column.type == pa.large_string()

@@ -234,7 +234,7 @@ def settled_ids(ids: pa.Array | pa.ChunkedArray) -> np.ndarray | pa.ChunkedArray
     integers = ids if pa.types.is_integer(ids.type) else strict(ids, pa.int64())
     if integers is not None:
         return np.asarray(integers, np.int64)
-    return pa.chunked_array([ids.cast(pa.string())])
+    return pa.chunked_array([ids])  # large strings: plain ones hold 2 GiB, and more would raise
 
 
 def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
@@ -257,10 +257,11 @@ def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
         except TypeError:
             kind = type(values).__name__
             raise TypeError(f"{name}: a column is expected, not {kind}.") from None
+    arrow = _widened(arrow)
     combined = arrow.combine_chunks() if isinstance(arrow, pa.ChunkedArray) else arrow
     if isinstance(combined, pa.DictionaryArray):
-        return _readable(_narrowed(combined.dictionary).take(combined.indices))
-    return _readable(_narrowed(combined))
+        return _readable(_widened(combined.dictionary).take(combined.indices))
+    return _readable(combined)
 
 
 def _readable(column: pa.Array) -> pa.Array | list[Any]:
@@ -282,10 +283,11 @@ def _text_of(cell: bytes | None) -> str | bytes | None:
         return cell
 
 
-def _narrowed(column: pa.Array) -> pa.Array:
-    """Cast string views, on which Arrow's `take` fails, to plain texts."""
-    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    return column.cast(plain.get(column.type, column.type))
+def _widened(column: Any) -> Any:
+    """Cast texts to large ones: others raise beyond 2 GiB, and Arrow's `take` fails on views."""
+    texts = dict.fromkeys([pa.string(), pa.string_view()], pa.large_string())
+    wide = {**texts, **dict.fromkeys([pa.binary(), pa.binary_view()], pa.large_binary())}
+    return column.cast(wide[column.type]) if column.type in wide else column
 
 
 def _machine(values: np.ndarray) -> np.ndarray:

@@ -278,6 +278,8 @@ class CalibratedRelease(Generic[R]):
 
     def publish(self, request: ReleaseRequest) -> R:
         """Make the release: charged and stored first if there is a ledger, else unaccounted."""
+        # Parameters that no release can have are refused before they cost anything.
+        self.kind.__new__(self.kind)._set_parameters(**self.parameters)
         cost = self._cost(request)
         if request.ledger is None:
             return self._made(request, cost, "")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
-from sfumato.privacy import BudgetExceeded, Ledger, discrete_gaussian, discrete_laplace
+from sfumato.privacy import BudgetExceeded, Ledger, Privacy, discrete_gaussian, discrete_laplace
 from sfumato.privacy.accounting.calibration import epsilon_of
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.noise import discrete as noise_of_privacy
@@ -215,6 +215,28 @@ def test_it_is_charged_before_noise_is_drawn_and_once(tmp_path):
         PrivateNeighbours(epsilon=0.1, per_user=3, unit="event").fit(
             before(), **{**paid, "release_id": "july"}
         )
+
+
+@pytest.mark.parametrize("bundled", [False, True])
+def test_a_ledger_never_weakens_the_relation_that_was_asked_for(bundled, tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.create("shop", 2.0, unit="user")
+    ledger.create("swaps", 2.0, unit="user", relation="replace")
+
+    def fitted(dataset, **more):
+        paid = dict(ledger=ledger, dataset=dataset)
+        if bundled:
+            model = PrivateNeighbours(privacy=Privacy(1.0, **paid, **more), per_user=3)
+            return model.fit(before(*EVENTS), catalogue=range(ITEMS))
+        model = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
+        return model.fit(before(*EVENTS), catalogue=range(ITEMS), **paid)
+
+    with pytest.raises(ValueError, match="relation is 'replace' here and 'add/remove' in the"):
+        fitted("shop", relation="replace")
+    assert ledger.spent("shop").epsilon == 0
+    assert fitted("shop").statement.relation == "add/remove"
+    assert fitted("swaps").statement.relation == "replace"
+    assert fitted("swaps", relation="replace").statement.relation == "replace"
 
 
 def test_without_a_ledger_it_says_so_and_noise_is_the_systems_own():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato import recommend
+from sfumato.core.validation import integer
 from sfumato.data import Interactions, generate_world
 from sfumato.privacy import BudgetExceeded, Ledger, Privacy, discrete_gaussian
 from sfumato.privacy.accounting.calibration import epsilon_of
@@ -173,6 +174,21 @@ def test_it_is_charged_before_noise_is_drawn_and_once(kind, tmp_path):
     ledger.create("events", 9, 1e-5, unit="event")
     with pytest.raises(ValueError, match="unit is 'user' here and 'event' in the ledger"):
         model.fit(FEW, **{**paid, "dataset": "events", "release_id": "july"})
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_catalogue_that_no_release_can_hold_costs_nothing(kind, tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.create("shop", 1.2, 1e-6, unit="user")
+    limits = {**ReleasedLinearItems._limits, "items": integer(2, 3)}  # 2**24 items take long
+    own = {name: limits[name] for name in ReleasedPopular._limits}
+    with (
+        patch.object(ReleasedPopular, "_limits", own),
+        patch.object(ReleasedLinearItems, "_limits", limits),
+        pytest.raises(ValueError, match="items must be"),
+    ):
+        kind(**BUDGET).fit(FEW, catalogue=range(4), ledger=ledger, dataset="shop")
+    assert ledger.spent("shop").epsilon == 0
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -140,7 +140,7 @@ def bounded(events: Events, accounts: Accounts, most: int, seed: int) -> Events:
     return Events(events.users[keep], events.items[keep], events.ratings[keep], events.sizes)
 
 
-SMOOTH = 32
+SMOOTH = 32  # variance by which discrete and continuous noise are turned into each other
 SCALE = 2**14  # resolution of the loss that stands for all steps
 STEPS = 8  # items and users in turn
 FIRST = Fraction(1, 200)  # of the budget: the number of ratings and their mean
@@ -156,7 +156,17 @@ class Budget:
 
     Guarantee: steps whose fractions sum to at most 1, each with Gaussian noise of standard
     deviation `sigma(norm_squared, fraction)` on integers of squared L2 sensitivity `norm_squared`,
-    cost at most `loss`.
+    cost at most `loss`. A step may depend on the results of those before it, its fraction may not.
+
+    Proof: D(v) is discrete and N(v) continuous Gaussian noise; s = SMOOTH, V is the variance of
+    `loss`. N(a) on a number, rounded to the integer k with probability proportional to exp(-(k -
+    x)**2 / (2 s)), is D(a + s) up to the factor by which that sum over k varies with x, 1 +- 3
+    exp(-2 pi**2 s) by Poisson summation. So a step is no easier to distinguish than N(a) with a =
+    norm_squared (V + s) / (SCALE**2 fraction). Such steps, adaptive or not, compose to N(V + s) on
+    one number that moves by SCALE (Dong, Roth and Su 2022, Gaussian differential privacy). And N(V
+    + s) is D(V) plus N(s) up to a factor of 1 +- 3 exp(-2 pi**2 c), c = V s / (V + s) >= s / 2
+    since V >= s. For all cells together these factors are closer to 1 than 1e-100; the rounding up
+    of delta, 1e-9 of it, covers them.
 
     >>> half = Budget.of(8, 1e-6).sigma(100**2, Fraction(1, 2))
     >>> 90 < half < 95  # 100 * 0.653 * sqrt(2)

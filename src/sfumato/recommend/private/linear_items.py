@@ -45,9 +45,10 @@ class PrivateLinearItems(PrivateLists):
 
     Two fifths of the budget count items. Their noisy counts decide what the remainder is worth most
     for: the Gram matrix of the most popular items, or, where noise would hide it, the counts again.
-    So lists are not worse than those of `PrivatePopular`. There is no parameter to be tuned on the
-    data, since tuning would cost privacy too. The result of `fit` is `release_`, which may be
-    published.
+    So lists are seldom worse than those of `PrivatePopular`; they may be where users choose items
+    independently of each other, or where a few users have most of the catalogue, as for any linear
+    model of items. There is no parameter to be tuned on the data, since tuning would cost privacy
+    too. The result of `fit` is `release_`, which may be published.
 
     Parameters
     ----------

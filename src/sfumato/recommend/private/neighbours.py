@@ -128,7 +128,8 @@ class PrivateNeighbours(PrivateLists):
     unit : {"event", "user"}, default="user"
         What is protected: one event, or all events of a user.
     relation : {"add/remove", "replace"}, default="add/remove"
-        Adjacency of data sets. With a ledger, that of the ledger's data set applies.
+        Adjacency of data sets. With a ledger, the default is that of the ledger's data set, and any
+        other is refused.
     width : int or None, default=None
         Cells per row of a count sketch of the pairs, from 2 to 2**31; None stores a table of all
         pairs.
@@ -257,7 +258,8 @@ class PrivateNeighbours(PrivateLists):
         check_privacy("PrivateNeighbours", self.privacy, settings)
         who = payer("PrivateNeighbours", self.privacy, ledger, dataset, release_id)
         paid = ReleaseOptions(**who, source=source, unit=settings["unit"])  # type: ignore[typeddict-item]
-        request = _request(settings, paid)
+        bundled = None if self.privacy is None else self.privacy.relation
+        request = _request(settings, paid, bundled)
         kind, scale, loss, shape = _noise(request, settings, len(items))
         request.check_room(8 * shape.cells)
         cells = counted(train, items, settings["per_user"], shape)
@@ -287,9 +289,11 @@ class PrivateNeighbours(PrivateLists):
         return self.release_.similar_items(items, n)
 
 
-def _request(settings: dict[str, Any], paid: ReleaseOptions) -> ReleaseRequest:
-    """Return the validated release request."""
-    relation = None if paid["ledger"] is not None else settings["relation"]
+def _request(settings: dict[str, Any], paid: ReleaseOptions, bundled: str | None) -> ReleaseRequest:
+    """Return the validated release request; `bundled` is the relation of a `Privacy`, if any."""
+    # The default leaves it to the ledger, and a given one is compared with it.
+    given = bundled is not None or settings["relation"] != "add/remove"
+    relation = settings["relation"] if given or paid["ledger"] is None else None
     requested = ReleaseOptions(**paid, relation=relation)  # type: ignore[typeddict-item]
     requested["contributions"] = settings["per_user"] if settings["unit"] == "user" else 1
     return ReleaseRequest.of("PrivateNeighbours", settings["epsilon"], settings["delta"], requested)
