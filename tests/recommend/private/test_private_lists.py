@@ -1,4 +1,4 @@
-"""Private popularity and linear items: noise as stated, charged first, never below popularity."""
+"""Private popularity and linear items: noise as stated, charged first, and useful."""
 
 from unittest.mock import patch
 
