@@ -12,7 +12,7 @@ import numpy as np
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import bits, count_trailing_zeros, f32x16, fma, load_aligned, store
 
-__all__ = ["largest", "offer", "order", "ordered"]
+__all__ = ["largest", "offer", "offer_any", "order", "ordered"]
 
 WIDE = 32  # two cache lines: with four queries, eight sums in flight hide the latency of fma
 ABREAST = 4  # queries that share one reading of a panel; their number is a multiple of this
@@ -141,6 +141,13 @@ def _sink(position, score, size, positions, scores):
 def offer(position, score, positions, scores):
     """Keep the score if it is above the worst one; positions are offered in rising order."""
     if score > scores[0]:
+        _sink(position, score, scores.size, positions, scores)
+
+
+@inline
+def offer_any(position, score, positions, scores):
+    """As `offer`, for positions in any order."""
+    if _worse(positions[0], scores[0], position, score):
         _sink(position, score, scores.size, positions, scores)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import f32x16, fma, load, store
-from sfumato.kernels.top_k import offer, order
+from sfumato.kernels.top_k import offer, offer_any, order
 
 __all__ = ["gram", "gram_of_some", "mirror", "nearest", "related", "score", "score_dense"]
 
@@ -155,13 +155,11 @@ def _add_some(j, starts, positions, weights, ends, holders, holder_weights, sums
 
 
 @inline
-def _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values):
-    """Offer item i to the neighbours of item j."""
-    if sums[i] > 0:
-        below = own[j] * others[i] + shrinkage
-        if jaccard:
-            below = own[j] + others[i] - sums[i] + shrinkage
-        offer(i, np.float32(sums[i] / below), found[j], values[j])
+def _similarity(together, own, other, jaccard, shrinkage):
+    """Similarity of two items from the sum of their products and their norms."""
+    if jaccard:
+        return np.float32(together / (own + other - together + shrinkage))
+    return np.float32(together / (own * other + shrinkage))
 
 
 @kernel
@@ -181,18 +179,24 @@ def nearest(
         most = 0
         for h in range(ends[j], ends[j + 1]):
             most += starts[holders[h] + 1] - starts[holders[h]]
+        mine, best = found[j], values[j]
         if most < SPARSE * sums.size:
             count = _add_some(
                 j, starts, positions, weights, ends, holders, holder_weights, sums, touched
             )
             sums[j] = np.float32(0)
-            for i in np.sort(touched[:count]):  # a heap breaks ties by the order of offers
-                _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values)
+            for t in range(count):
+                i = touched[t]
+                if sums[i] > 0:
+                    similar = _similarity(sums[i], own[j], others[i], jaccard, shrinkage)
+                    offer_any(i, similar, mine, best)
                 sums[i] = np.float32(0)
         else:
             _add_all(j, starts, positions, weights, ends, holders, holder_weights, sums)
             sums[j] = np.float32(0)
             for i in range(sums.size):
-                _offer_similar(i, j, sums, own, others, jaccard, shrinkage, found, values)
+                if sums[i] > 0:
+                    similar = _similarity(sums[i], own[j], others[i], jaccard, shrinkage)
+                    offer(i, similar, mine, best)
             sums[:] = 0
-        order(found[j], values[j])
+        order(mine, best)
