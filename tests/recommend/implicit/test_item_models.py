@@ -6,17 +6,18 @@ import pytest
 from sfumato.data import Interactions, generate_world
 from sfumato.errors import ModelFormatError
 from sfumato.recommend import ItemNeighbours, LinearItems, Popular, load
+from sfumato.recommend.metrics import ndcg
 
 WORLD = generate_world(users=80, items=50, ratings=1_500, random_state=3).interactions
 CATALOGUE = np.arange(50)
 MODELS = [
     Popular,
-    lambda: LinearItems(regularization=20),
+    lambda: LinearItems(regularization=20, prior=0),
     lambda: LinearItems(regularization=20, weighting="log", relevant_from=3),
     lambda: LinearItems(regularization=20, dense_items=9, block_items=16, neighbours=10),
     lambda: ItemNeighbours(metric="jaccard", neighbours=7),
-    lambda: ItemNeighbours(transform="bm25"),
-    lambda: ItemNeighbours(transform="tfidf", exponent=0.5, shrinkage=0),
+    lambda: ItemNeighbours(transform="bm25", prior=0),
+    lambda: ItemNeighbours(transform="tfidf", exponent=0.5, shrinkage=0, prior=0),
 ]
 
 
@@ -90,13 +91,17 @@ def neighbours_by_hand(x, k, below):
     ("model", "k", "below"),
     [
         (
-            ItemNeighbours(neighbours=9),
+            ItemNeighbours(neighbours=9, prior=0),
             9,
             lambda p, n: n[:, None] ** 0.3 * n[None] ** 0.7 + 20,
         ),
-        (ItemNeighbours(exponent=0.5, shrinkage=0), 100, lambda p, n: np.sqrt(np.outer(n, n))),
         (
-            ItemNeighbours(metric="jaccard", neighbours=50, shrinkage=3),
+            ItemNeighbours(exponent=0.5, shrinkage=0, prior=0),
+            100,
+            lambda p, n: np.sqrt(np.outer(n, n)),
+        ),
+        (
+            ItemNeighbours(metric="jaccard", neighbours=50, shrinkage=3, prior=0),
             50,
             lambda p, n: n[:, None] + n[None] - p + 3,
         ),
@@ -258,3 +263,29 @@ def test_items_that_nothing_supports_come_by_popularity():
     for model in (ItemNeighbours(), LinearItems(dense_items=1, block_items=4)):
         listed = model.fit(rows).recommend(1, n=4, exclude=rows)[0]
         assert listed.tolist() == ["c", "d"]
+
+
+@pytest.mark.parametrize(("make", "short"), [(ItemNeighbours, 20), (LinearItems, 6)])
+def test_the_prior_is_a_weight_of_popularity(make, short):
+    plain = make(prior=0).fit(WORLD, catalogue=CATALOGUE)
+    weight = (short / (dense().sum() / 80)) ** 2
+    for given, k in ((None, weight), (0.5, 0.5)):
+        model = make(prior=given).fit(WORLD, catalogue=CATALOGUE)
+        expected = table(plain) + k * dense().mean(0)
+        np.testing.assert_allclose(table(model), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [ItemNeighbours, LinearItems])
+def test_lists_are_not_worse_than_popularity_in_sparse_worlds(make):
+    # Means of 3 worlds; where nearly nothing can be learned, a hundredth below is left to chance.
+    for sizes in ((2000, 1000, 16_000), (4000, 2000, 24_000), (300, 120, 6_000)):
+        found = []
+        for seed in range(3):
+            users, items, ratings = sizes
+            world = generate_world(users=users, items=items, ratings=ratings, random_state=seed)
+            train, test = world.interactions.split(0.8, 0.2, random_state=0)
+            who = test.coded().user_ids
+            for model in (make(), Popular()):
+                lists, scores = model.fit(train).recommend(who, 10, exclude=train)
+                found.append(ndcg(lists, test, scores=scores, users=who))
+        assert sum(found[::2]) > 0.99 * sum(found[1::2])

@@ -23,7 +23,7 @@ from sfumato.recommend.ranking import (
     pairs,
 )
 
-__all__ = ["COUNT", "HistoryModel"]
+__all__ = ["COUNT", "TIE", "HistoryModel"]
 
 COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 22  # scores that are computed at a time
@@ -225,8 +225,8 @@ class HistoryModel(Estimator, in_files=False):
             Plain values: "history" (the n items of the history with the largest absolute
             contributions, each with "item", its confidence "weight" and its contribution "part"),
             "rest" (the sum of all other contributions), "popularity" (all of the score of a user
-            without history; else a billionth of the item's popularity, which orders items that
-            nothing in the history supports) and "score", the sum of these terms.
+            without history; else at least a billionth of the item's popularity, which orders items
+            that nothing in the history supports) and "score", the sum of these terms.
         """
         self._check_fitted()
         owner = type(self).__name__
@@ -241,7 +241,7 @@ class HistoryModel(Estimator, in_files=False):
         """Return the terms of the score of the item at this position, -1 for an unknown one."""
         parts, popularity = np.zeros(history.positions.size), 0.0
         if at >= 0:
-            popularity = float(self._popularity[at]) * (TIE if parts.size else 1)
+            popularity = float(self._popularity[at]) * (self._prior if parts.size else 1)
             parts += self._parts(history, at)
         largest = np.argsort(-np.abs(parts), kind="stable")[:n]
         largest = largest[parts[largest] != 0]
@@ -265,12 +265,17 @@ class HistoryModel(Estimator, in_files=False):
     def _scored(self, history: History) -> np.ndarray:
         """Scores of all items; popularity for an empty history."""
         table = np.empty((history.starts.size - 1, len(self.catalogue_)))
-        table[:] = TIE * self._popularity
+        table[:] = self._prior * self._popularity
         self._add_scores(history, table)
         empty = history.starts[1:] == history.starts[:-1]
         if empty.any():
             table[empty] = self._popularity
         return table
+
+    @property
+    def _prior(self) -> float:
+        """Weight of the popularity in the scores of users with a history."""
+        return TIE
 
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
         """Learn the weights; called before anything else changes."""
@@ -321,5 +326,5 @@ class HistoryModel(Estimator, in_files=False):
 
 
 def popularity(histories: Histories) -> np.ndarray:
-    """Fraction of the users who have each item."""
-    return np.asarray(histories.counts / max(len(histories.users), 1))
+    """Fraction of the users with a history who have each item."""
+    return np.asarray(histories.counts / max(np.count_nonzero(np.diff(histories.starts)), 1))

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,16 +10,34 @@ import scipy.sparse as sp
 from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
+from sfumato.core.validation import between, optional
 from sfumato.kernels.recommend import item_pairs
-from sfumato.recommend.implicit.base import COUNT, HistoryModel
+from sfumato.recommend.implicit.base import COUNT, TIE, HistoryModel
 from sfumato.recommend.implicit.histories import History
 from sfumato.recommend.ranking import best, fitting, listing
 
-__all__ = ["ItemWeightModel", "SparseWeights"]
+__all__ = ["PRIOR", "ItemWeightModel", "SparseWeights"]
+
+
+PRIOR = optional(between(0, 1e9))
 
 
 class ItemWeightModel(HistoryModel, in_files=False):
-    """Base of models that learn a weight for every pair of a history item and another item."""
+    """Base of models that learn a weight for every pair of a history item and another item.
+
+    `SHORT` is the number of items of a user below which popularity counts more than they do.
+    """
+
+    SHORT: ClassVar[float]
+    prior: float | None
+
+    @property
+    def _prior(self) -> float:
+        given = self.prior
+        if given is None:
+            users = np.count_nonzero(np.diff(self.histories_.starts))
+            given = (self.SHORT * users / max(self.histories_.positions.size, 1)) ** 2
+        return max(float(given), TIE)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """List the items with the largest learned weights for each item.

@@ -11,13 +11,13 @@ from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.kernels.recommend import item_pairs
 from sfumato.recommend.implicit.base import HistoryModel
 from sfumato.recommend.implicit.histories import Histories, History
-from sfumato.recommend.implicit.item_weights import ItemWeightModel, SparseWeights
+from sfumato.recommend.implicit.item_weights import PRIOR, ItemWeightModel, SparseWeights
 
 __all__ = ["LinearItems"]
 
 FORM = one_of(("dense", "sparse"))
 TARGETS = 4  # a block of this many times the items is solved for its targets
-PENALTY = 6.0  # times the mean sum of squared weights of a history
+LEAST, PENALTY = 60.0, 6.0  # the latter times the mean sum of squared weights of a history
 LATE = 1e-6  # of a cosine, at most, that popularity counts in the choice of targets
 
 
@@ -32,8 +32,8 @@ class LinearItems(ItemWeightModel):
     ----------
     regularization : float or None, default=None
         Ridge penalty, above 0, in squared weights of a history (users, if `weighting` is "equal").
-        None is 6 times the mean, over users with rows, of the sum of their squared weights (their
-        number of items), the rule that came out on validation parts of four data sets.
+        None is 60 and 6 times the mean, over users with rows, of the sum of their squared weights
+        (their number of items), the rule that came out on validation parts of several data sets.
     dense_items : int, default=8192
         Largest catalogue that is solved at once.
     block_items : int, default=1024
@@ -41,6 +41,10 @@ class LinearItems(ItemWeightModel):
     neighbours : int, default=256
         Largest number of weights per item that are stored of a block, those of the largest absolute
         values.
+    prior : float or None, default=None
+        Weight of an item's popularity, which is added to its score, at least 0. None is
+        ``(6 / mean number of items of a user)**2``, as came out on validation parts: short
+        histories say little.
     weighting : {"equal", "log"}, default="equal"
         Confidence of a row: 1, or ``log(1 + rating)`` scaled to a mean of 1, for counts of plays.
     relevant_from : float or None, default=None
@@ -62,7 +66,8 @@ class LinearItems(ItemWeightModel):
     ``|X - X B|^2 + regularization |B|^2`` over matrices of zero diagonal. In blocks, column j
     minimises it over weights of the items of one block, which contains j and the items most often
     used together with j and the other targets of the block (by cosine), and the largest
-    `neighbours` of these weights are stored. Not private.
+    `neighbours` of these weights are stored. `prior` times the popularity, the fraction of users
+    who have the item, is added to its score. Not private.
 
     Memory is 4 n_items^2 bytes in the model and 12 n_items^2 while it is fitted; in blocks,
     8 n_items `neighbours` and 10 block_items^2.
@@ -81,12 +86,14 @@ class LinearItems(ItemWeightModel):
     array(['milk'], dtype=object)
     """
 
+    SHORT: ClassVar[float] = 6.0
     version: ClassVar[int] = 2
     LIMITS: ClassVar[dict[str, Limit]] = {
         "regularization": optional(positive),
         "dense_items": integer(1, 1 << 16),
         "block_items": integer(TARGETS, 1 << 14),
         "neighbours": integer(1, 1 << 14),
+        "prior": PRIOR,
         **HistoryModel.LIMITS,
     }
 
@@ -97,12 +104,14 @@ class LinearItems(ItemWeightModel):
         dense_items: int = 8192,
         block_items: int = 1024,
         neighbours: int = 256,
+        prior: float | None = None,
         weighting: str = "equal",
         relevant_from: float | None = None,
     ) -> None:
         super().__init__(weighting=weighting, relevant_from=relevant_from)
         self.regularization, self.dense_items = regularization, dense_items
         self.block_items, self.neighbours = block_items, neighbours
+        self.prior = prior
 
     def _item_weights(self, at: np.ndarray) -> np.ndarray:
         if self._form == "sparse":
@@ -178,7 +187,7 @@ def _penalty(histories: Histories, given: float | None) -> float:
         return given
     squares = float(np.square(histories.weights, dtype=np.float64).sum())
     users = int(np.count_nonzero(np.diff(histories.starts)))
-    return max(PENALTY * squares / max(users, 1), 1.0)
+    return LEAST + PENALTY * squares / max(users, 1)
 
 
 def _factor(gram: np.ndarray, plain: dict[str, Any]) -> np.ndarray:
