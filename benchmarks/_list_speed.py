@@ -45,7 +45,10 @@ SCALE = {
     "ItemNeighbours": ("ItemNeighbours", {}),
     "LinearItems": ("LinearItems", {}),
     "ALS": ("ALS", ALS),
-    "SketchFactorization, ranking": ("SketchFactorization", {"objective": "ranking"}),
+    "SketchFactorization, ranking, one epoch": (
+        "SketchFactorization",
+        {"objective": "ranking", "epochs": 1},
+    ),
 }
 
 
