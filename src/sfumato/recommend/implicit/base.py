@@ -327,4 +327,4 @@ class HistoryModel(Estimator, in_files=False):
 
 def popularity(histories: Histories) -> np.ndarray:
     """Fraction of the users with a history who have each item."""
-    return np.asarray(histories.counts / max(np.count_nonzero(np.diff(histories.starts)), 1))
+    return np.asarray(histories.counts / max(histories.active, 1))

@@ -72,6 +72,11 @@ class Histories:
         """Number of users of each item."""
         return np.bincount(self.positions, minlength=self.items)
 
+    @cached_property
+    def active(self) -> int:
+        """Number of users with at least one item."""
+        return int(np.count_nonzero(np.diff(self.starts)))
+
     def rows(self, users: np.ndarray) -> np.ndarray:
         """Row of each user, -1 for an unknown one."""
         return self.users.positions(users)

@@ -35,8 +35,8 @@ class ItemWeightModel(HistoryModel, in_files=False):
     def _prior(self) -> float:
         given = self.prior
         if given is None:
-            users = np.count_nonzero(np.diff(self.histories_.starts))
-            given = (self.SHORT * users / max(self.histories_.positions.size, 1)) ** 2
+            rows = max(self.histories_.positions.size, 1)
+            given = (self.SHORT * self.histories_.active / rows) ** 2
         return max(float(given), TIE)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:

@@ -186,8 +186,7 @@ def _penalty(histories: Histories, given: float | None) -> float:
     if given is not None:
         return given
     squares = float(np.square(histories.weights, dtype=np.float64).sum())
-    users = int(np.count_nonzero(np.diff(histories.starts)))
-    return LEAST + PENALTY * squares / max(users, 1)
+    return LEAST + PENALTY * squares / max(histories.active, 1)
 
 
 def _factor(gram: np.ndarray, plain: dict[str, Any]) -> np.ndarray:
