@@ -1,20 +1,19 @@
 """What private lists reveal about one user, measured: never more than their statement allows."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
 from sfumato.attack import audit
 from sfumato.data import Interactions
 from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.recommend import PrivateLinearItems, PrivatePopular
 from sfumato.recommend.catalogue import Catalogue
-from sfumato.recommend.private import linear_items, popular
 from sfumato.recommend.private.inputs import Budget
-from sfumato.recommend.private.user_sums import ItemSets, count_sensitivity, head_sensitivity
+from sfumato.recommend.private.user_sums import ItemSets, count_sensitivity
 
 ITEMS, PER_USER, TRIALS = 3, 2, 2500
 CLAIM = (1.0, 0.01)
+MODELS = {"popular": PrivatePopular, "linear": PrivateLinearItems}
 # Counts far apart, so that the head has one order; then one user more, who has all three items.
 SIZES = (700, 450, 200)
 
@@ -29,21 +28,13 @@ def rows(more):
 
 def releases(kind, budget, shrunk=1):
     """Draw many releases, the noise of each step divided by `shrunk`."""
-    counts, rest = count_sensitivity(PER_USER), 1 - linear_items.FIRST
-    catalogue = Catalogue(np.arange(ITEMS))
-
-    def sigma(norm, fraction):
-        return budget.sigma(norm, fraction) // shrunk
+    model, catalogue = MODELS[kind](), Catalogue(np.arange(ITEMS))
+    steps = model._steps(count_sensitivity(PER_USER))
+    noises = [budget.sigma(*step) // shrunk for step in steps]
 
     def sample(train, trials, source):
         sets = ItemSets.of(train, catalogue)
-        if kind == "popular":
-            noises = sigma(counts, Fraction(1))
-            made = popular._calibrated(sets, catalogue, PER_USER, noises, budget)
-        else:
-            steps = (counts, linear_items.FIRST), (counts, rest), (head_sensitivity(), rest)
-            noises = [sigma(*step) for step in steps]
-            made = linear_items._calibrated(sets, catalogue, PER_USER, noises, budget)
+        made = model._calibrated(sets, catalogue, PER_USER, noises, budget)
         names = ("_cells", "_again", "_gram") if kind == "linear" else ("_cells",)
         drawn = (made.noisy(source) for _ in range(trials))
         return np.array([np.concatenate([each[name] for name in names]) for each in drawn])

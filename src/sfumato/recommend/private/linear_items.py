@@ -2,35 +2,25 @@
 
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any
 
 import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, fraction, optional, positive
+from sfumato.core.validation import positive
 from sfumato.privacy.noise import discrete as noise
-from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.inputs import Budget
-from sfumato.recommend.private.lists import (
-    PrivateLists,
-    catalogue_of,
-    check_train,
-    default_per_user,
-    sigmas,
-    user_request,
-)
 from sfumato.recommend.private.noisy_gram import LARGEST, Head, NoisyGram, head_of, head_scores
-from sfumato.recommend.private.popular import PER_USER, ReleasedPopular
+from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_lists import SimilarItems
 from sfumato.recommend.private.user_sums import (
     COUNT,
     GRAM,
     ItemSets,
-    count_sensitivity,
     head_sensitivity,
     presence,
 )
@@ -40,7 +30,7 @@ __all__ = ["PrivateLinearItems", "ReleasedLinearItems"]
 FIRST = Fraction(2, 5)  # of the budget: counts; the remainder: the Gram matrix, or counts again
 
 
-class PrivateLinearItems(PrivateLists):
+class PrivateLinearItems(PrivatePopular):
     """Linear item-item recommender (EASE) solved on a differentially private Gram matrix.
 
     Two fifths of the budget count items. Their noisy counts decide what the remainder is worth most
@@ -102,74 +92,16 @@ class PrivateLinearItems(PrivateLists):
     ('proved', 2)
     """
 
-    LIMITS: ClassVar[dict[str, Limit]] = {
-        "epsilon": positive,
-        "delta": fraction,
-        "per_user": optional(PER_USER),
-        "privacy": PRIVACY,
-    }
     release_: "ReleasedLinearItems"
 
-    def __init__(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        per_user: int | None = None,
-        privacy: Privacy | None = None,
-    ) -> None:
-        self.epsilon, self.delta = epsilon, delta
-        self.per_user, self.privacy = per_user, privacy
+    def _steps(self, norm: int) -> list[tuple[int, Fraction]]:
+        return [(norm, FIRST), (norm, 1 - FIRST), (head_sensitivity(), 1 - FIRST)]
 
-    def fit(
-        self,
-        train: Any,
-        *,
-        catalogue: Ids,
-        ledger: Any = None,
-        dataset: str | None = None,
-        release_id: str | None = None,
-        source: Source | None = None,
-    ) -> Self:
-        """Charge the budget, count items and pairs with noise, and set `release_`.
+    def _room(self, items: int) -> int:
+        return 8 * (2 * items + LARGEST**2)
 
-        Parameters
-        ----------
-        train : Interactions
-            Events; may be empty. Items outside of the catalogue are ignored, and no error depends
-            on the content (`Interactions.outside` counts them for the curator). Make it with
-            `invalid="drop"`.
-        catalogue : array_like or scalar
-            Public ids of the items that may be recommended, at least 2. They must not be taken from
-            `train`.
-        ledger : Ledger, path_like or None, default=None
-            Ledger that is charged; None charges none.
-        dataset : str or None, default=None
-            Data set of the ledger.
-        release_id : str or None, default=None
-            Name of the release; repeating it returns the stored release at no cost.
-        source : Source or None, default=None
-            Source of the noise, for tests only.
-
-        Returns
-        -------
-        Self
-            The object itself.
-        """
-        owner, settings = type(self).__name__, self._limited()
-        check_train(owner, train)
-        items = catalogue_of(owner, catalogue)
-        paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
-        request = user_request(owner, {**settings, "privacy": self.privacy}, paid, source)
-        per_user = settings["per_user"] or default_per_user(request.epsilon)
-        budget = Budget.of(request.epsilon, request.delta)
-        norm = count_sensitivity(per_user)
-        steps = [(norm, FIRST), (norm, 1 - FIRST), (head_sensitivity(), 1 - FIRST)]
-        noises = sigmas(owner, budget, steps)
-        request.check_room(8 * (2 * len(items) + LARGEST**2))
-        release = _calibrated(ItemSets.of(train, items), items, per_user, noises, budget)
-        self.release_ = release.publish(request)
-        return self
+    def _calibrated(self, *parts: Any) -> CalibratedRelease[Any]:
+        return _calibrated(*parts)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Find the items with the largest learned weights for each item.

@@ -110,7 +110,7 @@ class PrivatePopular(PrivateLists):
         release_id: str | None = None,
         source: Source | None = None,
     ) -> Self:
-        """Count items, charge the budget, add noise, and set `release_`.
+        """Charge the budget, count with noise, and set `release_`.
 
         Parameters
         ----------
@@ -142,11 +142,23 @@ class PrivatePopular(PrivateLists):
         request = user_request(owner, {**settings, "privacy": self.privacy}, paid, source)
         per_user = settings["per_user"] or default_per_user(request.epsilon)
         budget = Budget.of(request.epsilon, request.delta)
-        (sigma,) = sigmas(owner, budget, [(count_sensitivity(per_user), Fraction(1))])
-        request.check_room(8 * len(items))
-        release = _calibrated(ItemSets.of(train, items), items, per_user, sigma, budget)
-        self.release_ = release.publish(request)
+        noises = sigmas(owner, budget, self._steps(count_sensitivity(per_user)))
+        request.check_room(self._room(len(items)))
+        sets = ItemSets.of(train, items)
+        self.release_ = self._calibrated(sets, items, per_user, noises, budget).publish(request)
         return self
+
+    def _steps(self, norm: int) -> list[tuple[int, Fraction]]:
+        """Return norm and fraction of the budget of every sum that may be released."""
+        return [(norm, Fraction(1))]
+
+    def _room(self, items: int) -> int:
+        """Return the bytes of the largest release for this many items."""
+        return 8 * items
+
+    def _calibrated(self, *parts: Any) -> CalibratedRelease[Any]:
+        """Return the release of item sets, catalogue, per_user, sigmas and budget, not yet made."""
+        return _calibrated(*parts)
 
 
 class ReleasedPopular(ReleasedLists):
@@ -240,9 +252,10 @@ class ReleasedPopular(ReleasedLists):
 
 
 def _calibrated(
-    sets: ItemSets, items: Catalogue, per_user: int, sigma: int, budget: Budget
+    sets: ItemSets, items: Catalogue, per_user: int, noises: list[int], budget: Budget
 ) -> CalibratedRelease[ReleasedPopular]:
     """Return the release with its parameters, loss, mechanism and function that adds the noise."""
+    (sigma,) = noises
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
         cells = sets.counts(len(items), per_user)
