@@ -46,6 +46,7 @@ __all__ = [
     "label_of",
     "load",
     "model_file",
+    "predictions",
     "read_model",
     "to_bytes",
     "write_atomic",
@@ -244,6 +245,12 @@ def check_has_ratings(owner: str, train: Interactions, name: str = "train") -> N
         )
 
 
+def predictions(model: Any, rows: Interactions) -> np.ndarray:
+    """Return what a model predicts for the pairs of some rows, at their times if it uses times."""
+    when = {"times": rows.times} if getattr(model, "uses_times", False) else {}
+    return np.asarray(model.predict(rows.users, rows.items, **when))
+
+
 def label_of(statement: PrivacyStatement | None) -> Label:
     """Return "proved", "measured" or "none"; "none" also for a statement with seeded noise."""
     if statement is None or statement.insecure:
@@ -283,6 +290,11 @@ class Estimator(Parameters):
     def predicts_ratings(self) -> bool:
         """Whether `predict` returns ratings; if not, its scores only order items."""
         return True
+
+    @property
+    def uses_times(self) -> bool:
+        """Whether it learns from times, and `predict` takes those of the pairs."""
+        return False
 
     @property
     def privacy_label(self) -> Label:

@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.core.tables import Table, described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import flag, integer, one_of, optional, positive
-from sfumato.recommend.base import check_has_ratings
+from sfumato.recommend.base import check_has_ratings, predictions
 from sfumato.recommend.metrics.rating import evaluate
 
 __all__ = ["GRIDS", "Trial", "TrialLog", "Tuned", "search_header", "tune"]
@@ -503,7 +503,7 @@ class _TrialSearch:
             fitted = self.make(parameters).fit(self.train, **self.options)
             if self.metric == "ndcg":
                 return evaluate(fitted, self.valid, n=LIST, exclude=self.train)["ndcg"]
-            predicted = np.asarray(fitted.predict(self.valid.users, self.valid.items), np.float64)
+            predicted = predictions(fitted, self.valid)
         except (ArithmeticError, ValueError) as failed:
             # Descents raise ValueError for bad parameters too; only their divergence is a result.
             if isinstance(failed, ArithmeticError) or "diverged" in str(failed):

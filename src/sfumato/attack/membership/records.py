@@ -8,6 +8,7 @@ import numpy as np
 from sfumato.attack.membership.divergence import LEAST as LEAST_ROWS
 from sfumato.attack.membership.divergence import KLDivergence, checked_errors, kl_divergence
 from sfumato.data.interactions import Interactions
+from sfumato.recommend.base import predictions
 
 __all__ = ["Quarter", "Records", "Sides", "look", "quarters"]
 
@@ -100,7 +101,7 @@ def _enough(owner: str, name: str, rows: int, which: str = "") -> None:
 
 def _predicted(owner: str, name: str, model: Any, pairs: Interactions) -> np.ndarray:
     """The model's predictions of these pairs, checked."""
-    predicted = np.asarray(model.predict(pairs.users, pairs.items), np.float64)
+    predicted = predictions(model, pairs)
     if predicted.shape != (len(pairs),):
         raise ValueError(f"{owner}: model must predict one number for each of {len(pairs)} rows.")
     checked_errors(owner, f"errors of model on {name}", predicted - pairs.ratings)

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from sfumato.core.ids import positions
 from sfumato.data.interactions import Interactions
+from sfumato.recommend.base import predictions
 from sfumato.recommend.comparison.clustered_means import UserSums
 from sfumato.recommend.comparison.protocol import EvaluationProtocol, pair_codes
 from sfumato.recommend.metrics.beyond_accuracy import coverage, diversity, novelty
@@ -135,7 +136,7 @@ def _of_ratings(model: Any, split: SplitData) -> Measurement:
     if not hasattr(model, "predict") or not getattr(model, "predicts_ratings", True):
         raise TypeError(f"{type(model).__name__} predicts no ratings; compare it by ranking.")
     begun = perf_counter()
-    predicted = np.asarray(model.predict(split.test.users, split.test.items))
+    predicted = predictions(model, split.test)
     seconds = perf_counter() - begun
     mae(split.test.ratings, predicted)  # raises unless there is one finite number per row
     errors = predicted - split.test.ratings

@@ -7,6 +7,7 @@ import numpy as np
 
 from sfumato.core.typing import Column, Ids, Matrix
 from sfumato.core.validation import integer, optional
+from sfumato.recommend.base import predictions
 from sfumato.recommend.metrics.beyond_accuracy import coverage
 from sfumato.recommend.metrics.ranking import ranked
 
@@ -195,7 +196,7 @@ def evaluate(
         raise ValueError("evaluate: relevant_from must be None, since test has no ratings.")
     result: dict[str, float] = {}
     if rated and hasattr(model, "predict") and getattr(model, "predicts_ratings", True):
-        predicted = model.predict(test.users, test.items)
+        predicted = predictions(model, test)
         result = {"rmse": rmse(test.ratings, predicted), "mae": mae(test.ratings, predicted)}
     result["n"] = len(test)
     if getattr(model, "nbytes", None) is not None:

@@ -1,0 +1,1 @@
+"""Models of ratings beside factorizations: means, neighbours, clusters, and blends of them."""
