@@ -8,6 +8,7 @@ from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.implicit.als import ALS
+from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -23,6 +24,7 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 __all__ = [
     "ALS",
     "Catalogue",
+    "CuratedList",
     "DampedMeans",
     "DenseFactorization",
     "Factorization",

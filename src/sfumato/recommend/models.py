@@ -11,6 +11,7 @@ from sfumato.recommend.base import Parameters
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.implicit.als import ALS
+from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -90,6 +91,7 @@ MODELS: dict[str, ModelKind] = {
     each.name: each
     for each in (
         ModelKind("popular", Popular, "ranking", HISTORIES, "most popular items: the baseline"),
+        ModelKind("curated", CuratedList, "ranking", HISTORIES, "a list made by hand"),
         ModelKind(
             "item-neighbours",
             ItemNeighbours,
