@@ -193,6 +193,7 @@ def _models() -> Iterator[bytes]:
     from sfumato.privacy.random_source import InsecureSeededSource
     from sfumato.recommend import (
         ALS,
+        DampedMeans,
         DenseFactorization,
         ItemNeighbours,
         LinearItems,
@@ -214,6 +215,7 @@ def _models() -> Iterator[bytes]:
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
     for item_model in (
         Popular(),
+        DampedMeans(),
         ItemNeighbours(),
         LinearItems(),
         ALS(factors=2),

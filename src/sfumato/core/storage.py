@@ -302,7 +302,7 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "ALS DenseFactorization ItemNeighbours LinearItems Popular "
+        "recommend": "ALS DampedMeans DenseFactorization ItemNeighbours LinearItems Popular "
         "PrivateFactorization ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
         "SketchFactorization SketchedFactors",
     }.items()
