@@ -64,7 +64,7 @@ def test_what_the_table_says_of_a_model_holds(name):
 
 
 def test_what_reads_ratings_elsewhere_refuses_rows_without():
-    with pytest.raises(ValueError, match="DampedMeans: interactions has no ratings"):
+    with pytest.raises(ValueError, match="DampedMeans: train has no ratings"):
         DampedMeans().fit(UNRATED)
     profiles = RawProfiles(UNRATED)
     with pytest.raises(ValueError, match=r"metric must be one of .* without ratings"):

@@ -194,6 +194,7 @@ def _models() -> Iterator[bytes]:
     from sfumato.recommend import (
         ALS,
         CuratedList,
+        DampedMeans,
         DenseFactorization,
         ItemNeighbours,
         LinearItems,
@@ -216,6 +217,7 @@ def _models() -> Iterator[bytes]:
     for item_model in (
         Popular(),
         CuratedList(items=["x", "y"]),
+        DampedMeans(),
         ItemNeighbours(),
         LinearItems(),
         ALS(factors=2),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.recommend.base import Parameters
+from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.implicit.als import ALS
@@ -87,6 +88,7 @@ class ModelKind:
 
 
 HISTORIES, VECTORS = "histories of users", "ids and vectors of users and items"
+MEANS = "ids and means of users and items"
 MODELS: dict[str, ModelKind] = {
     each.name: each
     for each in (
@@ -115,6 +117,14 @@ MODELS: dict[str, ModelKind] = {
             VECTORS,
             "weighted matrix factorization of all pairs",
             {"regularization": (0.2, 0.28, 0.4, 0.57, 0.8), "confidence": (2.0, 5.0, 10.0, 20.0)},
+        ),
+        ModelKind(
+            "damped-means",
+            DampedMeans,
+            "ratings",
+            MEANS,
+            "mean plus shrunken deviations of users and items: the baseline",
+            {"damping": (1.0, 2.0, 5.0, 10.0, 25.0)},
         ),
         ModelKind(
             "dense",

@@ -127,7 +127,7 @@ def test_evaluate_asks_once_for_all_lists():
 
 def test_evaluate_tells_the_size_of_means_and_of_what_has_none():
     test = Interactions([7, 7, 9, 9], [1, 3, 2, 1], [5, 1, 4, 2])
-    assert evaluate(DampedMeans().fit(test), test)["nbytes"] == (2 + 3) * 16
+    assert evaluate(DampedMeans().fit(test), test)["nbytes"] == 2 * 16 + 3 * 8
     for size in ({}, {"nbytes": None}):
         model = type("Plain", (), {"predict": Fixed.predict, **size})()
         assert set(evaluate(model, test)) == {"rmse", "mae", "n"}
