@@ -3,6 +3,9 @@
 from sfumato.recommend.base import ModelFormatError, NotFittedError, load
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.content.content_based import ContentBased
+from sfumato.recommend.content.index import ContentIndex
+from sfumato.recommend.content.tfidf import TfIdf
 from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
@@ -24,6 +27,8 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 __all__ = [
     "ALS",
     "Catalogue",
+    "ContentBased",
+    "ContentIndex",
     "CuratedList",
     "DampedMeans",
     "DenseFactorization",
@@ -45,6 +50,7 @@ __all__ = [
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",
+    "TfIdf",
     "UserNeighbours",
     "load",
 ]
