@@ -7,6 +7,7 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
@@ -22,6 +23,7 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "ALS",
+    "BellKorBlend",
     "Catalogue",
     "DampedMeans",
     "DenseFactorization",
