@@ -10,6 +10,7 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
@@ -26,6 +27,7 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "ALS",
+    "BellKorBlend",
     "Catalogue",
     "ContentBased",
     "ContentIndex",

@@ -11,6 +11,7 @@ from sfumato.recommend.base import Parameters
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
@@ -141,6 +142,13 @@ MODELS: dict[str, ModelKind] = {
             "one sketch of fixed size; no ids of users",
             "matrix factorization in a count sketch; learns live",
             GRIDS,
+        ),
+        ModelKind(
+            "bellkor-blend",
+            BellKorBlend,
+            "ratings",
+            "its parts, and their weights",
+            "linear blend of models of ratings on a probe part",
         ),
         ModelKind(
             "private-factorization",
