@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.hybrid.base import PartsModel
-from sfumato.recommend.hybrid.parts import fit_part, made_part, score_fold_in, score_pairs
+from sfumato.recommend.hybrid.parts import fit_part, made_part, score_pairs
 from sfumato.recommend.hybrid.probing import META, Blend, ProbedRatings, parted, probe_rows
 from sfumato.recommend.hybrid.support import Support
 
@@ -201,11 +201,9 @@ class BellKorBlend(PartsModel):
             raise ParameterError.of(owner, "catalogue", "must have an item that train has.")
         return used
 
-    def _combined(self, scores: np.ndarray, who: np.ndarray) -> np.ndarray:
-        return self._blended(scores, self._support.of_users(who))
-
-    def _blended(self, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Blend tables of the parts, which are overwritten, for users with so many rows."""
+    def _combined(
+        self, scores: np.ndarray, counts: np.ndarray, eligible: np.ndarray | None
+    ) -> np.ndarray:
         users = self._meta(counts, 0)[:, None]
         items = self._meta(self._support.item_counts, 1)[None]
         constant = self._weights[-1]
@@ -234,11 +232,6 @@ class BellKorBlend(PartsModel):
         for at, model in enumerate(self.models_.values()):
             out += weights[:, at] * (score_pairs(model, who, what, times) - self.mean_)
         return np.asarray(out)
-
-    def _folded_in(self, items: np.ndarray, ratings: Any) -> np.ndarray:
-        scores = [score_fold_in(each, items, ratings) for each in self.models_.values()]
-        known = np.unique(self.catalogue_.positions(items))
-        return self._blended(np.stack(scores)[:, None], np.array([(known >= 0).sum()]))[0]
 
     def _terms(
         self, who: np.ndarray, what: np.ndarray
