@@ -7,9 +7,12 @@ from sfumato.core.deprecation import on_demand
 
 if TYPE_CHECKING:
     from sfumato.core.ids import as_ids
+    from sfumato.data.actions import ratings_from_actions
+    from sfumato.data.features import CategoryColumn, Features
     from sfumato.data.interactions import Coded, Interactions, item_seed
     from sfumato.data.readers.base import Piece, Reading, ReadingReport
     from sfumato.data.readers.batches import Batches, read_batches
+    from sfumato.data.readers.features import read_features
     from sfumato.data.readers.ratings import read_interactions
     from sfumato.data.splits import (
         folds,
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batches",
+    "CategoryColumn",
     "Coded",
+    "Features",
     "Interactions",
     "Piece",
     "Reading",
@@ -33,7 +38,9 @@ __all__ = [
     "generate_world",
     "item_seed",
     "leave_last_out",
+    "ratings_from_actions",
     "read_batches",
+    "read_features",
     "read_interactions",
     "split_by_time",
     "split_by_user",
@@ -44,7 +51,10 @@ __all__ = [
 _imported = on_demand(
     __name__,
     {
+        "actions": ("ratings_from_actions",),
         "readers.batches": ("Batches", "Piece", "Reading", "read_batches"),
+        "features": ("CategoryColumn", "Features"),
+        "readers.features": ("read_features",),
         "interactions": ("Coded", "Interactions", "as_ids", "item_seed"),
         "readers.ratings": ("ReadingReport", "read_interactions"),
         "splits": ("folds", "leave_last_out", "split_by_time", "split_by_user", "without_rare"),

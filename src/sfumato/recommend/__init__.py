@@ -3,12 +3,16 @@
 from sfumato.recommend.base import ModelFormatError, NotFittedError, load
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.content.content_based import ContentBased
+from sfumato.recommend.content.index import ContentIndex
+from sfumato.recommend.content.tfidf import TfIdf
 from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.implicit.als import ALS
+from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -25,6 +29,9 @@ __all__ = [
     "ALS",
     "BellKorBlend",
     "Catalogue",
+    "ContentBased",
+    "ContentIndex",
+    "CuratedList",
     "DampedMeans",
     "DenseFactorization",
     "Factorization",
@@ -45,6 +52,7 @@ __all__ = [
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",
+    "TfIdf",
     "UserNeighbours",
     "load",
 ]

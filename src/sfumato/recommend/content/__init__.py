@@ -1,0 +1,1 @@
+"""Recommenders that use features of items and attributes of users."""
