@@ -1,10 +1,11 @@
 """PartsModel: the base of models that combine the scores of other models."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.ids import is_one, kind_of
+from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, integer, one_of, optional
@@ -12,6 +13,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.content.profiles import catalogue_with, check_item_features
 from sfumato.recommend.hybrid.parts import (
     PARTS,
     made_part,
@@ -192,9 +194,8 @@ class PartsModel(Estimator, in_files=False):
         allowed = check_filter(owner, filter, self.catalogue_)
         excluded = excluded_by(owner, who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        step = max(1, BLOCK // len(self.catalogue_))
-        for start in range(0, who.size, step):
-            part = slice(start, min(start + step, who.size))
+        for start in range(0, who.size, self._step()):
+            part = slice(start, min(start + self._step(), who.size))
             eligible = self._eligible(part, allowed, excluded)
             table = self._table(who[part], eligible)
             table[~eligible] = -np.inf
@@ -285,12 +286,8 @@ class PartsModel(Estimator, in_files=False):
         known = self._catalogue_of(train, catalogue)
         if catalogue is not None or features is None:
             return known
-        if kind_of(features.ids) != known.kind:
-            raise TypeError(
-                f"{type(self).__name__}: features are of {kind_of(features.ids)}, but items of the "
-                f"data are {known.kind}."
-            )
-        return Catalogue(np.concatenate([known.ids, features.ids]))
+        check_item_features(type(self).__name__, features, train)
+        return catalogue_with(known, features)
 
     def _check_extras(self, entries: list[dict[str, Any]], extras: dict[str, Any]) -> None:
         """Raise ParameterError where features or attributes are given that no part takes."""
@@ -301,6 +298,10 @@ class PartsModel(Estimator, in_files=False):
             if value is not None and not any(name in each for each in takers):
                 problem = "must be None, since no part uses them; add a part that does."
                 raise ParameterError.of(type(self).__name__, name, problem)
+
+    def _step(self) -> int:
+        """Return the number of users whose tables are computed at a time."""
+        return max(1, BLOCK // len(self.catalogue_))
 
     def _eligible(
         self, part: slice, allowed: np.ndarray | None, excluded: ExcludedItems | None
@@ -328,6 +329,22 @@ class PartsModel(Estimator, in_files=False):
     ) -> Self:
         """Fit the parts and what combines them, setting attributes last."""
         raise NotImplementedError
+
+    def _fit_finally(self, fit: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> Self:
+        """Fit all parts into `learned["models_"]` and adopt what was learned.
+
+        After Ctrl-C the parts that were not fitted yet stay as they are there, if all are there.
+        """
+        models, entries = learned["models_"], learned["_entries"]
+        try:
+            for each in entries:
+                models[each["name"]] = fit(each)
+        except KeyboardInterrupt:
+            if len(models) == len(entries):
+                vars(self).update(learned)
+            raise
+        vars(self).update(learned)
+        return self
 
     def _combined(
         self, scores: np.ndarray, counts: np.ndarray, eligible: np.ndarray | None

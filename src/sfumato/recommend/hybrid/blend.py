@@ -178,15 +178,9 @@ class BellKorBlend(PartsModel):
         learned |= {"_weights": made.weights, "_scales": made.scales, "_entries": entries}
         learned |= {"parts_": made.parts, "rmse_": made.rmse, "models_": models}
         learned |= {"_support": Support.of(train, items)}
-        try:
-            for each in entries:
-                models[each["name"]] = fit_part(each, train, items, bounds, **extras)
-        except KeyboardInterrupt:
-            if len(models) == len(entries):
-                vars(self).update(learned)
-            raise
-        vars(self).update(learned)
-        return self
+        return self._fit_finally(
+            lambda entry: fit_part(entry, train, items, bounds, **extras), learned
+        )
 
     def _used_rows(
         self, train: Interactions, items: Catalogue, plain: dict[str, Any]
