@@ -216,7 +216,8 @@ class BellKorBlend(PartsModel):
         """Return the weights of parts and, last, the constant of pairs: (n, parts + 1)."""
         users = self._meta(self._support.of_users(who), 0)
         items = self._meta(self._support.of_items(self.catalogue_.positions(what)), 1)
-        return np.stack([np.ones(who.size), users, items], axis=1) @ self._weights.T
+        constant, of_users, of_items = self._weights.T
+        return np.asarray(constant + users[:, None] * of_users + items[:, None] * of_items)
 
     def _pairs_scored(
         self, who: np.ndarray, what: np.ndarray, times: np.ndarray | None

@@ -322,8 +322,8 @@ class Hybrid(PartsModel):
             return score_pairs(models[-1], who, what, times)
         scores = np.stack([score_pairs(each, who, what, times) for each in models])
         if self._combine == "weighted":
-            out = self._weights[:-1] @ (scores - self.mean_)
-            return np.asarray(out + sum(self._further().values()))
+            added = self._weights[:-1, None] * (scores - self.mean_)
+            return np.asarray(added.sum(axis=0) + sum(self._further().values()))
         return np.where(self._is_rare(who, what), *scores)
 
     def _is_rare(self, who: np.ndarray, what: np.ndarray) -> np.ndarray:
