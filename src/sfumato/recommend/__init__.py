@@ -11,6 +11,8 @@ from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.hybrid.blend import BellKorBlend
+from sfumato.recommend.hybrid.collective import CollectiveItems
+from sfumato.recommend.hybrid.hybrid import Hybrid
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
@@ -29,12 +31,14 @@ __all__ = [
     "ALS",
     "BellKorBlend",
     "Catalogue",
+    "CollectiveItems",
     "ContentBased",
     "ContentIndex",
     "CuratedList",
     "DampedMeans",
     "DenseFactorization",
     "Factorization",
+    "Hybrid",
     "ItemIndex",
     "ItemNeighbours",
     "LinearItems",

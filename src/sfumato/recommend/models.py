@@ -12,6 +12,8 @@ from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.hybrid.blend import BellKorBlend
+from sfumato.recommend.hybrid.collective import CollectiveItems
+from sfumato.recommend.hybrid.hybrid import Hybrid
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
@@ -149,6 +151,21 @@ MODELS: dict[str, ModelKind] = {
             "ratings",
             "its parts, and their weights",
             "linear blend of models of ratings on a probe part",
+        ),
+        ModelKind(
+            "collective-items",
+            CollectiveItems,
+            "ranking",
+            f"{HISTORIES}, weights of pairs of items",
+            "linear items of histories and features together",
+            {"feature_weight": (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)},
+        ),
+        ModelKind(
+            "hybrid",
+            Hybrid,
+            "ranking",
+            "its parts, and how they are combined",
+            "content-based and collaborative models combined",
         ),
         ModelKind(
             "private-factorization",
