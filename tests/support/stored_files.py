@@ -193,6 +193,7 @@ def _models() -> Iterator[bytes]:
     from sfumato.privacy.random_source import InsecureSeededSource
     from sfumato.recommend import (
         ALS,
+        BayesianFactorization,
         CuratedList,
         DampedMeans,
         DenseFactorization,
@@ -221,6 +222,7 @@ def _models() -> Iterator[bytes]:
         ItemNeighbours(),
         LinearItems(),
         ALS(factors=2),
+        BayesianFactorization(factors=2, epochs=2),
         DenseFactorization(objective="ranking", factors=2, epochs=1),
         SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
     ):

@@ -302,7 +302,8 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
+        "recommend": "BayesianFactorization "
+        "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
         "LinearItems Popular PrivateFactorization ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",
     }.items()

@@ -7,6 +7,7 @@ from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.content.index import ContentIndex
 from sfumato.recommend.content.tfidf import TfIdf
 from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
@@ -29,6 +30,7 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "ALS",
+    "BayesianFactorization",
     "BellKorBlend",
     "Catalogue",
     "CollectiveItems",

@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.recommend.base import Parameters
 from sfumato.recommend.bias import DampedMeans
+from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.hybrid.blend import BellKorBlend
@@ -136,6 +137,13 @@ MODELS: dict[str, ModelKind] = {
             VECTORS,
             "matrix factorization",
             GRIDS,
+        ),
+        ModelKind(
+            "bayesian",
+            BayesianFactorization,
+            "ratings",
+            VECTORS,
+            "mean of factorizations drawn by Gibbs sampling, with implicit feedback",
         ),
         ModelKind(
             "sketch",
