@@ -305,6 +305,7 @@ HOMES = {
         "recommend": "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
         "LinearItems Popular PrivateFactorization ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",
+        "recommend.factorization.svdpp": "SVDpp",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

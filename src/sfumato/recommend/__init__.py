@@ -10,6 +10,7 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.curated import CuratedList
@@ -49,6 +50,7 @@ __all__ = [
     "ReleasedLinearItems",
     "ReleasedNeighbours",
     "ReleasedPopular",
+    "SVDpp",
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",
