@@ -16,6 +16,7 @@ from sfumato.recommend import (
     Factorization,
     PrivateFactorization,
     SketchFactorization,
+    SVDpp,
 )
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 
@@ -90,6 +91,10 @@ MODELS["SketchFactorization"] = [
     lambda: SketchFactorization(factors=16, depth=1, epochs=10, bounds=(1, 5)),
     lambda: SketchFactorization(factors=16, cells=4096, epochs=10, clip=2.0, noise=1e-6),
     lambda: SketchFactorization(factors=5, layout="component", readout="median", epochs=10),
+]
+MODELS["SVDpp"] = [
+    lambda: SVDpp(epochs=10),
+    lambda: SVDpp(factors=7, epochs=10, regularization=0.1, bounds=(1, 5)),
 ]
 MODELS["PrivateFactorization"] = [
     lambda: PrivateFactorization(epsilon=50, delta=1e-6, bounds=(1, 5), rows=200),

@@ -306,6 +306,7 @@ HOMES = {
         "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
         "LinearItems Popular PrivateFactorization ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",
+        "recommend.factorization.svdpp": "SVDpp",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

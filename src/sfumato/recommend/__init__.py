@@ -11,6 +11,7 @@ from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.hybrid.collective import CollectiveItems
 from sfumato.recommend.hybrid.hybrid import Hybrid
@@ -55,6 +56,7 @@ __all__ = [
     "ReleasedLinearItems",
     "ReleasedNeighbours",
     "ReleasedPopular",
+    "SVDpp",
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",
