@@ -10,9 +10,11 @@ from sfumato.recommend import DampedMeans, RawProfiles, UserNeighbours
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.models import DEFAULTS, MODELS, default_model, named_model
 
-WORLD = generate_world(users=40, items=30, ratings=600, random_state=1).interactions
-UNRATED = Interactions(WORLD.users, WORLD.items)
+ROWS = generate_world(users=40, items=30, ratings=600, random_state=1).interactions
+WORLD = Interactions(ROWS.users, ROWS.items, ROWS.ratings, range(len(ROWS)))
+UNRATED = Interactions(WORLD.users, WORLD.items, times=WORLD.times)
 GIVEN = {"epsilon": 4.0, "delta": 1e-6, "bounds": (1, 5)}
+NEEDED = {"curated": {"items": [1, 2]}}  # parameters without default
 
 
 def fitted(entry, train, **parameters):
@@ -23,7 +25,7 @@ def fitted(entry, train, **parameters):
     public = {"catalogue": range(30), "users": range(40)} if entry.private else {}
     known = inspect.signature(entry.kind.fit).parameters
     public = {name: ids for name, ids in public.items() if name in known}
-    return entry.kind(**needed, **parameters).fit(train, **public)
+    return entry.kind(**needed, **NEEDED.get(entry.name, {}), **parameters).fit(train, **public)
 
 
 def test_every_model_that_is_fitted_to_interactions_and_saved_has_a_name():
@@ -62,7 +64,7 @@ def test_what_the_table_says_of_a_model_holds(name):
 
 
 def test_what_reads_ratings_elsewhere_refuses_rows_without():
-    with pytest.raises(ValueError, match="DampedMeans: interactions has no ratings"):
+    with pytest.raises(ValueError, match="DampedMeans: train has no ratings"):
         DampedMeans().fit(UNRATED)
     profiles = RawProfiles(UNRATED)
     with pytest.raises(ValueError, match=r"metric must be one of .* without ratings"):

@@ -155,6 +155,7 @@ def _retrieval() -> Iterator[Any]:
 def _recommending() -> Iterator[Any]:
     from sfumato.recommend import (
         ALS,
+        CuratedList,
         DampedMeans,
         DenseFactorization,
         ItemIndex,
@@ -183,6 +184,7 @@ def _recommending() -> Iterator[Any]:
     yield UserNeighbours().fit(RawProfiles(given))
     model = DenseFactorization(factors=2, epochs=1).fit(given)
     yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
+    yield CuratedList(items=given.items[:2].tolist()).fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)

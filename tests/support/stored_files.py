@@ -193,6 +193,8 @@ def _models() -> Iterator[bytes]:
     from sfumato.privacy.random_source import InsecureSeededSource
     from sfumato.recommend import (
         ALS,
+        CuratedList,
+        DampedMeans,
         DenseFactorization,
         ItemNeighbours,
         LinearItems,
@@ -214,6 +216,8 @@ def _models() -> Iterator[bytes]:
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
     for item_model in (
         Popular(),
+        CuratedList(items=["x", "y"]),
+        DampedMeans(),
         ItemNeighbours(),
         LinearItems(),
         ALS(factors=2),

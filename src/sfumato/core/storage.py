@@ -302,9 +302,9 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "ALS DenseFactorization ItemNeighbours LinearItems Popular "
-        "PrivateFactorization ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
-        "SketchFactorization SketchedFactors",
+        "recommend": "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
+        "LinearItems Popular PrivateFactorization ReleasedLinearItems "
+        "ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

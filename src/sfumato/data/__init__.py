@@ -7,6 +7,7 @@ from sfumato.core.deprecation import on_demand
 
 if TYPE_CHECKING:
     from sfumato.core.ids import as_ids
+    from sfumato.data.actions import ratings_from_actions
     from sfumato.data.features import CategoryColumn, Features
     from sfumato.data.interactions import Coded, Interactions, item_seed
     from sfumato.data.readers.base import Piece, Reading, ReadingReport
@@ -37,6 +38,7 @@ __all__ = [
     "generate_world",
     "item_seed",
     "leave_last_out",
+    "ratings_from_actions",
     "read_batches",
     "read_features",
     "read_interactions",
@@ -49,6 +51,7 @@ __all__ = [
 _imported = on_demand(
     __name__,
     {
+        "actions": ("ratings_from_actions",),
         "readers.batches": ("Batches", "Piece", "Reading", "read_batches"),
         "features": ("CategoryColumn", "Features"),
         "readers.features": ("read_features",),

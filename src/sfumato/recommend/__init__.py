@@ -10,7 +10,11 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.hybrid.blend import BellKorBlend
+from sfumato.recommend.hybrid.collective import CollectiveItems
+from sfumato.recommend.hybrid.hybrid import Hybrid
 from sfumato.recommend.implicit.als import ALS
+from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -25,12 +29,16 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "ALS",
+    "BellKorBlend",
     "Catalogue",
+    "CollectiveItems",
     "ContentBased",
     "ContentIndex",
+    "CuratedList",
     "DampedMeans",
     "DenseFactorization",
     "Factorization",
+    "Hybrid",
     "ItemIndex",
     "ItemNeighbours",
     "LinearItems",

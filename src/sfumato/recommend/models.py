@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfumato.recommend.base import Parameters
+from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.hybrid.blend import BellKorBlend
+from sfumato.recommend.hybrid.collective import CollectiveItems
+from sfumato.recommend.hybrid.hybrid import Hybrid
 from sfumato.recommend.implicit.als import ALS
+from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
@@ -86,10 +91,12 @@ class ModelKind:
 
 
 HISTORIES, VECTORS = "histories of users", "ids and vectors of users and items"
+MEANS = "ids and means of users and items"
 MODELS: dict[str, ModelKind] = {
     each.name: each
     for each in (
         ModelKind("popular", Popular, "ranking", HISTORIES, "most popular items: the baseline"),
+        ModelKind("curated", CuratedList, "ranking", HISTORIES, "a list made by hand"),
         ModelKind(
             "item-neighbours",
             ItemNeighbours,
@@ -115,6 +122,14 @@ MODELS: dict[str, ModelKind] = {
             {"regularization": (0.2, 0.28, 0.4, 0.57, 0.8), "confidence": (2.0, 5.0, 10.0, 20.0)},
         ),
         ModelKind(
+            "damped-means",
+            DampedMeans,
+            "ratings",
+            MEANS,
+            "mean plus shrunken deviations of users and items: the baseline",
+            {"damping": (1.0, 2.0, 5.0, 10.0, 25.0)},
+        ),
+        ModelKind(
             "dense",
             DenseFactorization,
             "ratings",
@@ -129,6 +144,28 @@ MODELS: dict[str, ModelKind] = {
             "one sketch of fixed size; no ids of users",
             "matrix factorization in a count sketch; learns live",
             GRIDS,
+        ),
+        ModelKind(
+            "bellkor-blend",
+            BellKorBlend,
+            "ratings",
+            "its parts, and their weights",
+            "linear blend of models of ratings on a probe part",
+        ),
+        ModelKind(
+            "collective-items",
+            CollectiveItems,
+            "ranking",
+            f"{HISTORIES}, weights of pairs of items",
+            "linear items of histories and features together",
+            {"feature_weight": (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)},
+        ),
+        ModelKind(
+            "hybrid",
+            Hybrid,
+            "ranking",
+            "its parts, and how they are combined",
+            "content-based and collaborative models combined",
         ),
         ModelKind(
             "private-factorization",

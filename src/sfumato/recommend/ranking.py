@@ -80,8 +80,6 @@ class CatalogueVectors:
 
         If fewer remain, the position is -1 and the score -inf. n is at most the catalogue's size.
         """
-        if queries.shape[1] != self.panels.shape[1]:  # the kernel would read past the end
-            raise ValueError("vectors of users and of items differ in length.")
         found = np.full((len(queries), n), -1, np.int64)
         scores = np.full((len(queries), n), -np.inf, np.float32)
         barred = self._barred(allowed)
@@ -92,6 +90,13 @@ class CatalogueVectors:
             bars = barred if excluded is None else _bars(barred, excluded, rows, len(part))
             found[rows], scores[rows] = self._batch(part, n, bars)
         return found, scores
+
+    def every(self, queries: np.ndarray) -> np.ndarray:
+        """Return the scores of all items for each query, float32 of shape (n, size)."""
+        filled = self._filled(queries)
+        out = np.empty((len(filled), len(self.panels) * top.WIDE), np.float32)
+        top.every(self.panels, filled, out)
+        return out[: len(queries), : self.size]
 
     def _step(self, n: int, by_user: bool) -> int:
         """Return the number of queries per batch, a multiple of those the kernel takes at once."""
@@ -104,15 +109,22 @@ class CatalogueVectors:
         self, queries: np.ndarray, n: int, barred: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rank one batch of queries with the kernel, or by sorting for large n."""
-        rows = len(queries)
-        filled = np.zeros((-(-rows // top.ABREAST) * top.ABREAST, queries.shape[1]), np.float32)
-        filled[:rows] = queries
+        rows, filled = len(queries), self._filled(queries)
         if n >= LONG:
             return self._sorted(filled, rows, n, barred)
         found = np.full((len(filled), n), -1, np.int64)
         scores = np.full((len(filled), n), -np.inf, np.float32)
         top.best(self.panels, filled, barred, found, scores)
         return found[:rows], scores[:rows]
+
+    def _filled(self, queries: np.ndarray) -> np.ndarray:
+        """Return the queries and rows of zeros, as many as the kernel takes at once."""
+        if queries.shape[1] != self.panels.shape[1]:  # the kernel would read past the end
+            raise ValueError("vectors of users and of items differ in length.")
+        rows = len(queries)
+        filled = np.zeros((-(-rows // top.ABREAST) * top.ABREAST, queries.shape[1]), np.float32)
+        filled[:rows] = queries
+        return filled
 
     def _sorted(
         self, queries: np.ndarray, rows: int, n: int, barred: np.ndarray

@@ -10,7 +10,7 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error, roc_auc_sco
 from sfumato.data import Interactions
 from sfumato.recommend import Popular, UserNeighbours
 from sfumato.recommend.bias import DampedMeans
-from sfumato.recommend.metrics.rating import auc, evaluate, mae, rmse, spearman
+from sfumato.recommend.metrics.rating import auc, evaluate, mae, rmse, roc_curve, spearman
 
 RNG = np.random.default_rng(7)
 TRUTH = RNG.integers(1, 6, 500).astype(float)
@@ -127,7 +127,7 @@ def test_evaluate_asks_once_for_all_lists():
 
 def test_evaluate_tells_the_size_of_means_and_of_what_has_none():
     test = Interactions([7, 7, 9, 9], [1, 3, 2, 1], [5, 1, 4, 2])
-    assert evaluate(DampedMeans().fit(test), test)["nbytes"] == (2 + 3) * 16
+    assert evaluate(DampedMeans().fit(test), test)["nbytes"] == 2 * 16 + 3 * 8
     for size in ({}, {"nbytes": None}):
         model = type("Plain", (), {"predict": Fixed.predict, **size})()
         assert set(evaluate(model, test)) == {"rmse", "mae", "n"}
@@ -147,3 +147,19 @@ def test_a_model_of_lists_is_not_measured_as_one_of_ratings():
         assert not {"rmse", "mae"} & set(evaluate(model.fit(ratings), ratings, n=2))
     rated = UserNeighbours(predicts="ratings").fit(ratings)
     assert {"rmse", "mae"} <= set(evaluate(rated, ratings, n=2))
+
+
+def test_the_roc_curve_encloses_the_area_of_auc_and_counts_every_threshold():
+    random = np.random.default_rng(4)
+    scores = random.integers(0, 12, 300) / 4  # many ties
+    relevant = random.random(300) < 0.2 + scores / 6
+    false, true, thresholds = roc_curve(relevant, scores)
+    area = np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2)
+    assert area == pytest.approx(auc(relevant, scores), abs=1e-12)
+    for one, other, least in zip(false, true, thresholds, strict=True):
+        assert one == pytest.approx((scores[~relevant] >= least).mean())
+        assert other == pytest.approx((scores[relevant] >= least).mean())
+    with pytest.raises(ValueError, match="both True and False"):
+        roc_curve([True, True], [1, 2])
+    with pytest.raises(TypeError, match="roc_curve: relevant must be booleans"):
+        roc_curve([1, 0], [1, 2])

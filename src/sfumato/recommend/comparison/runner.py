@@ -23,7 +23,7 @@ BASELINES: dict[str, tuple[str, type[Any]]] = {
     "ratings": ("damped-means", DampedMeans),
 }
 # Models that are in no file, so that no command fits them by name.
-UNSAVED: dict[str, type[Any]] = {"damped-means": DampedMeans, "user-neighbours": UserNeighbours}
+UNSAVED: dict[str, type[Any]] = {"user-neighbours": UserNeighbours}
 
 
 def compare(

@@ -23,7 +23,7 @@ from sfumato.recommend.ranking import (
     pairs,
 )
 
-__all__ = ["COUNT", "TIE", "HistoryModel"]
+__all__ = ["COUNT", "TIE", "HistoryModel", "popularity"]
 
 COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 22  # scores that are computed at a time

@@ -11,7 +11,7 @@ from sfumato.recommend.metrics.ranking import (
     ranked,
     recall,
 )
-from sfumato.recommend.metrics.rating import auc, evaluate, mae, rmse, spearman
+from sfumato.recommend.metrics.rating import auc, evaluate, mae, rmse, roc_curve, spearman
 
 __all__ = [
     "auc",
@@ -29,5 +29,6 @@ __all__ = [
     "ranked",
     "recall",
     "rmse",
+    "roc_curve",
     "spearman",
 ]

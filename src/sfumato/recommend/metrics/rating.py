@@ -11,7 +11,7 @@ from sfumato.recommend.base import predictions
 from sfumato.recommend.metrics.beyond_accuracy import coverage
 from sfumato.recommend.metrics.ranking import ranked
 
-__all__ = ["auc", "evaluate", "mae", "recommended", "rmse", "spearman"]
+__all__ = ["auc", "evaluate", "mae", "recommended", "rmse", "roc_curve", "spearman"]
 
 LIST = optional(integer(1, 2**20))
 
@@ -132,16 +132,65 @@ def auc(relevant: Column, scores: Matrix, *, users: Ids | None = None) -> float:
     >>> auc([True, False, True, False], [0.9, 0.8, 0.3, 0.3])
     0.625
     """
-    right = np.asarray(relevant)
-    if right.dtype != np.bool_:
-        raise TypeError(f"auc: relevant must be booleans, not {right.dtype}.")
-    _, values = _columns("auc", relevant=right, scores=scores)
+    right, values = _relevant("auc", relevant, scores)
     of, size = _groups("auc", users, values.size)
     ranks = _ranks(values, of)
     ones = np.bincount(of, right, size)
     pairs = ones * (np.bincount(of, minlength=size) - ones)
     above = np.bincount(of, ranks * right, size) - ones * (ones + 1) / 2
     return float((above[pairs > 0] / pairs[pairs > 0]).mean()) if pairs.any() else float("nan")
+
+
+def roc_curve(relevant: Column, scores: Matrix) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Compute the ROC curve: true beside false positives as more rows are recommended.
+
+    Parameters
+    ----------
+    relevant : array_like of shape (n,)
+        Booleans: whether each row is relevant; at least one is and one is not.
+    scores : array_like of shape (n,)
+        Finite numbers.
+
+    Returns
+    -------
+    false_positives : ndarray of shape (k + 1,)
+        Fraction of the irrelevant rows with a score of at least each threshold, from 0 to 1.
+    true_positives : ndarray of shape (k + 1,)
+        The same of the relevant rows. The area under the curve (trapezoids) is `auc`.
+    thresholds : ndarray of shape (k + 1,)
+        Infinity, and then the k distinct scores, descending.
+
+    Raises
+    ------
+    ValueError
+        If all rows are relevant, or none.
+
+    Examples
+    --------
+    >>> roc_curve([True, False, True, False], [0.9, 0.8, 0.3, 0.3])[1]
+    array([0. , 0.5, 0.5, 1. ])
+    """
+    right, values = _relevant("roc_curve", relevant, scores)
+    if right.all() or not right.any():
+        raise ValueError("roc_curve: relevant must have both True and False.")
+    order = np.argsort(-values, kind="stable")
+    right, values = right[order], values[order]
+    last = np.flatnonzero(np.diff(values, append=-np.inf) != 0)  # of each run of equal scores
+    true, false = (np.cumsum(each)[last] / each.sum() for each in (right, ~right))
+    starts = np.zeros(1)
+    return (
+        np.concatenate([starts, false]),
+        np.concatenate([starts, true]),
+        np.concatenate([[np.inf], values[last]]),
+    )
+
+
+def _relevant(owner: str, relevant: Any, scores: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return relevance as booleans and scores as finite numbers, of one length."""
+    right = np.asarray(relevant)
+    if right.dtype != np.bool_:
+        raise TypeError(f"{owner}: relevant must be booleans, not {right.dtype}.")
+    return right, _columns(owner, relevant=right, scores=scores)[1]
 
 
 def evaluate(

@@ -153,7 +153,7 @@ class Deviations:
         """Compute the residuals of raw profiles."""
         interactions = profiles.interactions
         means = DampedMeans().fit(interactions)
-        residuals = interactions.ratings - means.predict(interactions.users, interactions.items)
+        residuals = interactions.ratings - means.unclipped(interactions.users, interactions.items)
         return cls(
             profiles,
             means,
@@ -191,5 +191,5 @@ class Deviations:
 
     def predicted(self, users: np.ndarray, items: np.ndarray, over: np.ndarray) -> np.ndarray:
         """Return ratings: damped means plus what the neighbours add, clipped to the bounds."""
-        ratings = self.means.predict(users, items) + over
+        ratings = self.means.unclipped(users, items) + over
         return np.asarray(np.clip(ratings, self.low, self.high))

@@ -1,0 +1,1 @@
+"""Models made of models: blends of ratings, and hybrids of content and collaborative filtering."""
