@@ -302,6 +302,8 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
+        "recommend.content.attributes": "AttributeMeans",
+        "recommend.content.content_based": "ContentBased",
         "recommend": "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
         "LinearItems Popular PrivateFactorization ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",

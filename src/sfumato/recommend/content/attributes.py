@@ -84,6 +84,7 @@ class AttributeMeans(RatingModel):
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {"bounds": OPTIONAL_BOUNDS}
+    NEEDS: ClassVar[tuple[str, ...]] = ("attributes",)
     values_: np.ndarray
     dampings_: dict[str, float]
     _item_effects: np.ndarray

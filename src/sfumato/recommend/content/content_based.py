@@ -105,6 +105,7 @@ class ContentBased(HistoryModel):
         "prior": between(0, 1e9),
         **TFIDF_LIMITS,
     }
+    NEEDS: ClassVar[tuple[str, ...]] = ("features",)
     profiles_: ItemProfiles
 
     def __init__(
