@@ -302,10 +302,10 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "BayesianFactorization "
-        "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
-        "LinearItems Popular PrivateFactorization ReleasedLinearItems "
-        "ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",
+        "recommend": "ALS BayesianFactorization CuratedList DampedMeans DenseFactorization "
+        "ItemNeighbours LinearItems Popular PrivateFactorization "
+        "ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
+        "SketchFactorization SketchedFactors",
         "recommend.factorization.svdpp": "SVDpp",
     }.items()
     for kind in kinds.split()

@@ -3,6 +3,7 @@
 from sfumato.recommend.base import ModelFormatError, NotFittedError, load
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.content.attributes import AttributeMeans
 from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.content.index import ContentIndex
 from sfumato.recommend.content.tfidf import TfIdf
@@ -31,6 +32,7 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "ALS",
+    "AttributeMeans",
     "BayesianFactorization",
     "BellKorBlend",
     "Catalogue",

@@ -9,6 +9,8 @@ from typing import Any
 
 from sfumato.recommend.base import Parameters
 from sfumato.recommend.bias import DampedMeans
+from sfumato.recommend.content.attributes import AttributeMeans
+from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
@@ -81,11 +83,12 @@ class ModelKind:
             Name, class, what it learns, needs and stores, privacy label and a line of help.
         """
         learns = {"ranking": "lists", "ratings": "ratings"}
+        rows = "ratings" if self.objectives == ("ratings",) else "users, items"
         return {
             "name": self.name,
             "class": self.kind.__name__,
             "learns": " or ".join(learns[each] for each in self.objectives),
-            "needs": "ratings" if self.objectives == ("ratings",) else "users, items",
+            "needs": ", ".join([rows, *getattr(self.kind, "NEEDS", ())]),
             "stores": self.stores,
             "privacy": "proved" if self.private else "none",
             "about": self.about,
@@ -185,6 +188,21 @@ MODELS: dict[str, ModelKind] = {
             "ranking",
             "its parts, and how they are combined",
             "content-based and collaborative models combined",
+        ),
+        ModelKind(
+            "content",
+            ContentBased,
+            "ranking",
+            f"{HISTORIES}, profiles of items",
+            "items with the features of a history",
+            {"prior": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)},
+        ),
+        ModelKind(
+            "attribute-means",
+            AttributeMeans,
+            "ratings",
+            "attributes of users, means by item and attribute",
+            "what users with the same attributes think",
         ),
         ModelKind(
             "private-factorization",
