@@ -84,15 +84,26 @@ def parts(model: "Factorization", user: Any, item: Any, n: int) -> dict[str, Any
 
 
 def fold_in(
-    model: "Factorization", items: np.ndarray, ratings: Any, ridge: float | None
+    model: "Factorization",
+    items: np.ndarray,
+    ratings: Any,
+    ridge: float | None,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return components and, last, bias of a new user with these ratings, by ridge regression."""
+    """Return components and, last, bias of a new user with these ratings, by ridge regression.
+
+    The penalty is of the distance from the components `start`, 0 if None.
+    """
     ridge = RIDGE.check(type(model).__name__, "ridge", ridge) or model.high_ - model.low_ or 1.0
     vectors = model._in_blocks(model._item_vectors, items).astype(np.float64)
     targets = _above_bias(model, vectors[:, -1], ratings)
     vectors[:, -1] = ratings is not None  # the column of the new user's bias
+    origin = np.zeros(vectors.shape[1])
+    if start is not None:
+        origin[:-1] = start
+        targets = targets - vectors @ origin
     square = vectors.T @ vectors + ridge * np.eye(vectors.shape[1])
-    return np.linalg.solve(square, vectors.T @ targets).astype(np.float32)
+    return (origin + np.linalg.solve(square, vectors.T @ targets)).astype(np.float32)
 
 
 def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.ndarray:

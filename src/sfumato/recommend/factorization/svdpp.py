@@ -1,0 +1,352 @@
+"""SVD++: factors of a user that include which items the user has rated."""
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
+from sfumato.core.validation import (
+    RANDOM_STATE,
+    Limit,
+    RandomState,
+    between,
+    integer,
+    optional,
+    positive,
+)
+from sfumato.data.interactions import Interactions
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.recommend import sgd_svdpp
+from sfumato.recommend.base import OPTIONAL_BOUNDS
+from sfumato.recommend.factorization.base import fold_in
+from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.sgd import START, STARS, in_ratings, run_uninterrupted
+from sfumato.recommend.factorization.stored_vectors import FACTORS, StoredVectors
+
+__all__ = ["PENALTIES", "SVDpp", "SvdppTraining"]
+
+LANES = 16
+PENALTY = between(0, math.inf)
+PENALTIES = (
+    "user_regularization",
+    "item_regularization",
+    "implicit_regularization",
+    "user_bias_regularization",
+    "item_bias_regularization",
+)
+Progress = Callable[[int, int, float | None], Any]
+
+
+class SVDpp(StoredVectors):
+    """SVD++: matrix factorization whose user vectors include the set of rated items.
+
+    Which items somebody rates says something of what they like, whatever the ratings. Every item has
+    a second vector y, and the vector of a user is p plus the sum of y over the user's items, divided
+    by the square root of their number. Not differentially private.
+
+    Parameters
+    ----------
+    factors : int, default=128
+        Number of factors per user and item, including the bias, from 1 to 4096. One more than a
+        multiple of 16 wastes nothing.
+    epochs : int, default=60
+        Passes over the data, at least 1.
+    learning_rate : float, default=0.02
+        Initial learning rate eta, above 0, for ratings in stars; epoch t of T uses `eta / (1 +
+        decay * t / T)`.
+    decay : float, default=20.0
+        Decay of the learning rate, at least 0.
+    regularization : float, default=0.04
+        Penalty of all parameters whose own penalty is None, at least 0.
+    user_regularization : float or None, default=None
+        L2 penalty of p, per rating.
+    item_regularization : float or None, default=None
+        L2 penalty of item vectors, per rating.
+    implicit_regularization : float or None, default=0.5
+        L2 penalty of y, per rating of its item.
+    user_bias_regularization : float or None, default=None
+        L2 penalty of user biases, per rating. None damps them instead, as `DenseFactorization`
+        does, if `regularization` is above 0.
+    item_bias_regularization : float or None, default=None
+        L2 penalty of item biases, in the same way.
+    bounds : tuple of float or None, default=None
+        Lowest and highest rating; None takes them from the data.
+    random_state : int, Generator or None, default=0
+        Seed of initialisation and order.
+
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        Items that may be recommended.
+    high_ : float
+        Upper bound of ratings; predictions are clipped to it.
+    history_ : list of dict
+        "epoch" and "valid_rmse" (None without validation data) of each epoch of `fit`.
+    low_ : float
+        Lower bound of ratings; predictions are clipped to it.
+    mean_ : float
+        Mean of all training ratings.
+    user_kind_ : str
+        Type of user ids, "integers" or "text".
+
+    Notes
+    -----
+    **Guarantee.** The prediction is ``mean_ + b_u + b_i + q_i.(p_u + n**-0.5 * sum of y_j)``, clipped
+    to [`low_`, `high_`], with the n items j that user u has rated in the training data. The same
+    `random_state` gives bitwise the same model. Unknown users and items have vectors and biases of
+    0. A new user of `recommend_fold_in` starts from the sum of y over the given items; ratings, if
+    given, add p and a bias by ridge regression.
+
+    Every epoch visits the users in random order, and the ratings of each at random. A rating changes
+    all y of its user in the same direction, so that the steps of [1] on every y at every rating are
+    made once per visit; the penalty of y too is taken once per visit. An epoch thus takes time in
+    proportion to ratings times factors. `fit` needs 16 bytes per rating beside the data, and 8
+    `factors` bytes per user and item.
+
+    References
+    ----------
+    .. [1] Koren. "Factorization Meets the Neighborhood: a Multifaceted Collaborative Filtering
+       Model". KDD 2008, section 4. https://doi.org/10.1145/1401890.1401944
+
+    Examples
+    --------
+    >>> ratings = Interactions(users=[1, 1, 2, 2], items=[10, 20, 10, 30], ratings=[5, 1, 4, 2])
+    >>> model = SVDpp(factors=4).fit(ratings)
+    >>> bool(model.predict(1, 10)[0] > model.predict(1, 20)[0])
+    True
+    """
+
+    LIMITS: ClassVar[dict[str, Limit]] = {
+        "factors": FACTORS,
+        "epochs": integer(1),
+        "learning_rate": positive,
+        "decay": PENALTY,
+        "regularization": PENALTY,
+        **{name: optional(PENALTY) for name in PENALTIES},
+        "bounds": OPTIONAL_BOUNDS,
+        "random_state": RANDOM_STATE,
+    }
+    history_: list[dict[str, Any]]
+    _implicit_rows: np.ndarray  # y of each item, in the unit of the ratings
+
+    def __init__(
+        self,
+        *,
+        factors: int = 128,
+        epochs: int = 60,
+        learning_rate: float = 0.02,
+        decay: float = 20.0,
+        regularization: float = 0.04,
+        user_regularization: float | None = None,
+        item_regularization: float | None = None,
+        implicit_regularization: float | None = 0.5,
+        user_bias_regularization: float | None = None,
+        item_bias_regularization: float | None = None,
+        bounds: tuple[float, float] | None = None,
+        random_state: RandomState = 0,
+    ) -> None:
+        self.factors, self.epochs = factors, epochs
+        self.learning_rate, self.decay, self.regularization = learning_rate, decay, regularization
+        self.user_regularization = user_regularization
+        self.item_regularization = item_regularization
+        self.implicit_regularization = implicit_regularization
+        self.user_bias_regularization = user_bias_regularization
+        self.item_bias_regularization = item_bias_regularization
+        self.bounds, self.random_state = bounds, random_state
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        catalogue: Ids | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit the model to ratings from scratch.
+
+        Ctrl-C ends training after the running epoch; the model keeps the epochs completed and
+        KeyboardInterrupt is raised.
+
+        Parameters
+        ----------
+        train : Interactions
+            Ratings of at least two users and two items.
+        valid : Interactions or None, default=None
+            Ratings whose error is added to `history_` after each epoch.
+        catalogue : array_like, scalar or None, default=None
+            Ids of the items that may be recommended; None means the items of `train`.
+        progress : callable or None, default=None
+            Called as `progress(epoch, epochs, valid_rmse)` after each epoch; `valid_rmse` is None
+            without `valid`.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, a rating is outside of `bounds`, or training diverges. The
+            model is then unchanged.
+        """
+        plain = self._check() | {"random_state": self._new_seed()}
+        fresh = self._fresh(train, catalogue, plain["bounds"])
+        if valid is not None:
+            self._check_train(valid, "valid")
+        fresh._seed, fresh.history_ = plain["random_state"], []
+        training = SvdppTraining(plain, train, (fresh.high_ - fresh.low_) / STARS or 1.0)
+        try:
+            for epoch in range(1, plain["epochs"] + 1):
+                run_uninterrupted(lambda: fresh._epoch(training))
+                error = None if valid is None else fresh._error(training, valid)
+                fresh.history_[-1]["valid_rmse"] = error
+                if progress is not None:
+                    progress(epoch, plain["epochs"], error)
+        except KeyboardInterrupt:
+            if fresh.history_:
+                self._take(fresh, training)
+            raise
+        return self._take(fresh, training)
+
+    def _epoch(self, training: "SvdppTraining") -> None:
+        """Run one epoch and record it."""
+        try:
+            training.epoch(len(self.history_), type(self).__name__)
+        except BaseException:
+            self.history_ = []  # the epoch is incomplete: its tables are not to be used
+            raise
+        self.history_.append({"epoch": len(self.history_) + 1, "valid_rmse": None})
+
+    def _error(self, training: "SvdppTraining", valid: Interactions) -> float:
+        """Return the RMSE on validation data."""
+        self._set_vectors(*training.vectors())
+        miss = self.predict(valid.users, valid.items) - valid.ratings
+        return float(np.sqrt(np.mean(miss * miss)))
+
+    def _take(self, fresh: Self, training: "SvdppTraining") -> Self:
+        """Take over what was learned."""
+        fresh._set_vectors(*training.vectors())
+        fresh._implicit_rows = training.implicit()
+        return self._adopt(fresh)
+
+    def _folded_in(self, items: np.ndarray, ratings: Any, ridge: float | None) -> np.ndarray:
+        found = self._known_items.positions(items)
+        found = np.unique(found[found >= 0])
+        start = self._implicit_rows[found].sum(0) / np.float32(math.sqrt(max(found.size, 1)))
+        if ratings is None:
+            return np.append(start, np.float32(0))
+        return fold_in(self, items, ratings, ridge, start)
+
+    def _layout(self) -> dict[str, Cells]:
+        return {**super()._layout(), "implicit_rows": Cells(np.float32, (-1, -1))}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {**super()._arrays(), "implicit_rows": self._implicit_rows}
+
+    def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        rows = arrays.pop("implicit_rows")
+        super()._restore_arrays(arrays)
+        count, factors = self._item_rows.shape
+        if rows.shape != (count, factors - 1) or not np.isfinite(rows).all():
+            raise ValueError("implicit_rows must be finite, one row of components for each item.")
+        self._implicit_rows = rows
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self.history_ = []
+
+
+class SvdppTraining:
+    """Tables of SVD++ in stars while they are trained, and the ratings in the order of users."""
+
+    def __init__(self, plain: dict[str, Any], train: Interactions, scale: float) -> None:
+        self.plain, self.random = plain, np.random.default_rng(plain["random_state"])
+        coded = train.coded()
+        targets = _stars(train.ratings - train.ratings.mean(), scale)
+        damps = plain["regularization"] > 0
+        self.prior = BiasPrior.of(coded, targets) if damps else BiasPrior()
+        self.scale = scale * self.prior.unit
+        order = np.argsort(coded.user_codes, kind="stable")
+        self.items = coded.item_codes[order]
+        self.targets = targets[order] / np.float32(self.prior.unit)
+        self.rows = np.arange(order.size)
+        counts = np.bincount(coded.user_codes, minlength=coded.user_ids.size)
+        self.starts = np.concatenate([[0], np.cumsum(counts)])
+        users, items = coded.user_ids.size, coded.item_ids.size
+        self.p, self.q = (_started(n, plain["factors"], self.random) for n in (users, items))
+        self.y = np.zeros_like(self.q)
+        self.biases = tuple(
+            np.full(n, biases, np.float32) if np.ndim(biases) == 0 else np.float32(biases)
+            for n, biases in ((users, self.prior.user_biases), (items, self.prior.item_biases))
+        )
+        self.sums = aligned(2 * self.p.shape[1], np.float32)
+
+    def epoch(self, number: int, owner: str) -> None:
+        """Run one epoch; raise ValueError if numbers overflow."""
+        plain = self.plain
+        rate = plain["learning_rate"] / (1 + plain["decay"] * number / plain["epochs"])
+        order = self.random.permutation(self.starts.size - 1)
+        seed = self.random.integers(2**64, dtype=np.uint64)
+        steps = np.array([rate, *(1 - rate * each for each in self.penalties())], np.float32)
+        rows = order, self.starts, self.items, self.targets, self.rows, seed, steps
+        sgd_svdpp.descend(*rows, self.sums, self.p, self.q, self.y, *self.biases)
+        self.damp(rate)
+        tables = self.p, self.q, self.y, *self.biases
+        with np.errstate(all="ignore"):  # a value that is not finite leaves no finite sum
+            if not np.isfinite([table.sum() for table in tables]).all():
+                raise ValueError(
+                    f"{owner}: the descent diverged at a learning rate of {rate:g}; give a smaller "
+                    "learning_rate or regularization."
+                )
+
+    def penalties(self) -> list[float]:
+        """Return the penalties of p, q, y and both biases; 0 for biases that are damped."""
+        plain = self.plain
+        common = [plain["regularization"]] * 3 + [0.0, 0.0]
+        return [
+            usual if plain[name] is None else plain[name]
+            for name, usual in zip(PENALTIES, common, strict=True)
+        ]
+
+    def damp(self, rate: float) -> None:
+        """Shrink the biases that have no penalty of their own, as `DenseFactorization` does."""
+        dampings = self.prior.user_damping, self.prior.item_damping
+        for biases, name, damping in zip(self.biases, PENALTIES[3:], dampings, strict=True):
+            if self.plain["regularization"] > 0 and self.plain[name] is None:
+                biases /= np.float32(1 + rate * damping)
+
+    def implicit(self) -> np.ndarray:
+        """Return y in the unit of the ratings."""
+        components = self.plain["factors"] - 1
+        return np.array(self.y[:, :components] * np.float32(self.scale**0.5))
+
+    def vectors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the vectors of users, the implicit sums included, and of items."""
+        sums = np.zeros_like(self.p)
+        sgd_svdpp.implicit_sums(self.starts, self.items, self.y, sums)
+        unit = in_ratings(self.plain["factors"], self.scale)
+        return _joined(self.p + sums, self.biases[0], unit), _joined(self.q, self.biases[1], unit)
+
+
+def _stars(ratings: np.ndarray, scale: float) -> np.ndarray:
+    """Return deviations of ratings in stars."""
+    with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
+        return np.asarray(ratings / scale, np.float32)
+
+
+def _started(count: int, factors: int, random: Generator) -> np.ndarray:
+    """Return rows of small random components, zero-padded to whole blocks."""
+    table = aligned((count, max(-(-(factors - 1) // LANES), 1) * LANES), np.float32)
+    drawn = random.standard_normal((count, factors - 1), np.float32)
+    table[:, : factors - 1] = drawn * np.float32(START)
+    return table
+
+
+def _joined(components: np.ndarray, biases: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Return rows of components and, last, biases in the unit of the ratings."""
+    return np.column_stack([components[:, : unit.size - 1], biases]) * unit
