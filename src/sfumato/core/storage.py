@@ -302,11 +302,11 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "ALS BayesianFactorization CuratedList DampedMeans DenseFactorization "
+        "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
+        "ContentBased CuratedList DampedMeans DenseFactorization Hybrid "
         "ItemNeighbours LinearItems Popular PrivateFactorization "
-        "ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
+        "ReleasedLinearItems ReleasedNeighbours ReleasedPopular SVDpp "
         "SketchFactorization SketchedFactors",
-        "recommend.factorization.svdpp": "SVDpp",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

@@ -153,8 +153,11 @@ MODELS: dict[str, ModelKind] = {
             "ratings",
             VECTORS,
             "mean of factorizations drawn by Gibbs sampling, with implicit feedback",
+        ),
+        ModelKind(
             "svdpp",
             SVDpp,
+            "ratings",
             f"{VECTORS}, a second vector of each item",
             "matrix factorization with the set of rated items (SVD++)",
             SVDPP_GRIDS,
