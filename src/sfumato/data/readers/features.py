@@ -245,12 +245,12 @@ def _joined_texts(columns: list[Any], missing: str) -> Any:
         for each in columns
     ]
     words = [each.cast(pa.string()).combine_chunks() for each in arrow]
-    joined = words[0]
-    if len(words) > 1:
-        joined = pc.binary_join_element_wise(*words, "\n", null_handling="skip")
-        none = pc.is_null(words[0])
-        for each in words[1:]:
-            none = pc.and_(none, pc.is_null(each))
+    joined, none = words[0], pc.is_null(words[0])
+    for each in words[1:]:
+        # Rows that are null in all columns are dropped by binary_join_element_wise itself.
+        pair = joined.fill_null(""), each.fill_null("")
+        joined = pc.utf8_trim(pc.binary_join_element_wise(*pair, "\n"), "\n")
+        none = pc.and_(none, pc.is_null(each))
         joined = pc.if_else(none, pa.scalar(None, pa.string()), joined)
     return joined.fill_null("") if missing == "empty" else joined
 
