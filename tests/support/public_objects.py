@@ -170,6 +170,7 @@ def _recommending() -> Iterator[Any]:
         PrivatePopular,
         RawProfiles,
         SketchedFactors,
+        SVDpp,
         TfIdf,
         UserNeighbours,
     )
@@ -195,6 +196,7 @@ def _recommending() -> Iterator[Any]:
     yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
     yield CuratedList(items=given.items[:2].tolist()).fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
+    yield SVDpp(factors=2, epochs=1).fit(given)
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)
     yield from (found, *found.trials[:1])

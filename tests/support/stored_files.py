@@ -194,6 +194,7 @@ def _models() -> Iterator[bytes]:
     from sfumato.recommend import (
         ALS,
         AttributeMeans,
+        BayesianFactorization,
         ContentBased,
         CuratedList,
         DampedMeans,
@@ -223,6 +224,7 @@ def _models() -> Iterator[bytes]:
         ItemNeighbours(),
         LinearItems(),
         ALS(factors=2),
+        BayesianFactorization(factors=2, epochs=2),
         DenseFactorization(objective="ranking", factors=2, epochs=1),
         SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
     ):

@@ -11,8 +11,10 @@ from sfumato.recommend.base import Parameters
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.content.attributes import AttributeMeans
 from sfumato.recommend.content.content_based import ContentBased
+from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.hybrid.collective import CollectiveItems
 from sfumato.recommend.hybrid.hybrid import Hybrid
@@ -95,6 +97,11 @@ class ModelKind:
 
 HISTORIES, VECTORS = "histories of users", "ids and vectors of users and items"
 MEANS = "ids and means of users and items"
+SVDPP_GRIDS = {
+    "regularization": (0.02, 0.03, 0.04, 0.05, 0.07, 0.1),
+    "implicit_regularization": (0.1, 0.3, 0.5, 1.0, 3.0),
+    "learning_rate": (0.01, 0.02, 0.03),
+}
 MODELS: dict[str, ModelKind] = {
     each.name: each
     for each in (
@@ -139,6 +146,21 @@ MODELS: dict[str, ModelKind] = {
             VECTORS,
             "matrix factorization",
             GRIDS,
+        ),
+        ModelKind(
+            "bayesian",
+            BayesianFactorization,
+            "ratings",
+            VECTORS,
+            "mean of factorizations drawn by Gibbs sampling, with implicit feedback",
+        ),
+        ModelKind(
+            "svdpp",
+            SVDpp,
+            "ratings",
+            f"{VECTORS}, a second vector of each item",
+            "matrix factorization with the set of rated items (SVD++)",
+            SVDPP_GRIDS,
         ),
         ModelKind(
             "sketch",

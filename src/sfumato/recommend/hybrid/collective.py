@@ -31,7 +31,7 @@ class CollectiveItems(LinearItems):
     ----------
     regularization : float or None, default=None
         Ridge penalty, above 0, as in `LinearItems`; None is the rule there, of the histories alone.
-    feature_weight : float, default=10.0
+    feature_weight : float, default=30.0
         How many users the features of an item count for, at least 0.
     dense_items : int, default=8192
         Largest catalogue that is solved at once.
@@ -96,7 +96,7 @@ class CollectiveItems(LinearItems):
         self,
         *,
         regularization: float | None = None,
-        feature_weight: float = 10.0,
+        feature_weight: float = 30.0,
         dense_items: int = 8192,
         block_items: int = 1024,
         neighbours: int = 256,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.data.interactions import Interactions
-from sfumato.recommend.hybrid.combining import in_stages, standardized
+from sfumato.recommend.hybrid.combining import squashed, standardized
 from sfumato.recommend.hybrid.parts import score_table
 from sfumato.recommend.ranking import barred, excluded_by
 
@@ -56,10 +56,6 @@ class HeldOutLists:
         bars = barred(np.zeros(hits.shape), None, excluded, slice(0, users.size))
         scores = np.stack([standardized(score_table(model, users)) for model in models])
         return cls(scores, hits & (bars == 0), bars == 0, (hits & (bars == 0)).sum(axis=1))
-
-    def ndcg(self, table: np.ndarray) -> float:
-        """Return the mean NDCG of the best ten eligible items by these scores."""
-        return _ndcg(np.where(self.eligible, table, -np.inf), self.hits, self.wanted)
 
 
 def _ndcg(scores: np.ndarray, hits: np.ndarray, wanted: np.ndarray) -> float:
@@ -116,9 +112,15 @@ def _near_the_top(lists: HeldOutLists) -> tuple[np.ndarray, np.ndarray]:
 
 def learned_short_list(lists: HeldOutLists) -> int:
     """Return the length of the short-list of the first part that gives the best lists."""
-    lengths = [each for each in SHORT_LISTS if each < lists.hits.shape[1]]
-    found = [
-        lists.ndcg(in_stages(lists.scores, each, lists.eligible).sum(0))
-        for each in [*lengths, lists.hits.shape[1]]
-    ]
-    return [*lengths, lists.hits.shape[1]][int(np.argmax(found))]
+    first, second = (np.where(lists.eligible, squashed(each), -1.0) for each in lists.scores)
+    n = min(SHORT_LISTS[-1], first.shape[1])
+    at = np.argsort(-first, axis=1, kind="stable")[:, :n]
+    hits = np.take_along_axis(lists.hits, at, axis=1)
+    first, re_ranked = (np.take_along_axis(each, at, axis=1) for each in (first, second))
+    found = {
+        length: _ndcg(np.where(np.arange(n) < length, re_ranked + 2, first), hits, lists.wanted)
+        for length in SHORT_LISTS
+        if length <= n
+    }
+    found[second.shape[1]] = _ndcg(second, lists.hits, lists.wanted)
+    return max(found, key=lambda length: found[length])

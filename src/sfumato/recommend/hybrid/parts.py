@@ -53,7 +53,9 @@ class _PartsLimit:
         names = [entry["name"] for entry in entries]
         twice = next((each for each in names if names.count(each) > 1), None)
         if twice is not None:
-            wanted = f"must be of different names, and two are {twice!r}; give a mapping with names."
+            wanted = (
+                f"must be of different names, and two are {twice!r}; give a mapping with names."
+            )
             raise ParameterError.of(owner, name, wanted)
         return entries
 
@@ -93,7 +95,9 @@ def _entry(owner: str, name: str, label: str | None, described: Any) -> dict[str
         made = model.kind(**given)
         parameters = json.loads(json.dumps(made._check(), allow_nan=False))
     except TypeError as error:
-        problem = f"must be of parameters that {model.name} has and files can contain: {error!s:.200}"
+        problem = (
+            f"must be of parameters that {model.name} has and files can contain: {error!s:.200}"
+        )
         raise ParameterError.of(owner, name, problem) from None
     except ValueError as error:
         problem = f"must be of valid parameters: {error!s:.300}"
