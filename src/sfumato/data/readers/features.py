@@ -22,7 +22,6 @@ __all__ = ["read_features"]
 OWNER = "read_features"
 ENCODING = optional(one_of(("utf-8", "latin-1", "utf-16")))
 MISSING = one_of(("refuse", "empty"))
-Chosen = str | int | Sequence[str | int] | Mapping[str, str | int]
 
 
 def read_features(
@@ -30,8 +29,8 @@ def read_features(
     *,
     ids: str | int = 0,
     texts: str | int | Sequence[str | int] | None = None,
-    categories: Chosen | None = None,
-    numbers: Chosen | None = None,
+    categories: str | int | Sequence[str | int] | Mapping[str, str | int] | None = None,
+    numbers: str | int | Sequence[str | int] | Mapping[str, str | int] | None = None,
     separator: str | None = None,
     missing: str = "refuse",
     delimiter: str | None = None,
