@@ -51,7 +51,9 @@ def compare(
     if output is not None:
         check_output(output, force, ratings)
     made = named_models(_names(models), objective)
-    known = model_options.features("compare", map(type, made.values()), context.params)
+    known = model_options.features(
+        "compare", [type(each) for each in made.values()], context.params
+    )
     protocol = EvaluationProtocol(
         objective=objective,
         split=split,

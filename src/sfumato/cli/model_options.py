@@ -208,7 +208,7 @@ FEATURE_COLUMNS = {
 }
 
 
-def features(command: str, kinds: Iterable[Any], options: dict[str, Any]) -> dict[str, Any]:
+def features(command: str, kinds: list[Any], options: dict[str, Any]) -> dict[str, Any]:
     """The features of items and attributes of users that were given, for models of these kinds."""
     found, given = {}, _given(options)
     for role, name in FEATURE_FILES.items():

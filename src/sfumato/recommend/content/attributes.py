@@ -218,7 +218,8 @@ class AttributeMeans(RatingModel):
         deviations = np.zeros((rows.size, len(self.catalogue_)))
         known = rows >= 0
         deviations[known] = self._shares[rows[known]] @ self._deviations.T.astype(np.float64)
-        return self.mean_ + self._item_effects + self._user_parts(rows)[:, None] + deviations
+        deviations += self.mean_ + self._item_effects + self._user_parts(rows)[:, None]
+        return deviations
 
     def _user_parts(self, rows: np.ndarray) -> np.ndarray:
         """Return the bias of each user row, and what its attributes say of it; 0 for -1."""

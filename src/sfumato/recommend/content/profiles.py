@@ -112,14 +112,14 @@ def check_item_features(owner: str, features: Any, train: Interactions) -> Featu
             f"{owner}: features must be given, as fit(train, features=...): Features of the items, "
             "built by Features(ids, texts, categories) or read_features."
         )
-    check_features(owner, "features", features)
+    known = check_features(owner, "features", features)
     items = train.coded().item_ids
-    if not (features.positions(items) >= 0).any():
+    if not (known.positions(items) >= 0).any():
         raise ValueError(
-            f"{owner}: features have rows of no item of train; their ids are {features.kind}, and "
+            f"{owner}: features have rows of no item of train; their ids are {known.kind}, and "
             f"must be those of the items."
         )
-    return features
+    return known
 
 
 def catalogue_with(items: Catalogue, features: Features) -> Catalogue:
