@@ -164,6 +164,7 @@ def _recommending() -> Iterator[Any]:
         PrivateLinearItems,
         PrivateNeighbours,
         PrivatePopular,
+        RatingNeighbours,
         RawProfiles,
         SketchedFactors,
         UserNeighbours,
@@ -183,6 +184,7 @@ def _recommending() -> Iterator[Any]:
     yield UserNeighbours().fit(RawProfiles(given))
     model = DenseFactorization(factors=2, epochs=1).fit(given)
     yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
+    yield RatingNeighbours().fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)

@@ -303,8 +303,8 @@ HOMES = {
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS DenseFactorization ItemNeighbours LinearItems Popular "
-        "PrivateFactorization ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
-        "SketchFactorization SketchedFactors",
+        "PrivateFactorization RatingNeighbours ReleasedLinearItems ReleasedNeighbours "
+        "ReleasedPopular SketchFactorization SketchedFactors",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}
