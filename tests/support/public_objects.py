@@ -168,6 +168,7 @@ def _recommending() -> Iterator[Any]:
         PrivateLinearItems,
         PrivateNeighbours,
         PrivatePopular,
+        RatingNeighbours,
         RawProfiles,
         SketchedFactors,
         SVDpp,
@@ -195,6 +196,7 @@ def _recommending() -> Iterator[Any]:
     model = DenseFactorization(factors=2, epochs=1).fit(given)
     yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
     yield CuratedList(items=given.items[:2].tolist()).fit(given)
+    yield RatingNeighbours().fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SVDpp(factors=2, epochs=1).fit(given)
     yield SketchedFactors(cells=64)

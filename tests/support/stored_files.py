@@ -205,6 +205,7 @@ def _models() -> Iterator[bytes]:
         PrivateLinearItems,
         PrivateNeighbours,
         PrivatePopular,
+        RatingNeighbours,
         SketchedFactors,
         SketchFactorization,
     )
@@ -225,6 +226,8 @@ def _models() -> Iterator[bytes]:
         LinearItems(),
         ALS(factors=2),
         BayesianFactorization(factors=2, epochs=2),
+        RatingNeighbours(),
+        RatingNeighbours(by="users", prediction="average", search="lsh"),
         DenseFactorization(objective="ranking", factors=2, epochs=1),
         SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
     ):

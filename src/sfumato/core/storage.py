@@ -305,8 +305,8 @@ HOMES = {
         "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
         "ContentBased CuratedList DampedMeans DenseFactorization Hybrid "
         "ItemNeighbours LinearItems Popular PrivateFactorization "
-        "ReleasedLinearItems ReleasedNeighbours ReleasedPopular SVDpp "
-        "SketchFactorization SketchedFactors",
+        "RatingNeighbours ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
+        "SVDpp SketchFactorization SketchedFactors",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

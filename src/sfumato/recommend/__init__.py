@@ -23,6 +23,7 @@ from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.profiles import RawProfiles
+from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedLinearItems
@@ -54,6 +55,7 @@ __all__ = [
     "PrivateLinearItems",
     "PrivateNeighbours",
     "PrivatePopular",
+    "RatingNeighbours",
     "RawProfiles",
     "ReleasedLinearItems",
     "ReleasedNeighbours",

@@ -23,6 +23,7 @@ from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
+from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
@@ -206,6 +207,18 @@ MODELS: dict[str, ModelKind] = {
             "ratings",
             "attributes of users, means by item and attribute",
             "what users with the same attributes think",
+        ),
+        ModelKind(
+            "rating-neighbours",
+            RatingNeighbours,
+            "ratings",
+            "ratings of users, nearest items or users",
+            "ratings of similar items, or by similar users",
+            {
+                "shrinkage": (5.0, 20.0, 60.0),
+                "exponent": (1.0, 1.5, 2.0),
+                "damping": (0.01, 0.03, 0.1),
+            },
         ),
         ModelKind(
             "private-factorization",
