@@ -21,6 +21,7 @@ from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.profiles import RawProfiles
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
+from sfumato.recommend.packages import recommend_package
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedLinearItems
 from sfumato.recommend.private.neighbours import PrivateNeighbours
@@ -59,4 +60,5 @@ __all__ = [
     "TfIdf",
     "UserNeighbours",
     "load",
+    "recommend_package",
 ]

@@ -24,7 +24,7 @@ from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.factorization.base import fold_in
 from sfumato.recommend.factorization.damping import BiasPrior
-from sfumato.recommend.factorization.sgd import START, STARS, in_ratings, run_uninterrupted
+from sfumato.recommend.factorization.sgd import STARS, START, in_ratings, run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import FACTORS, StoredVectors
 
 __all__ = ["PENALTIES", "SVDpp", "SvdppTraining"]
