@@ -10,11 +10,13 @@ from sfumato.core.storage import Cells
 from sfumato.data import Interactions
 from sfumato.recommend import (
     ALS,
+    BayesianFactorization,
     Catalogue,
     DenseFactorization,
     Factorization,
     PrivateFactorization,
     SketchFactorization,
+    SVDpp,
 )
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 
@@ -90,6 +92,10 @@ MODELS["SketchFactorization"] = [
     lambda: SketchFactorization(factors=16, cells=4096, epochs=10, clip=2.0, noise=1e-6),
     lambda: SketchFactorization(factors=5, layout="component", readout="median", epochs=10),
 ]
+MODELS["SVDpp"] = [
+    lambda: SVDpp(epochs=10),
+    lambda: SVDpp(factors=7, epochs=10, regularization=0.1, bounds=(1, 5)),
+]
 MODELS["PrivateFactorization"] = [
     lambda: PrivateFactorization(epsilon=50, delta=1e-6, bounds=(1, 5), rows=200),
     lambda: PrivateFactorization(epsilon=50, delta=1e-6, bounds=(1, 5), covers="joint", rows=90),
@@ -100,6 +106,10 @@ MODELS["PrivateFactorization"] = [
 MODELS["ALS"] = [
     lambda: ALS(factors=8, epochs=4),
     lambda: ALS(factors=20, regularization=0.3, solver="cholesky", weighting="log", epochs=4),
+]
+MODELS["BayesianFactorization"] = [
+    lambda: BayesianFactorization(factors=8, epochs=20, burn_in=5),
+    lambda: BayesianFactorization(factors=3, epochs=20, burn_in=5, implicit=None, bounds=(1, 5)),
 ]
 
 RATED, SHELF = 60, 40  # users and items of the small world

@@ -3,13 +3,16 @@
 from sfumato.recommend.base import ModelFormatError, NotFittedError, load
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.content.attributes import AttributeMeans
 from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.content.index import ContentIndex
 from sfumato.recommend.content.tfidf import TfIdf
 from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.hybrid.collective import CollectiveItems
 from sfumato.recommend.hybrid.hybrid import Hybrid
@@ -30,6 +33,8 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "ALS",
+    "AttributeMeans",
+    "BayesianFactorization",
     "BellKorBlend",
     "Catalogue",
     "CollectiveItems",
@@ -54,6 +59,7 @@ __all__ = [
     "ReleasedLinearItems",
     "ReleasedNeighbours",
     "ReleasedPopular",
+    "SVDpp",
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",

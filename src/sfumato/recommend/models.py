@@ -9,8 +9,12 @@ from typing import Any
 
 from sfumato.recommend.base import Parameters
 from sfumato.recommend.bias import DampedMeans
+from sfumato.recommend.content.attributes import AttributeMeans
+from sfumato.recommend.content.content_based import ContentBased
+from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
+from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
 from sfumato.recommend.hybrid.collective import CollectiveItems
 from sfumato.recommend.hybrid.hybrid import Hybrid
@@ -79,11 +83,12 @@ class ModelKind:
             Name, class, what it learns, needs and stores, privacy label and a line of help.
         """
         learns = {"ranking": "lists", "ratings": "ratings"}
+        rows = "ratings" if self.objectives == ("ratings",) else "users, items"
         return {
             "name": self.name,
             "class": self.kind.__name__,
             "learns": " or ".join(learns[each] for each in self.objectives),
-            "needs": "ratings" if self.objectives == ("ratings",) else "users, items",
+            "needs": ", ".join([rows, *getattr(self.kind, "NEEDS", ())]),
             "stores": self.stores,
             "privacy": "proved" if self.private else "none",
             "about": self.about,
@@ -92,6 +97,11 @@ class ModelKind:
 
 HISTORIES, VECTORS = "histories of users", "ids and vectors of users and items"
 MEANS = "ids and means of users and items"
+SVDPP_GRIDS = {
+    "regularization": (0.02, 0.03, 0.04, 0.05, 0.07, 0.1),
+    "implicit_regularization": (0.1, 0.3, 0.5, 1.0, 3.0),
+    "learning_rate": (0.01, 0.02, 0.03),
+}
 MODELS: dict[str, ModelKind] = {
     each.name: each
     for each in (
@@ -138,6 +148,21 @@ MODELS: dict[str, ModelKind] = {
             GRIDS,
         ),
         ModelKind(
+            "bayesian",
+            BayesianFactorization,
+            "ratings",
+            VECTORS,
+            "mean of factorizations drawn by Gibbs sampling, with implicit feedback",
+        ),
+        ModelKind(
+            "svdpp",
+            SVDpp,
+            "ratings",
+            f"{VECTORS}, a second vector of each item",
+            "matrix factorization with the set of rated items (SVD++)",
+            SVDPP_GRIDS,
+        ),
+        ModelKind(
             "sketch",
             SketchFactorization,
             "ratings",
@@ -166,6 +191,21 @@ MODELS: dict[str, ModelKind] = {
             "ranking",
             "its parts, and how they are combined",
             "content-based and collaborative models combined",
+        ),
+        ModelKind(
+            "content",
+            ContentBased,
+            "ranking",
+            f"{HISTORIES}, profiles of items",
+            "items with the features of a history",
+            {"prior": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)},
+        ),
+        ModelKind(
+            "attribute-means",
+            AttributeMeans,
+            "ratings",
+            "attributes of users, means by item and attribute",
+            "what users with the same attributes think",
         ),
         ModelKind(
             "private-factorization",

@@ -174,7 +174,7 @@ def _positions(name: str, names: Sequence[str], wanted: list[Any]) -> list[int]:
         if isinstance(column, str):
             if not any(names):
                 raise ValueError(
-                    f"{name}: has no header line; give positions of columns, from 0, or header=True."
+                    f"{name}: has no header line; give positions of columns from 0, or header=True."
                 )
             if column not in names:
                 raise missing_column(name, column, names)

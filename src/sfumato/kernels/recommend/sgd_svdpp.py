@@ -1,14 +1,14 @@
 """Stochastic gradient descent on SVD++, user by user.
 
-The prediction is mean + b_u + b_i + q_i . (p_u + s_u), with the implicit sum s_u = n**-1/2 times the
-sum of y_j over the n items j of user u. A step on one rating moves every y_j of the user by the same
-n**-1/2 step error q_i, so s_u by n n**-1/2 n**-1/2 step error q_i = step error q_i. A visit therefore
-adds up y once, moves s_u at every rating, and gives each y_j its part of the way of s_u at the end:
-what a step on all y_j at each rating would give, for two additions of vectors per rating.
+The prediction is mean + b_u + b_i + q_i . (p_u + s_u), with the implicit sum s_u = n**-1/2 times
+the sum of y_j over the n items j of user u. A step on one rating moves every y_j of the user by the
+same n**-1/2 step error q_i, so s_u by n n**-1/2 n**-1/2 step error q_i = step error q_i. A visit
+therefore adds up y once, moves s_u at every rating, and gives each y_j its part of the way of s_u
+at the end: what a step on all y_j at each rating would give, for two additions of vectors a rating.
 
 Tables have one row per user or item, of whole blocks of 16 lanes; lanes past the components are 0
-and stay 0. `steps` is the learning rate and the factors 1 - step * penalty by which p, q, y and both
-biases shrink: y once per visit, the others at each rating.
+and stay 0. `steps` is the learning rate and the factors 1 - step * penalty by which p, q, y and
+both biases shrink: y once per visit, the others at each rating.
 """
 
 import numpy as np

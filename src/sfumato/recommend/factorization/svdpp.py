@@ -44,9 +44,9 @@ Progress = Callable[[int, int, float | None], Any]
 class SVDpp(StoredVectors):
     """SVD++: matrix factorization whose user vectors include the set of rated items.
 
-    Which items somebody rates says something of what they like, whatever the ratings. Every item has
-    a second vector y, and the vector of a user is p plus the sum of y over the user's items, divided
-    by the square root of their number. Not differentially private.
+    Which items somebody rates says something of what they like, whatever the ratings. Every item
+    has a second vector y, and the vector of a user is p plus the sum of y over the user's items,
+    divided by the square root of their number. Not differentially private.
 
     Parameters
     ----------
@@ -95,17 +95,17 @@ class SVDpp(StoredVectors):
 
     Notes
     -----
-    **Guarantee.** The prediction is ``mean_ + b_u + b_i + q_i.(p_u + n**-0.5 * sum of y_j)``, clipped
-    to [`low_`, `high_`], with the n items j that user u has rated in the training data. The same
+    **Guarantee.** The prediction is ``mean_ + b_u + b_i + q_i.(p_u + n**-0.5 * sum of y_j)``,
+    clipped to [`low_`, `high_`], with the n items j that user u has rated in `train`. The same
     `random_state` gives bitwise the same model. Unknown users and items have vectors and biases of
     0. A new user of `recommend_fold_in` starts from the sum of y over the given items; ratings, if
     given, add p and a bias by ridge regression.
 
-    Every epoch visits the users in random order, and the ratings of each at random. A rating changes
-    all y of its user in the same direction, so that the steps of [1] on every y at every rating are
+    Every epoch visits the users in random order, and the ratings of each at random. A rating moves
+    all y of its user by the same amount, so that the steps of [1] on every y at every rating are
     made once per visit; the penalty of y too is taken once per visit. An epoch thus takes time in
-    proportion to ratings times factors. `fit` needs 16 bytes per rating beside the data, and 8
-    `factors` bytes per user and item.
+    proportion to ratings times factors. `fit` needs 16 bytes per rating beside the data, and about
+    8 `factors` bytes per user and 16 `factors` per item.
 
     References
     ----------
