@@ -194,8 +194,8 @@ def _check_possible(
             raise ParameterError.of(OWNER, "costs", f"must be given for all items of kind {name!r}")
         if there.size < size:
             raise ValueError(
-                f"{OWNER}: there is no package: {size} items of kind {name!r} are wanted, and there "
-                f"are {there.size}."
+                f"{OWNER}: there is no package: {size} items of kind {name!r} are wanted, and "
+                f"there are {there.size}."
             )
         least += float(np.sort(prices[there])[:size].sum())
     if least > most:
