@@ -25,6 +25,7 @@ from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.profiles import RawProfiles
 from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
+from sfumato.recommend.packages import recommend_package
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedLinearItems
 from sfumato.recommend.private.neighbours import PrivateNeighbours
@@ -67,4 +68,5 @@ __all__ = [
     "TfIdf",
     "UserNeighbours",
     "load",
+    "recommend_package",
 ]

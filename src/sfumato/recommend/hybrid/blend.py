@@ -19,7 +19,7 @@ __all__ = ["BellKorBlend"]
 
 FEW = 100  # rows below which nothing can be learned of weights
 GLOBAL = ("temporal-means", "damped-means")  # with times, and without
-REGIONAL = ("bayesian", "svd-plus-plus", "dense")
+REGIONAL = ("bayesian", "svdpp", "dense")
 LOCAL = ("rating-neighbours", "interpolation-weights")
 REPORT = ("weight", "rmse", "rmse_without", "adds", "low", "high")
 MEASURED = optional(between(-1e300, 1e300))

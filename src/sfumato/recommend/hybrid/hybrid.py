@@ -188,7 +188,7 @@ class Hybrid(PartsModel):
     def _default_parts(self, train: Interactions, extras: dict[str, Any]) -> Any:
         if self.combine == "combination":
             return ["collective-items"]
-        other = "als" if extras["features"] is None else "content-based"
+        other = "als" if extras["features"] is None else "content"
         return [other, "linear-items"]
 
     def _learn(
