@@ -5,7 +5,9 @@ import pytest
 
 from sfumato.data import Interactions
 from sfumato.recommend import SVDpp, load
-from sfumato.recommend.factorization.svdpp import PENALTIES, SvdppTraining
+from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.factorization.svdpp_training import PENALTIES, SvdppTraining
+from sfumato.recommend.ratings.rated_rows import RatedRows
 from support.recommender_contract import known_rank as world
 from support.recommender_contract import rmse, small_world
 
@@ -19,7 +21,8 @@ def training(rate, factors=6, **parameters):
     ratings = rng.integers(1, 6, pairs.size).astype(float)
     train = Interactions(pairs // 7, pairs % 7, ratings)
     model = SVDpp(factors=factors, learning_rate=rate, decay=0.0, **{**OWN, **parameters})
-    made = SvdppTraining(model._check(), train, 1.0)
+    rows = RatedRows.of(train, Catalogue(np.arange(8)))  # nobody has rated the last item
+    made = SvdppTraining(model._check(), rows, 3.0, 1.0)
     for table in (made.p, made.q, made.y):
         table[:, : factors - 1] = rng.normal(0, 0.5, (len(table), factors - 1))
     for biases in made.biases:

@@ -38,7 +38,12 @@ class BiasPrior:
     @classmethod
     def of(cls, coded: Coded, targets: np.ndarray) -> "BiasPrior":
         """Estimate it from ratings minus their mean."""
-        everything = _Crossed(coded.user_codes, coded.item_codes, targets)
+        return cls.of_codes(coded.user_codes, coded.item_codes, targets)
+
+    @classmethod
+    def of_codes(cls, users: np.ndarray, items: np.ndarray, targets: np.ndarray) -> "BiasPrior":
+        """Estimate it from ratings minus their mean, of users and items by number."""
+        everything = _Crossed(users, items, targets)
         variance, user_damping, item_damping = everything.sample().variances()
         if not 0 < variance < np.inf:
             return cls()  # constant ratings, or such as diverge

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.random import Generator
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
@@ -13,31 +12,20 @@ from sfumato.core.validation import (
     RANDOM_STATE,
     Limit,
     RandomState,
-    between,
     integer,
     optional,
     positive,
 )
 from sfumato.data.interactions import Interactions
-from sfumato.kernels.lanes import aligned
-from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.factorization.base import fold_in
-from sfumato.recommend.factorization.damping import BiasPrior
-from sfumato.recommend.factorization.sgd import STARS, START, in_ratings, run_uninterrupted
+from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import FACTORS, StoredVectors
+from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
+from sfumato.recommend.ratings.rated_rows import RatedRows
 
-__all__ = ["PENALTIES", "SVDpp", "SvdppTraining"]
+__all__ = ["SVDpp"]
 
-LANES = 16
-PENALTY = between(0, math.inf)
-PENALTIES = (
-    "user_regularization",
-    "item_regularization",
-    "implicit_regularization",
-    "user_bias_regularization",
-    "item_bias_regularization",
-)
 Progress = Callable[[int, int, float | None], Any]
 
 
@@ -199,7 +187,9 @@ class SVDpp(StoredVectors):
         if valid is not None:
             self._check_train(valid, "valid")
         fresh._seed, fresh.history_ = plain["random_state"], []
-        training = SvdppTraining(plain, train, (fresh.high_ - fresh.low_) / STARS or 1.0)
+        rows = RatedRows.of(train, fresh._known_items)
+        scale = (fresh.high_ - fresh.low_) / STARS or 1.0
+        training = SvdppTraining(plain, rows, fresh.mean_, scale)
         try:
             for epoch in range(1, plain["epochs"] + 1):
                 run_uninterrupted(lambda: fresh._epoch(training))
@@ -213,7 +203,7 @@ class SVDpp(StoredVectors):
             raise
         return self._take(fresh, training)
 
-    def _epoch(self, training: "SvdppTraining") -> None:
+    def _epoch(self, training: SvdppTraining) -> None:
         """Run one epoch and record it."""
         try:
             training.epoch(len(self.history_), type(self).__name__)
@@ -222,13 +212,13 @@ class SVDpp(StoredVectors):
             raise
         self.history_.append({"epoch": len(self.history_) + 1, "valid_rmse": None})
 
-    def _error(self, training: "SvdppTraining", valid: Interactions) -> float:
+    def _error(self, training: SvdppTraining, valid: Interactions) -> float:
         """Return the RMSE on validation data."""
         self._set_vectors(*training.vectors())
         miss = self.predict(valid.users, valid.items) - valid.ratings
         return float(np.sqrt(np.mean(miss * miss)))
 
-    def _take(self, fresh: Self, training: "SvdppTraining") -> Self:
+    def _take(self, fresh: Self, training: SvdppTraining) -> Self:
         """Take over what was learned."""
         fresh._set_vectors(*training.vectors())
         fresh._implicit_rows = training.implicit()
@@ -259,94 +249,3 @@ class SVDpp(StoredVectors):
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
         self.history_ = []
-
-
-class SvdppTraining:
-    """Tables of SVD++ in stars while they are trained, and the ratings in the order of users."""
-
-    def __init__(self, plain: dict[str, Any], train: Interactions, scale: float) -> None:
-        self.plain, self.random = plain, np.random.default_rng(plain["random_state"])
-        coded = train.coded()
-        targets = _stars(train.ratings - train.ratings.mean(), scale)
-        damps = plain["regularization"] > 0
-        self.prior = BiasPrior.of(coded, targets) if damps else BiasPrior()
-        self.scale = scale * self.prior.unit
-        order = np.argsort(coded.user_codes, kind="stable")
-        self.items = coded.item_codes[order]
-        self.targets = targets[order] / np.float32(self.prior.unit)
-        self.rows = np.arange(order.size)
-        counts = np.bincount(coded.user_codes, minlength=coded.user_ids.size)
-        self.starts = np.concatenate([[0], np.cumsum(counts)])
-        users, items = coded.user_ids.size, coded.item_ids.size
-        self.p, self.q = (_started(n, plain["factors"], self.random) for n in (users, items))
-        self.y = np.zeros_like(self.q)
-        self.biases = tuple(
-            np.full(n, biases, np.float32) if np.ndim(biases) == 0 else np.float32(biases)
-            for n, biases in ((users, self.prior.user_biases), (items, self.prior.item_biases))
-        )
-        self.sums = aligned(2 * self.p.shape[1], np.float32)
-
-    def epoch(self, number: int, owner: str) -> None:
-        """Run one epoch; raise ValueError if numbers overflow."""
-        plain = self.plain
-        rate = plain["learning_rate"] / (1 + plain["decay"] * number / plain["epochs"])
-        order = self.random.permutation(self.starts.size - 1)
-        seed = self.random.integers(2**64, dtype=np.uint64)
-        steps = np.array([rate, *(1 - rate * each for each in self.penalties())], np.float32)
-        rows = order, self.starts, self.items, self.targets, self.rows, seed, steps
-        sgd_svdpp.descend(*rows, self.sums, self.p, self.q, self.y, *self.biases)
-        self.damp(rate)
-        tables = self.p, self.q, self.y, *self.biases
-        with np.errstate(all="ignore"):  # a value that is not finite leaves no finite sum
-            if not np.isfinite([table.sum() for table in tables]).all():
-                raise ValueError(
-                    f"{owner}: the descent diverged at a learning rate of {rate:g}; give a smaller "
-                    "learning_rate or regularization."
-                )
-
-    def penalties(self) -> list[float]:
-        """Return the penalties of p, q, y and both biases; 0 for biases that are damped."""
-        plain = self.plain
-        common = [plain["regularization"]] * 3 + [0.0, 0.0]
-        return [
-            usual if plain[name] is None else plain[name]
-            for name, usual in zip(PENALTIES, common, strict=True)
-        ]
-
-    def damp(self, rate: float) -> None:
-        """Shrink the biases that have no penalty of their own, as `DenseFactorization` does."""
-        dampings = self.prior.user_damping, self.prior.item_damping
-        for biases, name, damping in zip(self.biases, PENALTIES[3:], dampings, strict=True):
-            if self.plain["regularization"] > 0 and self.plain[name] is None:
-                biases /= np.float32(1 + rate * damping)
-
-    def implicit(self) -> np.ndarray:
-        """Return y in the unit of the ratings."""
-        components = self.plain["factors"] - 1
-        return np.array(self.y[:, :components] * np.float32(self.scale**0.5))
-
-    def vectors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the vectors of users, the implicit sums included, and of items."""
-        sums = np.zeros_like(self.p)
-        sgd_svdpp.implicit_sums(self.starts, self.items, self.y, sums)
-        unit = in_ratings(self.plain["factors"], self.scale)
-        return _joined(self.p + sums, self.biases[0], unit), _joined(self.q, self.biases[1], unit)
-
-
-def _stars(ratings: np.ndarray, scale: float) -> np.ndarray:
-    """Return deviations of ratings in stars."""
-    with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
-        return np.asarray(ratings / scale, np.float32)
-
-
-def _started(count: int, factors: int, random: Generator) -> np.ndarray:
-    """Return rows of small random components, zero-padded to whole blocks."""
-    table = aligned((count, max(-(-(factors - 1) // LANES), 1) * LANES), np.float32)
-    drawn = random.standard_normal((count, factors - 1), np.float32)
-    table[:, : factors - 1] = drawn * np.float32(START)
-    return table
-
-
-def _joined(components: np.ndarray, biases: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Return rows of components and, last, biases in the unit of the ratings."""
-    return np.column_stack([components[:, : unit.size - 1], biases]) * unit
