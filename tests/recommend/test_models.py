@@ -3,6 +3,7 @@
 import inspect
 import re
 
+import numpy as np
 import pytest
 
 from sfumato.data import Interactions, generate_world
@@ -10,7 +11,8 @@ from sfumato.recommend import DampedMeans, RawProfiles, UserNeighbours
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.models import DEFAULTS, MODELS, default_model, named_model
 
-WORLD = generate_world(users=40, items=30, ratings=600, random_state=1).interactions
+RATED = generate_world(users=40, items=30, ratings=600, random_state=1).interactions
+WORLD = Interactions(RATED.users, RATED.items, RATED.ratings, times=np.arange(len(RATED)) * 1e5)
 UNRATED = Interactions(WORLD.users, WORLD.items)
 GIVEN = {"epsilon": 4.0, "delta": 1e-6, "bounds": (1, 5)}
 

@@ -157,6 +157,7 @@ def _recommending() -> Iterator[Any]:
         ALS,
         DampedMeans,
         DenseFactorization,
+        InterpolationWeights,
         ItemIndex,
         ItemNeighbours,
         LinearItems,
@@ -166,6 +167,7 @@ def _recommending() -> Iterator[Any]:
         PrivatePopular,
         RawProfiles,
         SketchedFactors,
+        TemporalMeans,
         UserNeighbours,
     )
     from sfumato.recommend.comparison import compare
@@ -174,6 +176,7 @@ def _recommending() -> Iterator[Any]:
 
     given = ratings()
     yield from (DampedMeans().fit(given), RawProfiles(given))
+    yield from (InterpolationWeights(neighbours=3).fit(given), TemporalMeans())
     for private in (
         PrivateNeighbours(epsilon=1.0, per_user=3),
         PrivatePopular(epsilon=1.0, delta=1e-6),

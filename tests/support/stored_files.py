@@ -195,6 +195,7 @@ def _models() -> Iterator[bytes]:
         ALS,
         DampedMeans,
         DenseFactorization,
+        InterpolationWeights,
         ItemNeighbours,
         LinearItems,
         Popular,
@@ -203,6 +204,7 @@ def _models() -> Iterator[bytes]:
         PrivatePopular,
         SketchedFactors,
         SketchFactorization,
+        TemporalMeans,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -223,6 +225,9 @@ def _models() -> Iterator[bytes]:
         SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
     ):
         yield item_model.fit(texts).to_bytes()
+    yield InterpolationWeights(neighbours=2).fit(texts).to_bytes()
+    timed = Interactions(texts.users, texts.items, texts.ratings, times=[0, 1e6, 9e6])
+    yield TemporalMeans().fit(timed).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
         fitted = neighbours.fit(texts, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))

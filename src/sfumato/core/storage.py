@@ -303,6 +303,7 @@ HOMES = {
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS DampedMeans DenseFactorization ItemNeighbours LinearItems Popular "
+        "InterpolationWeights TemporalMeans "
         "PrivateFactorization ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
         "SketchFactorization SketchedFactors",
     }.items()

@@ -15,9 +15,11 @@ from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
+from sfumato.recommend.neighbours.interpolation import InterpolationWeights
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
+from sfumato.recommend.ratings.temporal_means import TemporalMeans
 from sfumato.recommend.tuning import GRIDS
 
 __all__ = ["DEFAULTS", "MODELS", "ModelKind", "default_model", "named_model"]
@@ -123,6 +125,22 @@ MODELS: dict[str, ModelKind] = {
             MEANS,
             "mean plus shrunken deviations of users and items: the baseline",
             {"damping": (1.0, 2.0, 5.0, 10.0, 25.0)},
+        ),
+        ModelKind(
+            "temporal-means",
+            TemporalMeans,
+            "ratings",
+            f"{MEANS} in time",
+            "means of users and items that change in time; needs times",
+            {"session_damping": (10.0, 20.0, 40.0), "drift_damping": (300.0, 1000.0, 3000.0)},
+        ),
+        ModelKind(
+            "interpolation-weights",
+            InterpolationWeights,
+            "ratings",
+            "ratings of users, nearest items",
+            "item-based neighbours with learned weights",
+            {"regularization": (0.3, 1.0, 3.0), "shrinkage": (30.0, 100.0, 300.0)},
         ),
         ModelKind(
             "dense",
