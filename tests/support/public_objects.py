@@ -161,6 +161,7 @@ def _recommending() -> Iterator[Any]:
         CuratedList,
         DampedMeans,
         DenseFactorization,
+        InterpolationWeights,
         ItemIndex,
         ItemNeighbours,
         LinearItems,
@@ -172,6 +173,7 @@ def _recommending() -> Iterator[Any]:
         RawProfiles,
         SketchedFactors,
         SVDpp,
+        TemporalMeans,
         TfIdf,
         UserNeighbours,
     )
@@ -186,6 +188,7 @@ def _recommending() -> Iterator[Any]:
     content = ContentBased().fit(given, features=films)
     yield from (films, films.categories["genre"], content, content.index(), TfIdf().fit(films))
     yield AttributeMeans().fit(given, attributes=people, features=films)
+    yield from (InterpolationWeights(neighbours=3).fit(given), TemporalMeans())
     for private in (
         PrivateNeighbours(epsilon=1.0, per_user=3),
         PrivatePopular(epsilon=1.0, delta=1e-6),

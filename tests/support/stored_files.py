@@ -199,6 +199,7 @@ def _models() -> Iterator[bytes]:
         CuratedList,
         DampedMeans,
         DenseFactorization,
+        InterpolationWeights,
         ItemNeighbours,
         LinearItems,
         Popular,
@@ -208,6 +209,7 @@ def _models() -> Iterator[bytes]:
         RatingNeighbours,
         SketchedFactors,
         SketchFactorization,
+        TemporalMeans,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -236,6 +238,9 @@ def _models() -> Iterator[bytes]:
     people = Features(["a", "b", "c"], categories={"age": ["1", "2", "1"]})
     yield ContentBased().fit(texts, features=known).to_bytes()
     yield AttributeMeans().fit(texts, attributes=people, features=known).to_bytes()
+    yield InterpolationWeights(neighbours=2).fit(texts).to_bytes()
+    timed = Interactions(texts.users, texts.items, texts.ratings, times=[0, 1e6, 9e6])
+    yield TemporalMeans().fit(timed).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
         fitted = neighbours.fit(texts, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))
