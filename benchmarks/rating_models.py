@@ -7,7 +7,7 @@ ratings: RMSE and MAE of test rows, unknown ids included. MovieLens-1M is split 
 learn from, with three seeds; MovieLens-100K has its five official folds; the others are split
 80/20 with three seeds. Parameters are chosen on the first split by the RMSE of a tenth of its
 training rows: the defaults and points of the model's grid, drawn at random once, six trials in all
-for every model, ours or not (four on MovieLens-1M); then the defaults and the chosen ones are
+for every model, ours or not (three on MovieLens-1M); then the defaults and the chosen ones are
 fitted on all splits. gains: learned weights beside similarities, and temporal means beside static
 ones, with intervals over users. users: user-based neighbours on MovieLens-1M in a process of its
 own, seconds and memory. scale: 20 million generated ratings, each model in a process of its own.
@@ -44,7 +44,7 @@ from sfumato.data import Interactions, generate_world
 from sfumato.recommend.base import predictions
 from sfumato.recommend.comparison import EvaluationProtocol, compare
 
-TRIALS, FEWER = 6, {"MovieLens-1M": 4}
+TRIALS, FEWER = 6, {"MovieLens-1M": 3}
 LARGE = 10_000  # ids of which a peer stores a matrix of all pairs
 WORLD = {"users": 200_000, "items": 50_000, "ratings": 20_000_000, "random_state": 1}
 
@@ -111,7 +111,7 @@ MODELS = {
         },
     ),
     "surprise SVD++": surprise(
-        "SVDpp", {"n_epochs": (20, 40), "reg_all": (0.02, 0.05, 0.1)}, slow=2
+        "SVDpp", {"n_epochs": (20, 40), "reg_all": (0.02, 0.05, 0.1)}, slow=1
     ),
     "surprise KNNBaseline, items": surprise(
         "KNNBaseline",
@@ -135,7 +135,7 @@ MODELS = {
         },
         package="cornac",
     ),
-    "myfm": Model(MyFm, {"rank": (8, 16, 32), "iterations": (100, 300)}, package="myfm", slow=4),
+    "myfm": Model(MyFm, {"rank": (8, 16, 32), "iterations": (100, 300)}, package="myfm", slow=3),
     "myfm, implicit features": Model(
         partial(MyFm, implicit=True),
         {"rank": (8, 16, 32), "iterations": (100, 300)},

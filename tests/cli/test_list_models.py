@@ -42,6 +42,10 @@ def test_the_default_makes_lists_that_beat_popularity(shop):
 @pytest.mark.parametrize("name", LISTS)
 def test_every_model_of_lists_needs_two_columns_only(pairs, name):
     words = ["fit", "train.tsv", "-o", "m.sfu", "--model", name, "--valid", "test.tsv", "--force"]
+    if "features" in getattr(MODELS[name].kind, "NEEDS", ()):
+        lines = "".join(f"{n},{n % 5}\n" for n in range(120))
+        (pairs / "kinds.csv").write_text("item,kind\n" + lines)
+        words += ["--item-features", "kinds.csv", "--feature-columns", "kind"]
     found = run_json(pairs, *words)
     assert (found["kind"], found["interactions"]) == (MODELS[name].kind.__name__, 5400)
     measured = run_json(pairs, "evaluate", "m.sfu", "test.tsv", "--seen", "train.tsv")

@@ -153,8 +153,11 @@ def _retrieval() -> Iterator[Any]:
 
 
 def _recommending() -> Iterator[Any]:
+    from sfumato.data import Features
     from sfumato.recommend import (
         ALS,
+        AttributeMeans,
+        ContentBased,
         CuratedList,
         DampedMeans,
         DenseFactorization,
@@ -165,9 +168,11 @@ def _recommending() -> Iterator[Any]:
         PrivateLinearItems,
         PrivateNeighbours,
         PrivatePopular,
+        RatingNeighbours,
         RawProfiles,
         SketchedFactors,
         SVDpp,
+        TfIdf,
         UserNeighbours,
     )
     from sfumato.recommend.comparison import compare
@@ -176,6 +181,11 @@ def _recommending() -> Iterator[Any]:
 
     given = ratings()
     yield from (DampedMeans().fit(given), RawProfiles(given))
+    films = Features(sorted(set(given.items)), categories={"genre": list("abcd") * 5})
+    people = Features(sorted(set(given.users)), categories={"age": [SECRET] * 60})
+    content = ContentBased().fit(given, features=films)
+    yield from (films, films.categories["genre"], content, content.index(), TfIdf().fit(films))
+    yield AttributeMeans().fit(given, attributes=people, features=films)
     for private in (
         PrivateNeighbours(epsilon=1.0, per_user=3),
         PrivatePopular(epsilon=1.0, delta=1e-6),
@@ -186,6 +196,7 @@ def _recommending() -> Iterator[Any]:
     model = DenseFactorization(factors=2, epochs=1).fit(given)
     yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
     yield CuratedList(items=given.items[:2].tolist()).fit(given)
+    yield RatingNeighbours().fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SVDpp(factors=2, epochs=1).fit(given)
     yield SketchedFactors(cells=64)

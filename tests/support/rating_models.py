@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.data import Features, Interactions
+from sfumato.recommend.hybrid.base import PartsModel
 
 # Parameters of a quick fit by the name of the model, where the defaults would take long.
 SMALL: dict[str, dict[str, Any]] = {
@@ -14,10 +15,10 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def extras(model: Any, train: Interactions) -> dict[str, Any]:
-    """Attributes of users and features of items, where `fit` requires them."""
-    taken = inspect.signature(model.fit).parameters
-    known = [name for name, each in taken.items() if each.default is inspect.Parameter.empty]
-    found = {}
+    """Attributes of users and features of items, where `fit` takes them for the model's own use."""
+    if isinstance(model, PartsModel):
+        return {}
+    known, found = inspect.signature(model.fit).parameters, {}
     if "attributes" in known:
         users = np.unique(train.users)
         found["attributes"] = Features(users, categories={"half": _halves(users.size)})

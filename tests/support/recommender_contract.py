@@ -10,6 +10,7 @@ from sfumato.core.storage import Cells
 from sfumato.data import Interactions
 from sfumato.recommend import (
     ALS,
+    BayesianFactorization,
     Catalogue,
     DenseFactorization,
     Factorization,
@@ -105,6 +106,10 @@ MODELS["PrivateFactorization"] = [
 MODELS["ALS"] = [
     lambda: ALS(factors=8, epochs=4),
     lambda: ALS(factors=20, regularization=0.3, solver="cholesky", weighting="log", epochs=4),
+]
+MODELS["BayesianFactorization"] = [
+    lambda: BayesianFactorization(factors=8, epochs=20, burn_in=5),
+    lambda: BayesianFactorization(factors=3, epochs=20, burn_in=5, implicit=None, bounds=(1, 5)),
 ]
 
 RATED, SHELF = 60, 40  # users and items of the small world

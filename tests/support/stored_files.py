@@ -189,10 +189,13 @@ def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _models() -> Iterator[bytes]:
-    from sfumato.data import Interactions
+    from sfumato.data import Features, Interactions
     from sfumato.privacy.random_source import InsecureSeededSource
     from sfumato.recommend import (
         ALS,
+        AttributeMeans,
+        BayesianFactorization,
+        ContentBased,
         CuratedList,
         DampedMeans,
         DenseFactorization,
@@ -202,6 +205,7 @@ def _models() -> Iterator[bytes]:
         PrivateLinearItems,
         PrivateNeighbours,
         PrivatePopular,
+        RatingNeighbours,
         SketchedFactors,
         SketchFactorization,
     )
@@ -221,10 +225,17 @@ def _models() -> Iterator[bytes]:
         ItemNeighbours(),
         LinearItems(),
         ALS(factors=2),
+        BayesianFactorization(factors=2, epochs=2),
+        RatingNeighbours(),
+        RatingNeighbours(by="users", prediction="average", search="lsh"),
         DenseFactorization(objective="ranking", factors=2, epochs=1),
         SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
     ):
         yield item_model.fit(texts).to_bytes()
+    known = Features(["x", "y", "z"], ["tea", "rum", ""], {"kind": ["a", "b", "a"]})
+    people = Features(["a", "b", "c"], categories={"age": ["1", "2", "1"]})
+    yield ContentBased().fit(texts, features=known).to_bytes()
+    yield AttributeMeans().fit(texts, attributes=people, features=known).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
         fitted = neighbours.fit(texts, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))

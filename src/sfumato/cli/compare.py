@@ -12,6 +12,7 @@ from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 __all__ = ["compare"]
 
 
+@takes(model_options.FEATURES, before="output")
 @takes(model_options.SEED | model_options.COLUMNS, before="output")
 def compare(
     context: typer.Context,
@@ -50,6 +51,9 @@ def compare(
     if output is not None:
         check_output(output, force, ratings)
     made = named_models(_names(models), objective)
+    known = model_options.features(
+        "compare", [type(each) for each in made.values()], context.params
+    )
     protocol = EvaluationProtocol(
         objective=objective,
         split=split,
@@ -62,7 +66,7 @@ def compare(
     )
     data = model_options.read(ratings, model_options.columns(context.params))
     with model_options.bar("comparing", hidden=quiet or json) as advance:
-        found = compared(made, data, protocol, progress=advance)
+        found = compared(made, data, protocol, progress=advance, **known)
     if output is not None:
         found.save_html(output)
     if json:

@@ -18,6 +18,7 @@ from sfumato.cli.release_options import is_stored, way_back
 
 __all__ = [
     "COLUMNS",
+    "FEATURES",
     "LEARNED",
     "LIST",
     "PRIVATE_COLUMNS",
@@ -30,6 +31,7 @@ __all__ = [
     "columns",
     "curators_report",
     "described",
+    "features",
     "id_of",
     "kind",
     "listed",
@@ -100,6 +102,26 @@ LEARNED: dict[str, Any] = {
     "settings": Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Another parameter; repeatable."),
+    ],
+}
+FEATURES: dict[str, Any] = {
+    "item_features": Annotated[
+        Path | None, typer.Option(help="Features of items: ids in the first column.")
+    ],
+    "text_columns": Annotated[
+        str | None, typer.Option(help="Texts of --item-features: names or numbers, by commas.")
+    ],
+    "feature_columns": Annotated[
+        str | None, typer.Option(help="Categories of --item-features: genre,year or genre=2.")
+    ],
+    "user_features": Annotated[
+        Path | None, typer.Option(help="Attributes of users: ids in the first column.")
+    ],
+    "attribute_columns": Annotated[
+        str | None, typer.Option(help="Categories of --user-features: names or numbers.")
+    ],
+    "value_separator": Annotated[
+        str | None, typer.Option(help="Between the values of a category; default: |.")
     ],
 }
 TUNED = {
@@ -177,6 +199,52 @@ def read(path: Path, given: Columns) -> Any:
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file.")
     return read_interactions(path, **given)
+
+
+FEATURE_FILES = {"features": "item_features", "attributes": "user_features"}
+FEATURE_COLUMNS = {
+    "item_features": ("text_columns", "feature_columns"),
+    "user_features": ("attribute_columns",),
+}
+
+
+def features(command: str, kinds: list[Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The features of items and attributes of users that were given, for models of these kinds."""
+    found, given = {}, _given(options)
+    for role, name in FEATURE_FILES.items():
+        takers = [each for each in kinds if role in signature(each.fit).parameters]
+        columns = [_option(each) for each in FEATURE_COLUMNS[name]]
+        if name in given:
+            if not takers:
+                raise ValueError(f"{command}: {_option(name)} does not go with these models.")
+            found[role] = _features(command, name, given)
+            continue
+        if any(role in getattr(each, "NEEDS", ()) for each in takers):
+            raise ValueError(
+                f"{command}: {takers[0].__name__} needs {_option(name)} FILE, a table of {role} "
+                f"with ids in its first column, and {' or '.join(columns)}."
+            )
+        _refuse(command, f"no {_option(name)}", given, FEATURE_COLUMNS[name])
+    return found
+
+
+def _features(command: str, name: str, given: dict[str, Any]) -> Any:
+    from sfumato.data import read_features
+
+    path, columns = given[name], FEATURE_COLUMNS[name]
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file; {_option(name)} names it.")
+    if not any(each in given for each in columns):
+        wanted = " or ".join(_option(each) for each in columns)
+        raise ValueError(f"{command}: {_option(name)} goes with {wanted}: name its columns.")
+    chosen = {each: given[each].split(",") for each in columns if each in given}
+    texts = [_place(each.strip()) for each in chosen.pop("text_columns", [])]
+    categories = {}
+    for each in (each for several in chosen.values() for each in several):
+        called, _, column = each.strip().partition("=")
+        categories[called] = _place(column or called)
+    separator = given.get("value_separator", "|")
+    return read_features(path, texts=texts or None, categories=categories, separator=separator)
 
 
 def reported(*read: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ Ratings = Annotated[
 Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
 
 
-@takes(model_options.LEARNED, before="valid")
+@takes(model_options.LEARNED | model_options.FEATURES, before="valid")
 @takes(model_options.SEED | model_options.PRIVATE_COLUMNS, before="report")
 def fit(
     context: typer.Context,
@@ -71,6 +71,7 @@ def fit(
     options = context.params
     model, public = model_options.make("fit", options), model_options.public(options)
     private, given = epsilon is not None, model_options.columns(options)
+    public |= model_options.features("fit", [type(model)], options)
     train = model_options.read(ratings, model_options.private(options) if private else given)
     watched = None if valid is None else model_options.read(valid, given)
     begin, stopped = time.perf_counter(), None
@@ -186,7 +187,8 @@ def recommend(
     printing.rows([{"item": item, "score": score} for item, score in found], json)
 
 
-@takes(model_options.TUNED | model_options.SEED | model_options.COLUMNS, before="force")
+@takes(model_options.TUNED | model_options.FEATURES, before="force")
+@takes(model_options.SEED | model_options.COLUMNS, before="force")
 def tune(
     context: typer.Context,
     ratings: Ratings,
@@ -219,6 +221,7 @@ def tune(
     kind = model_options.kind("tune", context.params)
     if not kind.grids:
         raise ValueError(f"tune: --model {kind.name} has nothing to tune; name another.")
+    known = model_options.features("tune", [kind.kind], context.params)
     train, held = _parts(model_options.read(ratings, given), valid, given)
     with model_options.bar("tuning", hidden=quiet or json) as advance:
         try:
@@ -230,6 +233,7 @@ def tune(
                 log=log,
                 progress=advance and (lambda *done: advance(*done[:2], _value(done[2]))),
                 refit=output is not None,
+                **known,
             )
         except KeyboardInterrupt:
             if log is None or not log.exists():

@@ -302,10 +302,11 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "ALS CuratedList DampedMeans DenseFactorization ItemNeighbours "
-        "LinearItems Popular PrivateFactorization ReleasedLinearItems "
-        "ReleasedNeighbours ReleasedPopular SketchFactorization SketchedFactors",
-        "recommend.factorization.svdpp": "SVDpp",
+        "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
+        "ContentBased CuratedList DampedMeans DenseFactorization Hybrid "
+        "ItemNeighbours LinearItems Popular PrivateFactorization "
+        "RatingNeighbours ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
+        "SVDpp SketchFactorization SketchedFactors",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

@@ -3,15 +3,19 @@
 from sfumato.recommend.base import ModelFormatError, NotFittedError, load
 from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.content.attributes import AttributeMeans
 from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.content.index import ContentIndex
 from sfumato.recommend.content.tfidf import TfIdf
 from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
+from sfumato.recommend.hybrid.collective import CollectiveItems
+from sfumato.recommend.hybrid.hybrid import Hybrid
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
@@ -19,7 +23,9 @@ from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.profiles import RawProfiles
+from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
+from sfumato.recommend.packages import recommend_package
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedLinearItems
 from sfumato.recommend.private.neighbours import PrivateNeighbours
@@ -28,14 +34,18 @@ from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 
 __all__ = [
     "ALS",
+    "AttributeMeans",
+    "BayesianFactorization",
     "BellKorBlend",
     "Catalogue",
+    "CollectiveItems",
     "ContentBased",
     "ContentIndex",
     "CuratedList",
     "DampedMeans",
     "DenseFactorization",
     "Factorization",
+    "Hybrid",
     "ItemIndex",
     "ItemNeighbours",
     "LinearItems",
@@ -46,6 +56,7 @@ __all__ = [
     "PrivateLinearItems",
     "PrivateNeighbours",
     "PrivatePopular",
+    "RatingNeighbours",
     "RawProfiles",
     "ReleasedLinearItems",
     "ReleasedNeighbours",
@@ -57,4 +68,5 @@ __all__ = [
     "TfIdf",
     "UserNeighbours",
     "load",
+    "recommend_package",
 ]

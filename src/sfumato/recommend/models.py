@@ -9,15 +9,21 @@ from typing import Any
 
 from sfumato.recommend.base import Parameters
 from sfumato.recommend.bias import DampedMeans
+from sfumato.recommend.content.attributes import AttributeMeans
+from sfumato.recommend.content.content_based import ContentBased
+from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
+from sfumato.recommend.hybrid.collective import CollectiveItems
+from sfumato.recommend.hybrid.hybrid import Hybrid
 from sfumato.recommend.implicit.als import ALS
 from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
+from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
@@ -78,11 +84,12 @@ class ModelKind:
             Name, class, what it learns, needs and stores, privacy label and a line of help.
         """
         learns = {"ranking": "lists", "ratings": "ratings"}
+        rows = "ratings" if self.objectives == ("ratings",) else "users, items"
         return {
             "name": self.name,
             "class": self.kind.__name__,
             "learns": " or ".join(learns[each] for each in self.objectives),
-            "needs": "ratings" if self.objectives == ("ratings",) else "users, items",
+            "needs": ", ".join([rows, *getattr(self.kind, "NEEDS", ())]),
             "stores": self.stores,
             "privacy": "proved" if self.private else "none",
             "about": self.about,
@@ -142,6 +149,13 @@ MODELS: dict[str, ModelKind] = {
             GRIDS,
         ),
         ModelKind(
+            "bayesian",
+            BayesianFactorization,
+            "ratings",
+            VECTORS,
+            "mean of factorizations drawn by Gibbs sampling, with implicit feedback",
+        ),
+        ModelKind(
             "svdpp",
             SVDpp,
             "ratings",
@@ -163,6 +177,48 @@ MODELS: dict[str, ModelKind] = {
             "ratings",
             "its parts, and their weights",
             "linear blend of models of ratings on a probe part",
+        ),
+        ModelKind(
+            "collective-items",
+            CollectiveItems,
+            "ranking",
+            f"{HISTORIES}, weights of pairs of items",
+            "linear items of histories and features together",
+            {"feature_weight": (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)},
+        ),
+        ModelKind(
+            "hybrid",
+            Hybrid,
+            "ranking",
+            "its parts, and how they are combined",
+            "content-based and collaborative models combined",
+        ),
+        ModelKind(
+            "content",
+            ContentBased,
+            "ranking",
+            f"{HISTORIES}, profiles of items",
+            "items with the features of a history",
+            {"prior": (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)},
+        ),
+        ModelKind(
+            "attribute-means",
+            AttributeMeans,
+            "ratings",
+            "attributes of users, means by item and attribute",
+            "what users with the same attributes think",
+        ),
+        ModelKind(
+            "rating-neighbours",
+            RatingNeighbours,
+            "ratings",
+            "ratings of users, nearest items or users",
+            "ratings of similar items, or by similar users",
+            {
+                "shrinkage": (5.0, 20.0, 60.0),
+                "exponent": (1.0, 1.5, 2.0),
+                "damping": (0.01, 0.03, 0.1),
+            },
         ),
         ModelKind(
             "private-factorization",

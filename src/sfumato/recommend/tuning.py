@@ -17,6 +17,7 @@ import numpy as np
 from sfumato.core.tables import Table, described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import flag, integer, one_of, optional, positive
+from sfumato.data.features import Features
 from sfumato.recommend.base import check_has_ratings, predictions
 from sfumato.recommend.metrics.rating import evaluate
 
@@ -325,6 +326,8 @@ def tune(
     progress: Callable[[int, int, Trial], None] | None = None,
     refit: bool = False,
     public: bool = False,
+    features: Features | None = None,
+    attributes: Features | None = None,
 ) -> Tuned:
     """Tune parameters of a model by a two-stage line search on validation data.
 
@@ -364,6 +367,10 @@ def tune(
     public : bool, default=False
         Whether the data is public. If False, a differentially private model is refused: selecting
         parameters on private data leaks too, and would not be charged.
+    features : Features or None, default=None
+        Features of items, passed to `fit` unless None.
+    attributes : Features or None, default=None
+        Attributes of users, passed to `fit` unless None.
 
     Returns
     -------
@@ -400,7 +407,8 @@ def tune(
     start = {name: _start(make, name, line) for name, line in lines.items()}
     _refuse_private(make(start), public)
     metric = _metric(metric, make(start), valid)
-    options = {} if catalogue is None else {"catalogue": catalogue}
+    known = {"catalogue": catalogue, "features": features, "attributes": attributes}
+    options = {name: value for name, value in known.items() if value is not None}
     trial_log = None
     if log:
         header = search_header(make(start), lines, fine, train, valid)

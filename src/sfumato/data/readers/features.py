@@ -22,7 +22,6 @@ __all__ = ["read_features"]
 OWNER = "read_features"
 ENCODING = optional(one_of(("utf-8", "latin-1", "utf-16")))
 MISSING = one_of(("refuse", "empty"))
-Chosen = str | int | Sequence[str | int] | Mapping[str, str | int]
 
 
 def read_features(
@@ -30,8 +29,8 @@ def read_features(
     *,
     ids: str | int = 0,
     texts: str | int | Sequence[str | int] | None = None,
-    categories: Chosen | None = None,
-    numbers: Chosen | None = None,
+    categories: str | int | Sequence[str | int] | Mapping[str, str | int] | None = None,
+    numbers: str | int | Sequence[str | int] | Mapping[str, str | int] | None = None,
     separator: str | None = None,
     missing: str = "refuse",
     delimiter: str | None = None,
@@ -174,7 +173,7 @@ def _positions(name: str, names: Sequence[str], wanted: list[Any]) -> list[int]:
         if isinstance(column, str):
             if not any(names):
                 raise ValueError(
-                    f"{name}: has no header line; give positions of columns, from 0, or header=True."
+                    f"{name}: has no header line; give positions of columns from 0, or header=True."
                 )
             if column not in names:
                 raise missing_column(name, column, names)
@@ -245,12 +244,12 @@ def _joined_texts(columns: list[Any], missing: str) -> Any:
         for each in columns
     ]
     words = [each.cast(pa.string()).combine_chunks() for each in arrow]
-    joined = words[0]
-    if len(words) > 1:
-        joined = pc.binary_join_element_wise(*words, "\n", null_handling="skip")
-        none = pc.is_null(words[0])
-        for each in words[1:]:
-            none = pc.and_(none, pc.is_null(each))
+    joined, none = words[0], pc.is_null(words[0])
+    for each in words[1:]:
+        # Rows that are null in all columns are dropped by binary_join_element_wise itself.
+        pair = joined.fill_null(""), each.fill_null("")
+        joined = pc.utf8_trim(pc.binary_join_element_wise(*pair, "\n"), "\n")
+        none = pc.and_(none, pc.is_null(each))
         joined = pc.if_else(none, pa.scalar(None, pa.string()), joined)
     return joined.fill_null("") if missing == "empty" else joined
 

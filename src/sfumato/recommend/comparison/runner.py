@@ -1,10 +1,12 @@
 """Compares models: fits each on the same parts, and measures all of them alike."""
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
+from sfumato.data.features import Features
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.base import label_of
 from sfumato.recommend.bias import DampedMeans
@@ -31,6 +33,8 @@ def compare(
     data: Interactions,
     protocol: EvaluationProtocol | None = None,
     *,
+    features: Features | None = None,
+    attributes: Features | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare models on the same splits of the data, with intervals and paired tests over users.
@@ -51,6 +55,10 @@ def compare(
         All rows; they are split as `protocol` says.
     protocol : EvaluationProtocol or None, default=None
         Objective, split, metrics and slices; None for the defaults of `EvaluationProtocol`.
+    features : Features or None, default=None
+        Features of items, for models whose `fit` takes them.
+    attributes : Features or None, default=None
+        Attributes of users, for models whose `fit` takes them.
     progress : callable or None, default=None
         Called as `progress(done, total)` after each fit and its evaluation.
 
@@ -103,7 +111,8 @@ def compare(
         raise ValueError("compare: the data has no ratings; compare lists: objective='ranking'.")
     makers, baseline = _with_baseline(_named(models, protocol.objective), protocol.objective)
     trials = {name: Trials() for name in makers}
-    repeats = _run(makers, trials, data, protocol, progress)
+    known = {"features": features, "attributes": attributes}
+    repeats = _run(makers, trials, data, protocol, progress, known)
     size = data.coded()
     return Comparison(
         protocol=protocol,
@@ -176,6 +185,7 @@ def _run(
     data: Interactions,
     protocol: EvaluationProtocol,
     progress: Callable[[int, int], None] | None,
+    known: dict[str, Any],
 ) -> int:
     """Fit and measure everything; return the number of complete repeats.
 
@@ -187,7 +197,7 @@ def _run(
             split = SplitData(data, protocol, repeat)
             for name, maker in makers.items():
                 if trials[name].failed is None:
-                    _try(maker, split, trials[name])
+                    _try(maker, split, trials[name], known)
                 done += 1
                 if progress is not None:
                     progress(done, total)
@@ -198,11 +208,11 @@ def _run(
     return protocol.repeats
 
 
-def _try(maker: Any, split: SplitData, trials: Trials) -> None:
+def _try(maker: Any, split: SplitData, trials: Trials, known: dict[str, Any]) -> None:
     """Fit and measure one model on one split; an error is recorded, not raised."""
     try:
         begun = perf_counter()
-        model = _fitted(maker, split.train)
+        model = _fitted(maker, split.train, known)
         seconds = perf_counter() - begun
         found = measured(model, split)
         statement = getattr(model, "statement", None)
@@ -220,10 +230,12 @@ def _try(maker: Any, split: SplitData, trials: Trials) -> None:
     trials.facts.append(facts)
 
 
-def _fitted(maker: Any, train: Interactions) -> Any:
+def _fitted(maker: Any, train: Interactions, known: dict[str, Any]) -> Any:
     """Return a fitted copy of a model, or what the function of a model returns."""
     if not hasattr(maker, "fit"):
         return maker(train)
+    taken = inspect.signature(maker.fit).parameters
+    options = {name: each for name, each in known.items() if each is not None and name in taken}
     if not hasattr(maker, "get_params"):
-        return copy.deepcopy(maker).fit(train)
-    return type(maker)(**copy.deepcopy(maker.get_params())).fit(train)
+        return copy.deepcopy(maker).fit(train, **options)
+    return type(maker)(**copy.deepcopy(maker.get_params())).fit(train, **options)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, one_of
+from sfumato.core.validation import Limit, between, one_of
 from sfumato.data.features import Features
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import SortedCatalogue
@@ -20,7 +20,7 @@ from sfumato.recommend.content.profiles import (
     check_item_features,
 )
 from sfumato.recommend.content.tfidf import TFIDF_LIMITS, TfIdf, check_features
-from sfumato.recommend.implicit.base import COUNT, HistoryModel, popularity
+from sfumato.recommend.implicit.base import COUNT, TIE, HistoryModel, popularity
 from sfumato.recommend.implicit.histories import Histories, History
 from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
 
@@ -45,6 +45,9 @@ class ContentBased(HistoryModel):
         an item.
     relevant_from : float or None, default=None
         Smallest rating that counts; None uses all rows.
+    prior : float, default=0.5
+        Weight of popularity: the most popular item gets so much more than one that nobody has, at
+        least 0. 0 ranks by features alone, which new items among known ones need.
     terms : int or None, default=100
         Number of words that the profile of an item retains, those of the largest weights, at least
         1; None for all of them.
@@ -62,14 +65,15 @@ class ContentBased(HistoryModel):
     profiles_ : ItemProfiles
         Profiles of the items of the catalogue, and the features that they are made of.
     mean_, low_, high_ : float
-        0, 0 and 1; scores are cosines, which "centred" also makes negative.
+        0, 0 and 1: the range of cosines, which "centred" extends to -1.
 
     Notes
     -----
-    **Guarantee.** The score of an item is the cosine of its profile and the user's, plus a
-    billionth of its popularity. It is the popularity, the fraction of users who have the item, for
-    a user without history. Items without features score as features that nothing speaks for, and
-    unknown items 0. Not private: the file contains the histories of users.
+    **Guarantee.** The score of an item is the cosine of its profile and the user's, plus `prior`
+    times its popularity, the fraction of users who have the item relative to that of the most
+    popular one. For a user without history it is the fraction itself. The cosine of an item without
+    features is 0, and so is the score of an unknown item. Not private: the file contains the
+    histories of users.
 
     The profiles of 100,000 texts of 150 words are fitted in about ten seconds.
 
@@ -98,8 +102,10 @@ class ContentBased(HistoryModel):
     LIMITS: ClassVar[dict[str, Limit]] = {
         "weighting": one_of(WEIGHTINGS),
         "relevant_from": HistoryModel.LIMITS["relevant_from"],
+        "prior": between(0, 1e9),
         **TFIDF_LIMITS,
     }
+    NEEDS: ClassVar[tuple[str, ...]] = ("features",)
     profiles_: ItemProfiles
 
     def __init__(
@@ -107,12 +113,18 @@ class ContentBased(HistoryModel):
         *,
         weighting: str = "equal",
         relevant_from: float | None = None,
+        prior: float = 0.5,
         terms: int | None = 100,
         min_documents: int = 1,
         stop_words: str = "",
     ) -> None:
         super().__init__(weighting=weighting, relevant_from=relevant_from)
-        self.terms, self.min_documents, self.stop_words = terms, min_documents, stop_words
+        self.prior, self.terms = prior, terms
+        self.min_documents, self.stop_words = min_documents, stop_words
+
+    @property
+    def _prior(self) -> float:
+        return max(float(self.prior) / max(float(self._popularity.max()), TIE), TIE)
 
     def fit(
         self, train: Interactions, *, features: Features | None = None, catalogue: Any = None

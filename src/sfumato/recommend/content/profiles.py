@@ -15,7 +15,7 @@ from sfumato.kernels.recommend import item_pairs
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.content.tfidf import TfIdf, check_features
 
-__all__ = ["ItemProfiles", "catalogue_with", "check_item_features", "unit_rows"]
+__all__ = ["ItemProfiles", "catalogue_with", "check_item_features", "placed", "unit_rows"]
 
 NAMES, IDF = "features", "idf"
 SPARSE = {"profile_starts": np.int64, "profile_features": np.int32, "profile_values": np.float32}
@@ -34,14 +34,14 @@ class ItemProfiles:
         at = features.positions(catalogue.ids)
         chosen = np.flatnonzero(at >= 0)
         rows = encoder.transform(features.take(at[chosen])).astype(np.float32)
-        return cls(encoder, _placed(rows, chosen, len(catalogue)))
+        return cls(encoder, placed(rows, chosen, len(catalogue)))
 
     def replaced(self, features: Features, catalogue: Catalogue) -> Self:
         """Return the profiles of a catalogue that begins with this one, with these as given."""
         new = self.of(self.encoder, features, catalogue).matrix
         at = features.positions(catalogue.ids)
-        kept_rows = np.flatnonzero(at[: self.matrix.shape[0]] < 0)
-        old = _placed(self.matrix[kept_rows], kept_rows, len(catalogue))
+        others = np.flatnonzero(at[: self.matrix.shape[0]] < 0)
+        old = placed(self.matrix[others], others, len(catalogue))
         return type(self)(self.encoder, (old + new).tocsr())
 
     @cached_property
@@ -112,14 +112,14 @@ def check_item_features(owner: str, features: Any, train: Interactions) -> Featu
             f"{owner}: features must be given, as fit(train, features=...): Features of the items, "
             "built by Features(ids, texts, categories) or read_features."
         )
-    check_features(owner, "features", features)
+    known = check_features(owner, "features", features)
     items = train.coded().item_ids
-    if not (features.positions(items) >= 0).any():
+    if not (known.positions(items) >= 0).any():
         raise ValueError(
-            f"{owner}: features have rows of no item of train; their ids are {features.kind}, and "
+            f"{owner}: features have rows of no item of train; their ids are {known.kind}, and "
             f"must be those of the items."
         )
-    return features
+    return known
 
 
 def catalogue_with(items: Catalogue, features: Features) -> Catalogue:
@@ -135,7 +135,7 @@ def unit_rows(matrix: sp.csr_matrix) -> sp.csr_matrix:
     return sp.csr_matrix((data.astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
 
 
-def _placed(rows: sp.csr_matrix, at: np.ndarray, size: int) -> sp.csr_matrix:
+def placed(rows: sp.csr_matrix, at: np.ndarray, size: int) -> sp.csr_matrix:
     """Return a matrix of `size` rows of which those at ascending positions `at` are given."""
     counts = np.zeros(size + 1, np.int64)
     counts[at + 1] = np.diff(rows.indptr)

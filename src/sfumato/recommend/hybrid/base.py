@@ -1,11 +1,11 @@
 """PartsModel: the base of models that combine the scores of other models."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.ids import is_one, kind_of
+from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, integer, one_of, optional
@@ -13,16 +13,19 @@ from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.content.profiles import catalogue_with, check_item_features
 from sfumato.recommend.hybrid.parts import (
     PARTS,
     made_part,
     part_arrays,
     part_layout,
     read_parts,
+    score_fold_in,
     score_table,
 )
 from sfumato.recommend.hybrid.support import Support
 from sfumato.recommend.ranking import (
+    ExcludedItems,
     barred,
     best,
     check_filter,
@@ -191,8 +194,12 @@ class PartsModel(Estimator, in_files=False):
         allowed = check_filter(owner, filter, self.catalogue_)
         excluded = excluded_by(owner, who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        for part, table in self._tables(who):
-            found[part], scores[part] = best(barred(table, allowed, excluded, part), n)
+        for start in range(0, who.size, self._step()):
+            part = slice(start, min(start + self._step(), who.size))
+            eligible = self._eligible(part, allowed, excluded)
+            table = self._table(who[part], eligible)
+            table[~eligible] = -np.inf
+            found[part], scores[part] = best(table, n)
         return listing(self.catalogue_, found, scores, is_one(users))
 
     def recommend_fold_in(
@@ -223,9 +230,12 @@ class PartsModel(Estimator, in_files=False):
         n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
         what = fitting(owner, "items", items, self.catalogue_.kind)
         allowed = check_filter(owner, filter, self.catalogue_)
-        table = self._folded_in(what, ratings)[None]
-        own = listed(what, self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+        eligible = self._eligible(slice(0, 1), allowed, listed(what, self.catalogue_))
+        scores = np.stack([score_fold_in(each, what, ratings) for each in self.models_.values()])
+        own = np.unique(self.catalogue_.positions(what))
+        table = self._combined(scores[:, None], np.array([(own >= 0).sum()]), eligible)
+        table[~eligible] = -np.inf
+        return listing(self.catalogue_, *best(table, n), True)
 
     def explain(self, user: Ids, item: Ids, n: int = 5) -> dict[str, Any]:
         """Split one score into what each part adds to it.
@@ -276,12 +286,8 @@ class PartsModel(Estimator, in_files=False):
         known = self._catalogue_of(train, catalogue)
         if catalogue is not None or features is None:
             return known
-        if kind_of(features.ids) != known.kind:
-            raise TypeError(
-                f"{type(self).__name__}: features are of {kind_of(features.ids)}, but items of the "
-                f"data are {known.kind}."
-            )
-        return Catalogue(np.concatenate([known.ids, features.ids]))
+        check_item_features(type(self).__name__, features, train)
+        return catalogue_with(known, features)
 
     def _check_extras(self, entries: list[dict[str, Any]], extras: dict[str, Any]) -> None:
         """Raise ParameterError where features or attributes are given that no part takes."""
@@ -293,13 +299,21 @@ class PartsModel(Estimator, in_files=False):
                 problem = "must be None, since no part uses them; add a part that does."
                 raise ParameterError.of(type(self).__name__, name, problem)
 
-    def _tables(self, who: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """Combined scores of all items for some of the users at a time."""
-        step = max(1, BLOCK // len(self.catalogue_))
-        for start in range(0, who.size, step):
-            part = slice(start, min(start + step, who.size))
-            scores = np.stack([score_table(each, who[part]) for each in self.models_.values()])
-            yield part, self._combined(scores, who[part])
+    def _step(self) -> int:
+        """Return the number of users whose tables are computed at a time."""
+        return max(1, BLOCK // len(self.catalogue_))
+
+    def _eligible(
+        self, part: slice, allowed: np.ndarray | None, excluded: ExcludedItems | None
+    ) -> np.ndarray:
+        """Return which items each of these users may get."""
+        table = np.zeros((part.stop - part.start, len(self.catalogue_)))
+        return barred(table, allowed, excluded, part) == 0
+
+    def _table(self, who: np.ndarray, eligible: np.ndarray | None = None) -> np.ndarray:
+        """Return the combined scores of all items for these users."""
+        scores = np.stack([score_table(each, who) for each in self.models_.values()])
+        return self._combined(scores, self._support.of_users(who), eligible)
 
     def _default_parts(self, train: Interactions, extras: dict[str, Any]) -> Any:
         """Return the parts that are used where none are given."""
@@ -316,18 +330,36 @@ class PartsModel(Estimator, in_files=False):
         """Fit the parts and what combines them, setting attributes last."""
         raise NotImplementedError
 
-    def _combined(self, scores: np.ndarray, who: np.ndarray) -> np.ndarray:
-        """Return scores of all items from those of the parts, float64 (n_parts, n, n_items)."""
+    def _fit_finally(self, fit: Callable[[dict[str, Any]], Any], learned: dict[str, Any]) -> Self:
+        """Fit all parts into `learned["models_"]` and adopt what was learned.
+
+        After Ctrl-C the parts that were not fitted yet stay as they are there, if all are there.
+        """
+        models, entries = learned["models_"], learned["_entries"]
+        try:
+            for each in entries:
+                models[each["name"]] = fit(each)
+        except KeyboardInterrupt:
+            if len(models) == len(entries):
+                vars(self).update(learned)
+            raise
+        vars(self).update(learned)
+        return self
+
+    def _combined(
+        self, scores: np.ndarray, counts: np.ndarray, eligible: np.ndarray | None
+    ) -> np.ndarray:
+        """Return the scores of all items from those of the parts, which may be overwritten.
+
+        scores: (n_parts, n, n_items); counts: training rows of each user; eligible: items that may
+        be recommended, None for all. The result is new, float64 of shape (n, n_items).
+        """
         raise NotImplementedError
 
     def _pairs_scored(
         self, who: np.ndarray, what: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
         """Return the combined scores of pairs of ids."""
-        raise NotImplementedError
-
-    def _folded_in(self, items: np.ndarray, ratings: Any) -> np.ndarray:
-        """Return the combined scores of all items for a new user with these items."""
         raise NotImplementedError
 
     def _terms(

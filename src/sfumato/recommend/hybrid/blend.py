@@ -11,7 +11,7 @@ from sfumato.errors import ParameterError
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.hybrid.base import PartsModel
-from sfumato.recommend.hybrid.parts import fit_part, made_part, score_fold_in, score_pairs
+from sfumato.recommend.hybrid.parts import fit_part, made_part, score_pairs
 from sfumato.recommend.hybrid.probing import META, Blend, ProbedRatings, parted, probe_rows
 from sfumato.recommend.hybrid.support import Support
 
@@ -19,7 +19,7 @@ __all__ = ["BellKorBlend"]
 
 FEW = 100  # rows below which nothing can be learned of weights
 GLOBAL = ("temporal-means", "damped-means")  # with times, and without
-REGIONAL = ("bayesian", "svd-plus-plus", "dense")
+REGIONAL = ("bayesian", "svdpp", "dense")
 LOCAL = ("rating-neighbours", "interpolation-weights")
 REPORT = ("weight", "rmse", "rmse_without", "adds", "low", "high")
 MEASURED = optional(between(-1e300, 1e300))
@@ -178,15 +178,9 @@ class BellKorBlend(PartsModel):
         learned |= {"_weights": made.weights, "_scales": made.scales, "_entries": entries}
         learned |= {"parts_": made.parts, "rmse_": made.rmse, "models_": models}
         learned |= {"_support": Support.of(train, items)}
-        try:
-            for each in entries:
-                models[each["name"]] = fit_part(each, train, items, bounds, **extras)
-        except KeyboardInterrupt:
-            if len(models) == len(entries):
-                vars(self).update(learned)
-            raise
-        vars(self).update(learned)
-        return self
+        return self._fit_finally(
+            lambda entry: fit_part(entry, train, items, bounds, **extras), learned
+        )
 
     def _used_rows(
         self, train: Interactions, items: Catalogue, plain: dict[str, Any]
@@ -201,11 +195,9 @@ class BellKorBlend(PartsModel):
             raise ParameterError.of(owner, "catalogue", "must have an item that train has.")
         return used
 
-    def _combined(self, scores: np.ndarray, who: np.ndarray) -> np.ndarray:
-        return self._blended(scores, self._support.of_users(who))
-
-    def _blended(self, scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Blend tables of the parts, which are overwritten, for users with so many rows."""
+    def _combined(
+        self, scores: np.ndarray, counts: np.ndarray, eligible: np.ndarray | None
+    ) -> np.ndarray:
         users = self._meta(counts, 0)[:, None]
         items = self._meta(self._support.item_counts, 1)[None]
         constant = self._weights[-1]
@@ -224,7 +216,8 @@ class BellKorBlend(PartsModel):
         """Return the weights of parts and, last, the constant of pairs: (n, parts + 1)."""
         users = self._meta(self._support.of_users(who), 0)
         items = self._meta(self._support.of_items(self.catalogue_.positions(what)), 1)
-        return np.stack([np.ones(who.size), users, items], axis=1) @ self._weights.T
+        constant, of_users, of_items = self._weights.T
+        return np.asarray(constant + users[:, None] * of_users + items[:, None] * of_items)
 
     def _pairs_scored(
         self, who: np.ndarray, what: np.ndarray, times: np.ndarray | None
@@ -234,11 +227,6 @@ class BellKorBlend(PartsModel):
         for at, model in enumerate(self.models_.values()):
             out += weights[:, at] * (score_pairs(model, who, what, times) - self.mean_)
         return np.asarray(out)
-
-    def _folded_in(self, items: np.ndarray, ratings: Any) -> np.ndarray:
-        scores = [score_fold_in(each, items, ratings) for each in self.models_.values()]
-        known = np.unique(self.catalogue_.positions(items))
-        return self._blended(np.stack(scores)[:, None], np.array([(known >= 0).sum()]))[0]
 
     def _terms(
         self, who: np.ndarray, what: np.ndarray

@@ -53,7 +53,9 @@ class _PartsLimit:
         names = [entry["name"] for entry in entries]
         twice = next((each for each in names if names.count(each) > 1), None)
         if twice is not None:
-            wanted = f"must have different names, and two are {twice!r}; give a mapping with names."
+            wanted = (
+                f"must be of different names, and two are {twice!r}; give a mapping with names."
+            )
             raise ParameterError.of(owner, name, wanted)
         return entries
 
@@ -93,10 +95,12 @@ def _entry(owner: str, name: str, label: str | None, described: Any) -> dict[str
         made = model.kind(**given)
         parameters = json.loads(json.dumps(made._check(), allow_nan=False))
     except TypeError as error:
-        problem = f"must have parameters of {model.name} that a file can contain: {error!s:.200}."
+        problem = (
+            f"must be of parameters that {model.name} has and files can contain: {error!s:.200}"
+        )
         raise ParameterError.of(owner, name, problem) from None
     except ValueError as error:
-        problem = f"must have valid parameters of {model.name}: {error!s:.300}"
+        problem = f"must be of valid parameters: {error!s:.300}"
         raise ParameterError.of(owner, name, problem) from None
     return {"name": label or model.name, "model": model.name, "parameters": parameters}
 
@@ -142,7 +146,8 @@ def fit_part(
     A part without bounds gets those of the whole, so that it has them in every subset of the rows.
     """
     model = made_part(entry)
-    if bounds is not None and "bounds" in model.LIMITS and model.bounds is None:
+    varied = bounds is not None and bounds[0] < bounds[1]  # equal ratings have no bounds to give
+    if varied and "bounds" in model.LIMITS and model.bounds is None:
         model.set_params(bounds=bounds)
     taken = inspect.signature(model.fit).parameters
     given = {key: value for key, value in extras.items() if value is not None and key in taken}

@@ -13,7 +13,7 @@ from sfumato.recommend.implicit.base import HistoryModel
 from sfumato.recommend.implicit.histories import Histories, History
 from sfumato.recommend.implicit.item_weights import PRIOR, ItemWeightModel, SparseWeights
 
-__all__ = ["LinearItems"]
+__all__ = ["LinearItems", "penalty"]
 
 FORM = one_of(("dense", "sparse"))
 TARGETS = 4  # a block of this many times the items is solved for its targets
@@ -124,7 +124,7 @@ class LinearItems(ItemWeightModel):
         return table
 
     def _learn(self, histories: Histories, plain: dict[str, Any]) -> None:
-        plain = plain | {"regularization": _penalty(histories, plain["regularization"])}
+        plain = plain | {"regularization": penalty(histories, plain["regularization"])}
         if histories.items > plain["dense_items"]:
             parts = [*_blocks(histories, plain)]
             sources, targets, values = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -181,7 +181,7 @@ class LinearItems(ItemWeightModel):
 TOO_SMALL = "LinearItems: regularization is too small for these histories; enlarge it."
 
 
-def _penalty(histories: Histories, given: float | None) -> float:
+def penalty(histories: Histories, given: float | None) -> float:
     """The penalty that was given, or the rule of `regularization`."""
     if given is not None:
         return given

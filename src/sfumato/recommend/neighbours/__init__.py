@@ -1,5 +1,6 @@
-"""User-based collaborative filtering."""
+"""Neighbours: similar users or items, whose lists or ratings are predicted from."""
 
+from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
 
-__all__ = ["UserNeighbours"]
+__all__ = ["RatingNeighbours", "UserNeighbours"]

@@ -79,6 +79,14 @@ class RatedRows:
         starts, positions, ratings = taken(rows, self.starts, self.positions, self.ratings)
         return starts, positions, ratings
 
+    def filtered(self, chosen: np.ndarray) -> Self:
+        """Return the ratings that a mask over all of them chooses, of the same users."""
+        counts = np.bincount(self.user_rows[chosen], minlength=self.starts.size - 1)
+        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        times = None if self.times is None else self.times[chosen]
+        columns = self.positions[chosen], self.ratings[chosen]
+        return type(self)(self.users, starts, *columns, self.items, times)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of a file, without the ids of users."""
         return {name: getattr(self, name) for name in COLUMNS}
