@@ -307,6 +307,7 @@ HOMES = {
         "ItemNeighbours LinearItems Popular PrivateFactorization "
         "RatingNeighbours ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
         "SVDpp SketchFactorization SketchedFactors",
+        "recommend.ratings.time_svdpp": "TimeSVDpp",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

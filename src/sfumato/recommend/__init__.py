@@ -31,6 +31,7 @@ from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedL
 from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 
 __all__ = [
     "ALS",
@@ -66,6 +67,7 @@ __all__ = [
     "SketchedFactors",
     "StaleIndexError",
     "TfIdf",
+    "TimeSVDpp",
     "UserNeighbours",
     "load",
     "recommend_package",

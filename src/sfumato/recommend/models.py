@@ -27,6 +27,7 @@ from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
+from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 from sfumato.recommend.tuning import GRIDS
 
 __all__ = ["DEFAULTS", "MODELS", "ModelKind", "default_model", "named_model"]
@@ -161,6 +162,14 @@ MODELS: dict[str, ModelKind] = {
             "ratings",
             f"{VECTORS}, a second vector of each item",
             "matrix factorization with the set of rated items (SVD++)",
+            SVDPP_GRIDS,
+        ),
+        ModelKind(
+            "time-svdpp",
+            TimeSVDpp,
+            "ratings",
+            f"{VECTORS}, their changes in time, days of users",
+            "SVD++ with biases and users that change in time",
             SVDPP_GRIDS,
         ),
         ModelKind(
