@@ -175,6 +175,7 @@ def _recommending() -> Iterator[Any]:
         SVDpp,
         TemporalMeans,
         TfIdf,
+        TimeSVDpp,
         UserNeighbours,
     )
     from sfumato.recommend.comparison import compare
@@ -202,6 +203,7 @@ def _recommending() -> Iterator[Any]:
     yield RatingNeighbours().fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SVDpp(factors=2, epochs=1).fit(given)
+    yield TimeSVDpp(factors=2, epochs=1)
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)
     yield from (found, *found.trials[:1])

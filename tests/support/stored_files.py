@@ -210,6 +210,7 @@ def _models() -> Iterator[bytes]:
         SketchedFactors,
         SketchFactorization,
         TemporalMeans,
+        TimeSVDpp,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -220,6 +221,8 @@ def _models() -> Iterator[bytes]:
     yield SketchedFactors(cells=64).fit(private_model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
+    dated = Interactions(texts.users, texts.items, texts.ratings, [0.0, 86_400.0, 172_800.0])
+    yield TimeSVDpp(factors=2, epochs=1).fit(dated).to_bytes()
     for item_model in (
         Popular(),
         CuratedList(items=["x", "y"]),

@@ -307,7 +307,7 @@ HOMES = {
         "InterpolationWeights ItemNeighbours LinearItems Popular "
         "PrivateFactorization RatingNeighbours ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SVDpp SketchFactorization "
-        "SketchedFactors TemporalMeans",
+        "SketchedFactors TemporalMeans TimeSVDpp",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

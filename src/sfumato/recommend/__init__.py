@@ -33,6 +33,7 @@ from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.recommend.ratings.temporal_means import TemporalMeans
+from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 
 __all__ = [
     "ALS",
@@ -70,6 +71,7 @@ __all__ = [
     "StaleIndexError",
     "TemporalMeans",
     "TfIdf",
+    "TimeSVDpp",
     "UserNeighbours",
     "load",
     "recommend_package",

@@ -29,6 +29,7 @@ from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.recommend.ratings.temporal_means import TemporalMeans
+from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 from sfumato.recommend.tuning import GRIDS
 
 __all__ = ["DEFAULTS", "MODELS", "ModelKind", "default_model", "named_model"]
@@ -237,6 +238,14 @@ MODELS: dict[str, ModelKind] = {
             "ratings of users, nearest items",
             "item-based neighbours with learned weights",
             {"regularization": (0.3, 1.0, 3.0), "shrinkage": (30.0, 100.0, 300.0)},
+        ),
+        ModelKind(
+            "time-svdpp",
+            TimeSVDpp,
+            "ratings",
+            f"{VECTORS}, their changes in time, days of users",
+            "SVD++ with biases and users that change in time",
+            SVDPP_GRIDS,
         ),
         ModelKind(
             "private-factorization",
