@@ -14,6 +14,7 @@ from sfumato.recommend import (
     Catalogue,
     DenseFactorization,
     Factorization,
+    LangevinFactorization,
     PrivateFactorization,
     SketchFactorization,
     SVDpp,
@@ -110,6 +111,9 @@ MODELS["ALS"] = [
 MODELS["BayesianFactorization"] = [
     lambda: BayesianFactorization(factors=8, epochs=20, burn_in=5),
     lambda: BayesianFactorization(factors=3, epochs=20, burn_in=5, implicit=None, bounds=(1, 5)),
+]
+MODELS["LangevinFactorization"] = [
+    lambda: LangevinFactorization(factors=4, epochs=60, burn_in=20),
 ]
 
 RATED, SHELF = 60, 40  # users and items of the small world

@@ -303,6 +303,7 @@ HOMES = {
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
+        "LangevinFactorization "
         "ContentBased CuratedList DampedMeans DenseFactorization Hybrid "
         "InterpolationWeights ItemNeighbours LinearItems Popular "
         "PrivateFactorization RatingNeighbours ReleasedLinearItems "

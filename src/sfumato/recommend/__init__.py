@@ -11,6 +11,7 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.langevin import LangevinFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
@@ -52,6 +53,7 @@ __all__ = [
     "InterpolationWeights",
     "ItemIndex",
     "ItemNeighbours",
+    "LangevinFactorization",
     "LinearItems",
     "ModelFormatError",
     "NotFittedError",

@@ -13,6 +13,7 @@ from sfumato.recommend.content.attributes import AttributeMeans
 from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.langevin import LangevinFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
@@ -165,6 +166,13 @@ MODELS: dict[str, ModelKind] = {
             f"{VECTORS}, a second vector of each item",
             "matrix factorization with the set of rated items (SVD++)",
             SVDPP_GRIDS,
+        ),
+        ModelKind(
+            "langevin",
+            LangevinFactorization,
+            "ratings",
+            VECTORS,
+            "mean of factorizations drawn by stochastic gradient Langevin dynamics",
         ),
         ModelKind(
             "sketch",

@@ -35,7 +35,7 @@ def test_draws_of_one_side_follow_the_exact_posterior(monkeypatch, side):
     # With the other side, precisions and priors fixed, own and implicit values of a component are
     # jointly normal: precision L = prior + X'WX, mean inv(L) X'W e. Means of 30,000 dependent
     # draws are within 5 of their standard errors (twice, as they are dependent).
-    monkeypatch.setattr(gibbs, "_prior_precision", lambda values, mean, random: PRIOR)
+    monkeypatch.setattr(gibbs, "prior_precision", lambda values, mean, random: PRIOR)
     who, what, targets = toy_ratings()
     chain = GibbsChain(who, what, targets, 1, "both", np.random.default_rng(0))
     chain.precision = 3.0

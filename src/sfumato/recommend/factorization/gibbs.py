@@ -151,7 +151,7 @@ class Side:
         """Draw own and implicit values of one component from `sums`; return the changes."""
         own, implicit = self.own[component], self.implicit[component]
         changes = np.zeros(self.size, np.float32)
-        precision = _prior_precision(own, self.mean if not component else 0.0, random)
+        precision = prior_precision(own, self.mean if not component else 0.0, random)
         if not component:
             about = own.sum(dtype=np.float64) / (own.size + 1)
             self.mean = float(random.normal(about, ((own.size + 1) * precision) ** -0.5))
@@ -159,7 +159,7 @@ class Side:
         normals = random.standard_normal(self.size, np.float32)
         kernels.draw(*self.sums, mean, np.float32(precision), normals, own, changes)
         if implicit.size:
-            precision = _prior_precision(implicit, 0.0, random)
+            precision = prior_precision(implicit, 0.0, random)
             normals = random.standard_normal(implicit.size, np.float32)
             given = *self.sums, np.float32(precision), normals, self._room
             kernels.draw_implicit(*self.members, self.weights, *given, implicit, changes)
@@ -178,7 +178,7 @@ class Side:
         self.degrees = float(random.choice(DEGREES, p=chances / chances.sum()))
 
 
-def _prior_precision(values: np.ndarray, mean: float, random: Generator) -> float:
+def prior_precision(values: np.ndarray, mean: float, random: Generator) -> float:
     """Draw the precision of these values' normal prior, which that of their mean shares."""
     square = float(np.square(values - np.float32(mean), dtype=np.float64).sum()) + mean * mean
     return float(random.gamma(SHAPE + (values.size + 1) / 2) / (RATE + square / 2))
