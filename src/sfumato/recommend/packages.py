@@ -229,7 +229,7 @@ def _best_package(
 
 def _open(scores: np.ndarray, group: _Group) -> np.ndarray:
     """Return the items of a kind that this user may get."""
-    return group.positions[scores[group.positions] > -np.inf]
+    return np.asarray(group.positions[scores[group.positions] > -np.inf])
 
 
 def _of_kind(scores: np.ndarray, prices: np.ndarray, group: _Group, room: float) -> _Selections:

@@ -123,4 +123,4 @@ def _taken(rows: np.ndarray, found: np.ndarray) -> np.ndarray:
     """Return copies of these rows, zeros where the position is -1."""
     out = rows[found]
     out[found < 0] = 0
-    return out
+    return np.asarray(out)

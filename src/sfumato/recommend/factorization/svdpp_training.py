@@ -103,7 +103,7 @@ class SvdppTraining:
     def joined(self, components: np.ndarray, biases: np.ndarray) -> np.ndarray:
         """Return rows of components and, last, biases in the unit of the ratings."""
         unit = in_ratings(self.plain["factors"], self.scale)
-        return np.column_stack([components[:, : unit.size - 1], biases]) * unit
+        return np.asarray(np.column_stack([components[:, : unit.size - 1], biases]) * unit)
 
 
 def _started(count: int, factors: int, random: Generator) -> np.ndarray:

@@ -68,8 +68,8 @@ class RatingNeighbourhood:
 
     def folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         """Return the scores of all items for a new user with these ratings."""
-        base = self.baseline.mean + self.baseline.user_bias(positions, ratings)
-        base = base + self.baseline.items
+        level = self.baseline.mean + self.baseline.user_bias(positions, ratings)
+        base = np.asarray(level + self.baseline.items)
         residuals, starts = ratings - base[positions], np.array([0, positions.size])
         if self.by == "items":
             own = starts, positions, ratings if self._average else residuals
@@ -77,7 +77,7 @@ class RatingNeighbourhood:
             return self._foretold(*every, own, base)
         values = self._vectors.rule.values(starts, ratings, residuals.astype(np.float32))
         near = self._vectors.nearest_to(positions, values, _stored(self.settings))
-        return self._scores_of(near, np.zeros(1, np.int64), base[None])[0]
+        return np.asarray(self._scores_of(near, np.zeros(1, np.int64), base[None])[0])
 
     def listed(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the rows most similar to one, best first, and their similarities."""
@@ -207,4 +207,4 @@ def _estimated_slope(rated: RatedRows, settings: dict[str, Any]) -> float:
     if not squares:
         return 0.0
     slope = (float(products.sum()) - float(products @ products) ** 0.5) / squares
-    return min(max(slope, 0.0), 1.0)
+    return float(min(max(slope, 0.0), 1.0))

@@ -57,7 +57,9 @@ class SimilarityRule(NamedTuple):
         if self.metric == "pearson":
             # It does not change with the origin. Small integers have exact sums, so that ratings
             # that do not vary are noticed.
-            return (ratings - np.rint(ratings.mean(dtype=np.float64))).astype(np.float32)
+            return np.asarray(
+                (ratings - np.rint(ratings.mean(dtype=np.float64))).astype(np.float32)
+            )
         counts = np.diff(starts)
         rows = np.repeat(np.arange(counts.size), counts)
         means = np.bincount(rows, ratings, counts.size) / np.maximum(counts, 1)

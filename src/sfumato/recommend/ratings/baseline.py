@@ -49,7 +49,9 @@ class Baseline:
 
     def residuals(self, rows: RatedRows) -> np.ndarray:
         """Return what the predictions leave of all ratings, float32."""
-        return (rows.ratings - self.at(rows.user_rows, rows.positions)).astype(np.float32)
+        return np.asarray(
+            (rows.ratings - self.at(rows.user_rows, rows.positions)).astype(np.float32)
+        )
 
     def user_bias(self, positions: np.ndarray, ratings: np.ndarray) -> float:
         """Return the bias of a new user with these ratings, perhaps none."""

@@ -469,7 +469,7 @@ def _taken(table: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Return rows in float64, zeros where the position is -1."""
     out = table[at].astype(np.float64)
     out[at < 0] = 0
-    return out
+    return np.asarray(out)
 
 
 def _finite(state: dict[str, Any], name: str) -> float:
