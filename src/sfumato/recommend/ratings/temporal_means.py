@@ -82,7 +82,7 @@ class TemporalMeans(RatingModel):
     first one counts, beyond the last the last one; a drift stays where the user's first or last
     rating left it; on a day without ratings of the user the nearest session counts, times
     ``exp(-days / 100)``. An unknown user or item has no bias. Fitting takes about 2 s for a million
-    ratings, linear in their number, and 60 bytes of memory per rating. Not private.
+    ratings. Not private.
 
     References
     ----------
@@ -95,7 +95,7 @@ class TemporalMeans(RatingModel):
     >>> ratings = Interactions([1, 1, 2, 2], ["a", "b", "a", "b"], [5, 4, 2, 1], times=[0, 1, 8, 9])
     >>> model = TemporalMeans(day=1.0, bin_days=5.0, session_damping=1.0).fit(ratings)
     >>> model.predict([1, 2], "a", times=[0, 9]).round(1)
-    array([4.2, 2.2])
+    array([4.2, 1.9])
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
