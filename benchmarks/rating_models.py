@@ -98,6 +98,27 @@ MODELS = {
     **ours("DampedMeans", {"damping": (1.0, 2.0, 5.0, 10.0, 20.0)}),
     **ours("DenseFactorization", DESCENT | {"factors": (16, 32, 64), "epochs": (20, 40)}),
     **ours("SketchFactorization"),
+    **ours("SVDpp", {"regularization": (0.03, 0.04, 0.06), "learning_rate": (0.01, 0.02)}, slow=3),
+    **ours("TimeSVDpp", slow=1),
+    **ours("BayesianFactorization", {"factors": (16, 32, 64), "epochs": (150, 300)}, slow=3),
+    **ours("ImputedSVD"),
+    **ours(
+        "RatingNeighbours",
+        {"neighbours": (20, 50, 100), "shrinkage": (20.0, 50.0, 100.0, 200.0)},
+        "RatingNeighbours, items",
+        by="items",
+    ),
+    **ours(
+        "RatingNeighbours",
+        {"neighbours": (50, 100, 200), "shrinkage": (20.0, 50.0, 100.0, 200.0)},
+        "RatingNeighbours, users",
+        by="users",
+    ),
+    **ours("InterpolationWeights"),
+    **ours("TemporalMeans"),
+    **ours("ClusterMeans"),
+    **ours("Eigentaste"),
+    **ours("BellKorBlend", slow=1),
     "surprise BaselineOnly": surprise(
         "BaselineOnly", {"reg_i": (2, 5, 10), "reg_u": (5, 10, 15), "n_epochs": (10, 20)}
     ),
@@ -141,10 +162,19 @@ MODELS = {
         {"rank": (8, 16, 32), "iterations": (100, 300)},
         package="myfm",
         slow=3,
+        largest=50_000,  # of Book-Crossing's users and items it takes more than 14 GB
     ),
 }
 # Who claims scale: class and parameters.
-SCALE = {"DampedMeans": ("DampedMeans", {})}
+SCALE = {
+    "DampedMeans": ("DampedMeans", {}),
+    "TemporalMeans": ("TemporalMeans", {}),
+    "RatingNeighbours, items": ("RatingNeighbours", {"by": "items"}),
+    "RatingNeighbours, users, by LSH": ("RatingNeighbours", {"by": "users", "search": "lsh"}),
+    "InterpolationWeights": ("InterpolationWeights", {}),
+    "SVDpp, one epoch": ("SVDpp", {"epochs": 1}),
+    "BayesianFactorization, two epochs": ("BayesianFactorization", {"epochs": 2, "burn_in": 1}),
+}
 
 
 def errors(model, test):

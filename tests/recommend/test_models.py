@@ -3,6 +3,7 @@
 import inspect
 import re
 
+import numpy as np
 import pytest
 
 from sfumato.data import Features, Interactions, generate_world
@@ -15,6 +16,9 @@ WORLD = Interactions(ROWS.users, ROWS.items, ROWS.ratings, range(len(ROWS)))
 UNRATED = Interactions(WORLD.users, WORLD.items, times=WORLD.times)
 FEATURES = Features(range(30), categories={"genre": [n % 4 for n in range(30)]})
 ATTRIBUTES = Features(range(40), categories={"age": [n % 3 for n in range(40)]})
+RATED = generate_world(users=40, items=30, ratings=600, random_state=1).interactions
+WORLD = Interactions(RATED.users, RATED.items, RATED.ratings, times=np.arange(len(RATED)) * 1e5)
+UNRATED = Interactions(WORLD.users, WORLD.items)
 GIVEN = {"epsilon": 4.0, "delta": 1e-6, "bounds": (1, 5)}
 NEEDED = {"curated": {"items": [1, 2]}}  # parameters without default
 

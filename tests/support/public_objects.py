@@ -161,6 +161,7 @@ def _recommending() -> Iterator[Any]:
         CuratedList,
         DampedMeans,
         DenseFactorization,
+        InterpolationWeights,
         ItemIndex,
         ItemNeighbours,
         LinearItems,
@@ -172,7 +173,9 @@ def _recommending() -> Iterator[Any]:
         RawProfiles,
         SketchedFactors,
         SVDpp,
+        TemporalMeans,
         TfIdf,
+        TimeSVDpp,
         UserNeighbours,
     )
     from sfumato.recommend.comparison import compare
@@ -186,6 +189,7 @@ def _recommending() -> Iterator[Any]:
     content = ContentBased().fit(given, features=films)
     yield from (films, films.categories["genre"], content, content.index(), TfIdf().fit(films))
     yield AttributeMeans().fit(given, attributes=people, features=films)
+    yield from (InterpolationWeights(neighbours=3).fit(given), TemporalMeans())
     for private in (
         PrivateNeighbours(epsilon=1.0, per_user=3),
         PrivatePopular(epsilon=1.0, delta=1e-6),
@@ -199,6 +203,7 @@ def _recommending() -> Iterator[Any]:
     yield RatingNeighbours().fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SVDpp(factors=2, epochs=1).fit(given)
+    yield TimeSVDpp(factors=2, epochs=1)
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)
     yield from (found, *found.trials[:1])

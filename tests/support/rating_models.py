@@ -10,6 +10,7 @@ from sfumato.recommend.hybrid.base import PartsModel
 
 # Parameters of a quick fit by the name of the model, where the defaults would take long.
 SMALL: dict[str, dict[str, Any]] = {
+    "time-svdpp": {"factors": 6, "epochs": 20},
     "bellkor-blend": {"parts": {"damped-means": {}, "dense": {"factors": 4, "epochs": 5}}},
 }
 

@@ -199,6 +199,7 @@ def _models() -> Iterator[bytes]:
         CuratedList,
         DampedMeans,
         DenseFactorization,
+        InterpolationWeights,
         ItemNeighbours,
         LinearItems,
         Popular,
@@ -208,6 +209,8 @@ def _models() -> Iterator[bytes]:
         RatingNeighbours,
         SketchedFactors,
         SketchFactorization,
+        TemporalMeans,
+        TimeSVDpp,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -218,6 +221,8 @@ def _models() -> Iterator[bytes]:
     yield SketchedFactors(cells=64).fit(private_model).to_bytes()
     texts = Interactions(["a", "b", "a"], ["x", "y", "z"], [5.0, 1.0, 3.0])
     yield DenseFactorization(factors=2, epochs=1).fit(texts).to_bytes()
+    dated = Interactions(texts.users, texts.items, texts.ratings, [0.0, 86_400.0, 172_800.0])
+    yield TimeSVDpp(factors=2, epochs=1).fit(dated).to_bytes()
     for item_model in (
         Popular(),
         CuratedList(items=["x", "y"]),
@@ -236,6 +241,9 @@ def _models() -> Iterator[bytes]:
     people = Features(["a", "b", "c"], categories={"age": ["1", "2", "1"]})
     yield ContentBased().fit(texts, features=known).to_bytes()
     yield AttributeMeans().fit(texts, attributes=people, features=known).to_bytes()
+    yield InterpolationWeights(neighbours=2).fit(texts).to_bytes()
+    timed = Interactions(texts.users, texts.items, texts.ratings, times=[0, 1e6, 9e6])
+    yield TemporalMeans().fit(timed).to_bytes()
     for more in ({}, {"width": 16}):
         neighbours = PrivateNeighbours(epsilon=1.0, per_user=3, **more)
         fitted = neighbours.fit(texts, catalogue=["x", "y", "z"], source=InsecureSeededSource(1))

@@ -304,9 +304,10 @@ HOMES = {
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
         "ContentBased CuratedList DampedMeans DenseFactorization Hybrid "
-        "ItemNeighbours LinearItems Popular PrivateFactorization "
-        "RatingNeighbours ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
-        "SVDpp SketchFactorization SketchedFactors",
+        "InterpolationWeights ItemNeighbours LinearItems Popular "
+        "PrivateFactorization RatingNeighbours ReleasedLinearItems "
+        "ReleasedNeighbours ReleasedPopular SVDpp SketchFactorization "
+        "SketchedFactors TemporalMeans TimeSVDpp",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

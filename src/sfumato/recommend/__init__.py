@@ -22,6 +22,7 @@ from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.item_index import ItemIndex, StaleIndexError
+from sfumato.recommend.neighbours.interpolation import InterpolationWeights
 from sfumato.recommend.neighbours.profiles import RawProfiles
 from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
@@ -31,6 +32,8 @@ from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedL
 from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+from sfumato.recommend.ratings.temporal_means import TemporalMeans
+from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 
 __all__ = [
     "ALS",
@@ -46,6 +49,7 @@ __all__ = [
     "DenseFactorization",
     "Factorization",
     "Hybrid",
+    "InterpolationWeights",
     "ItemIndex",
     "ItemNeighbours",
     "LinearItems",
@@ -65,7 +69,9 @@ __all__ = [
     "SketchFactorization",
     "SketchedFactors",
     "StaleIndexError",
+    "TemporalMeans",
     "TfIdf",
+    "TimeSVDpp",
     "UserNeighbours",
     "load",
     "recommend_package",

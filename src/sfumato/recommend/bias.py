@@ -17,7 +17,7 @@ from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.ranking import pairs
 from sfumato.recommend.ratings.base import RatingModel
 
-__all__ = ["DAMPING", "DampedMeans", "Dampings"]
+__all__ = ["DAMPING", "DampedMeans", "Dampings", "at_positions", "chosen_dampings"]
 
 NUMBER = between(0, math.inf)
 
@@ -27,6 +27,12 @@ class Dampings(NamedTuple):
 
     users: float
     items: float
+
+    @classmethod
+    def restored(cls, values: Any) -> "Dampings":
+        """Read them from the state of a file; ValueError where they are none."""
+        users, items = (NUMBER.check("state", "dampings", each) for each in values)
+        return cls(users, items)
 
 
 class _DampingLimit:
@@ -153,7 +159,7 @@ class DampedMeans(RatingModel):
         who, what, ratings = coded.user_codes[there], at[there], train.ratings[there]
         mean = float(ratings.mean(dtype=np.float64))
         residuals = ratings - mean
-        dampings = _dampings(
+        dampings = chosen_dampings(
             plain["damping"], coded._replace(user_codes=who, item_codes=what), residuals
         )
         item_means = _damped(what, residuals, dampings.items, len(items))
@@ -211,10 +217,10 @@ class DampedMeans(RatingModel):
     def _predicted(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
-        return self.mean_ + _at(self._users, rows) + _at(self._items, columns)
+        return self.mean_ + at_positions(self._users, rows) + at_positions(self._items, columns)
 
     def _table(self, rows: np.ndarray) -> np.ndarray:
-        return self.mean_ + _at(self._users, rows)[:, None] + self._items
+        return self.mean_ + at_positions(self._users, rows)[:, None] + self._items
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         residuals = ratings - self.mean_ - self._items[positions]
@@ -223,7 +229,7 @@ class DampedMeans(RatingModel):
 
     def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
         user, item = (
-            float(_at(values, np.array([at]))[0])
+            float(at_positions(values, np.array([at]))[0])
             for values, at in ((self._users, row), (self._items, column))
         )
         return {"mean": self.mean_, "user": user, "item": item, "score": self.mean_ + user + item}
@@ -244,11 +250,10 @@ class DampedMeans(RatingModel):
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
-        users, items = (NUMBER.check("state", "dampings", each) for each in state["dampings"])
-        self.dampings_ = Dampings(users, items)
+        self.dampings_ = Dampings.restored(state["dampings"])
 
 
-def _dampings(given: Any, coded: Any, residuals: np.ndarray) -> Dampings:
+def chosen_dampings(given: Any, coded: Any, residuals: np.ndarray) -> Dampings:
     """Return the dampings as given, or estimated where that is None."""
     if given is None:
         prior = BiasPrior.of(coded, residuals)
@@ -262,6 +267,6 @@ def _damped(codes: np.ndarray, values: np.ndarray, damping: float, size: int) ->
     return np.bincount(codes, values, size) / np.where(counts > 0, counts, 1.0)
 
 
-def _at(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def at_positions(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Return the value at each position, 0 at -1."""
     return np.where(positions >= 0, values[positions], 0.0)

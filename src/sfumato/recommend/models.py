@@ -23,10 +23,13 @@ from sfumato.recommend.implicit.curated import CuratedList
 from sfumato.recommend.implicit.item_neighbours import ItemNeighbours
 from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
+from sfumato.recommend.neighbours.interpolation import InterpolationWeights
 from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
+from sfumato.recommend.ratings.temporal_means import TemporalMeans
+from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 from sfumato.recommend.tuning import GRIDS
 
 __all__ = ["DEFAULTS", "MODELS", "ModelKind", "default_model", "named_model"]
@@ -219,6 +222,30 @@ MODELS: dict[str, ModelKind] = {
                 "exponent": (1.0, 1.5, 2.0),
                 "damping": (0.01, 0.03, 0.1),
             },
+        ),
+        ModelKind(
+            "temporal-means",
+            TemporalMeans,
+            "ratings",
+            f"{MEANS} in time",
+            "means of users and items that change in time; needs times",
+            {"session_damping": (10.0, 20.0, 40.0), "drift_damping": (300.0, 1000.0, 3000.0)},
+        ),
+        ModelKind(
+            "interpolation-weights",
+            InterpolationWeights,
+            "ratings",
+            "ratings of users, nearest items",
+            "item-based neighbours with learned weights",
+            {"regularization": (0.3, 1.0, 3.0), "shrinkage": (30.0, 100.0, 300.0)},
+        ),
+        ModelKind(
+            "time-svdpp",
+            TimeSVDpp,
+            "ratings",
+            f"{VECTORS}, their changes in time, days of users",
+            "SVD++ with biases and users that change in time",
+            SVDPP_GRIDS,
         ),
         ModelKind(
             "private-factorization",

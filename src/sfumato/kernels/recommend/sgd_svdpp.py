@@ -17,7 +17,7 @@ from sfumato.kernels.hash import GOLDEN, HALF, mix
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import f32x16, fma, load, store, total
 
-__all__ = ["descend", "implicit_sums"]
+__all__ = ["descend", "descend_in_time", "implicit_sums"]
 
 ONE = np.float32(1)
 
@@ -106,3 +106,69 @@ def implicit_sums(starts, items, y, out):
                 for b in range(0, width, 16):
                     at = user * width + b
                     store(out, at, fma(load(y, v + b), f32x16(scale), load(out, at)))
+
+
+@kernel
+def descend_in_time(
+    order,
+    starts,
+    items,
+    targets,
+    rows,
+    seed,
+    steps,
+    sums,
+    deviations,
+    bins,
+    days,
+    p,
+    q,
+    y,
+    user_bias,
+    item_bias,
+    drift,
+    slope,
+    bin_bias,
+    day_bias,
+):
+    """`descend` where users drift: p_u + d a_u, b_u + d alpha_u + a bias of the user's day.
+
+    Beside each rating are its deviation d from the user's mean time, and the numbers of its item
+    and time bin and of its user and day, whose biases are added. steps[6:] shrink a and alpha, the
+    biases of bins and those of days.
+    """
+    width, state = p.shape[1], seed
+    step, keep_p, keep_q, keep_y = steps[0], steps[1], steps[2], steps[3]
+    keep_user, keep_item, keep_drift = steps[4], steps[5], steps[6]
+    keep_bin, keep_day = steps[7], steps[8]
+    for k in range(order.size):
+        user = np.int64(order[k])
+        u, first, last = user * width, starts[user], starts[user + 1]
+        if first == last:
+            continue
+        scale, bias, alpha = ONE / np.sqrt(np.float32(last - first)), user_bias[user], slope[user]
+        state = shuffle(state, rows, first, last)
+        add_implicit(items, first, last, scale, y, sums)
+        for i in range(first, last):
+            row = rows[i]
+            item, late, bin, day = np.int64(items[row]), deviations[row], bins[row], days[row]
+            v, both = item * width, f32x16(0.0)
+            for b in range(0, width, 16):
+                z = fma(load(drift, u + b), f32x16(late), load(p, u + b) + load(sums, b))
+                both = fma(load(q, v + b), z, both)
+            fixed = bias + late * alpha + item_bias[item] + bin_bias[bin] + day_bias[day]
+            moved = step * (targets[row] - fixed - total(both))
+            bias = keep_user * bias + moved
+            alpha = keep_drift * alpha + moved * late
+            item_bias[item] = keep_item * item_bias[item] + moved
+            bin_bias[bin] = keep_bin * bin_bias[bin] + moved
+            day_bias[day] = keep_day * day_bias[day] + moved
+            for b in range(0, width, 16):
+                a, s, c, d = load(p, u + b), load(sums, b), load(q, v + b), load(drift, u + b)
+                way = c * moved
+                store(p, u + b, fma(a, f32x16(keep_p), way))
+                store(sums, b, s + way)
+                store(drift, u + b, fma(way, f32x16(late), d * keep_drift))
+                store(q, v + b, fma(fma(d, f32x16(late), a + s), f32x16(moved), c * keep_q))
+        user_bias[user], slope[user] = bias, alpha
+        move_implicit(items, first, last, scale, keep_y, y, sums)

@@ -64,8 +64,8 @@ class AttributeMeans(RatingModel):
     unknown items the mean of all ratings instead. Not private: the file contains the attributes of
     users.
 
-    A fit takes a few seconds for a million ratings, and memory for a table of items times attribute
-    values beside about 300 bytes per rating and attribute.
+    A fit to a million ratings, with three attributes and one feature, takes about 3 seconds and
+    less than 1 GiB. The file contains a table of items times attribute values.
 
     References
     ----------

@@ -98,8 +98,12 @@ class SvdppTraining:
         """Return the vectors of users, the implicit sums included, and of items."""
         sums = np.zeros_like(self.p)
         sgd_svdpp.implicit_sums(self.starts, self.items, self.y, sums)
+        return self.joined(self.p + sums, self.biases[0]), self.joined(self.q, self.biases[1])
+
+    def joined(self, components: np.ndarray, biases: np.ndarray) -> np.ndarray:
+        """Return rows of components and, last, biases in the unit of the ratings."""
         unit = in_ratings(self.plain["factors"], self.scale)
-        return _joined(self.p + sums, self.biases[0], unit), _joined(self.q, self.biases[1], unit)
+        return np.column_stack([components[:, : unit.size - 1], biases]) * unit
 
 
 def _started(count: int, factors: int, random: Generator) -> np.ndarray:
@@ -108,8 +112,3 @@ def _started(count: int, factors: int, random: Generator) -> np.ndarray:
     drawn = random.standard_normal((count, factors - 1), np.float32)
     table[:, : factors - 1] = drawn * np.float32(START)
     return table
-
-
-def _joined(components: np.ndarray, biases: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """Return rows of components and, last, biases in the unit of the ratings."""
-    return np.column_stack([components[:, : unit.size - 1], biases]) * unit
