@@ -95,7 +95,7 @@ class BellKorBlend(PartsModel):
     Examples
     --------
     >>> from sfumato.data import generate_world
-    >>> ratings = generate_world(users=60, items=40, ratings=1500, random_state=0).interactions
+    >>> ratings = generate_world(users=60, items=40, ratings=1100, random_state=0).interactions
     >>> model = BellKorBlend(parts={"few": {"model": "dense", "factors": 4}, "dense": {}})
     >>> model.fit(ratings).predict(ratings.users[:1], ratings.items[:1]).shape
     (1,)

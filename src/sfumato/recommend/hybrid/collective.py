@@ -79,7 +79,7 @@ class CollectiveItems(LinearItems):
     >>> genres = ["SciFi", "SciFi", "Crime", "SciFi"]
     >>> films = Features(["alien", "solaris", "heat", "dune"], categories={"genre": genres})
     >>> train = Interactions([1, 1, 2], ["alien", "solaris", "heat"])
-    >>> model = CollectiveItems(regularization=1).fit(train, features=films)
+    >>> model = CollectiveItems(regularization=1, prior=0).fit(train, features=films)
     >>> model.recommend(1, n=1, exclude=train)[0]  # nobody has used it yet
     array(['dune'], dtype=object)
     """
