@@ -39,6 +39,11 @@ def test_the_default_makes_lists_that_beat_popularity(shop):
     assert ours["places"] == 10
 
 
+def test_a_parameter_without_default_is_required_by_its_name(pairs):
+    words = ["fit", "train.tsv", "-o", "m.sfu", "--model", "curated"]
+    assert "fit: --model curated needs --set items=VALUE" in run(pairs, *words, code=2)
+
+
 @pytest.mark.parametrize("name", LISTS)
 def test_every_model_of_lists_needs_two_columns_only(pairs, name):
     words = ["fit", "train.tsv", "-o", "m.sfu", "--model", name, "--valid", "test.tsv", "--force"]
@@ -46,6 +51,7 @@ def test_every_model_of_lists_needs_two_columns_only(pairs, name):
         lines = "".join(f"{n},{n % 5}\n" for n in range(120))
         (pairs / "kinds.csv").write_text("item,kind\n" + lines)
         words += ["--item-features", "kinds.csv", "--feature-columns", "kind"]
+    words += ["--set", "items=3,5"] if name == "curated" else []
     found = run_json(pairs, *words)
     assert (found["kind"], found["interactions"]) == (MODELS[name].kind.__name__, 5400)
     measured = run_json(pairs, "evaluate", "m.sfu", "test.tsv", "--seen", "train.tsv")

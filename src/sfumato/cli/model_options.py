@@ -337,6 +337,9 @@ def make(command: str, options: dict[str, Any]) -> Any:
     parameters = {WRITTEN.get(name, name): given[name] for name in PARAMETERS if name in given}
     if "objective" in limits:
         parameters["objective"] = _objective(command, given)
+    for name, each in signature(chosen.kind).parameters.items():
+        if each.default is each.empty and name not in parameters | settings:
+            raise ValueError(f"{command}: --model {chosen.name} needs --set {name}=VALUE.")
     return chosen.kind(**parameters, **settings)
 
 

@@ -195,7 +195,7 @@ MODELS: dict[str, ModelKind] = {
             "ranking",
             f"{HISTORIES}, weights of pairs of items",
             "linear items of histories and features together",
-            {"feature_weight": (0.0, 1.0, 3.0, 10.0, 30.0, 100.0)},
+            {"feature_weight": (1.0, 3.0, 10.0, 30.0, 100.0)},
         ),
         ModelKind(
             "hybrid",

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core.ids import as_ids, kind_of
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
@@ -83,6 +84,10 @@ class CuratedList(HistoryModel):
     def __init__(self, *, items: list[Any], relevant_from: float | None = None) -> None:
         super().__init__(relevant_from=relevant_from)
         self.items = items
+
+    def __repr__(self) -> str:
+        count = len(self.items) if isinstance(self.items, list | tuple) else 1
+        return described(self, items=f"<{count}>", relevant_from=self.relevant_from)
 
     def fit(self, train: Interactions, *, catalogue: Any = None) -> Self:
         if isinstance(train, Interactions):
