@@ -217,15 +217,16 @@ class DampedMeans(RatingModel):
     def _predicted(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
-        return self.mean_ + at_positions(self._users, rows) + at_positions(self._items, columns)
+        own = at_positions(self._users, rows) + at_positions(self._items, columns)
+        return np.asarray(self.mean_ + own)
 
     def _table(self, rows: np.ndarray) -> np.ndarray:
-        return self.mean_ + at_positions(self._users, rows)[:, None] + self._items
+        return np.asarray(self.mean_ + at_positions(self._users, rows)[:, None] + self._items)
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         residuals = ratings - self.mean_ - self._items[positions]
         own = residuals.sum() / max(positions.size + self.dampings_.users, 1e-300)
-        return self.mean_ + own + self._items
+        return np.asarray(self.mean_ + own + self._items)
 
     def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
         user, item = (
