@@ -235,6 +235,8 @@ def _fitted(maker: Any, train: Interactions, known: dict[str, Any]) -> Any:
     if not hasattr(maker, "fit"):
         return maker(train)
     taken = inspect.signature(maker.fit).parameters
+    useful = getattr(maker, "extras_of_parts", None)  # of a blend, what its parts take
+    taken = taken if useful is None else useful
     options = {name: each for name, each in known.items() if each is not None and name in taken}
     if not hasattr(maker, "get_params"):
         return copy.deepcopy(maker).fit(train, **options)

@@ -1,6 +1,7 @@
 """PartsModel: the base of models that combine the scores of other models."""
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,6 +43,7 @@ __all__ = ["PartsModel"]
 COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 20  # scores of each part that are computed at a time
 KIND = one_of(("integers", "text"))
+EXTRAS = ("features", "attributes")
 
 
 class PartsModel(Estimator, in_files=False):
@@ -80,6 +82,7 @@ class PartsModel(Estimator, in_files=False):
 
     LIMITS: ClassVar[dict[str, Limit]] = {"parts": optional(PARTS)}
     parts: Any
+    _default_extras: ClassVar[tuple[str, ...]] = ()  # what the parts of None use
     models_: dict[str, Any]
     _entries: list[dict[str, Any]]
     _support: Support
@@ -95,6 +98,14 @@ class PartsModel(Estimator, in_files=False):
     def uses_times(self) -> bool:
         """Whether a part learns from times, and `predict` takes those of the pairs."""
         return any(each.uses_times for each in self._described_parts())
+
+    @property
+    def extras_of_parts(self) -> tuple[str, ...]:
+        """Which of "features" and "attributes" a part uses."""
+        if self.parts is None:
+            return self._default_extras
+        takers = [signature(each.fit).parameters for each in self._described_parts()]
+        return tuple(name for name in EXTRAS if any(name in each for each in takers))
 
     def fit(
         self,
@@ -291,8 +302,6 @@ class PartsModel(Estimator, in_files=False):
 
     def _check_extras(self, entries: list[dict[str, Any]], extras: dict[str, Any]) -> None:
         """Raise ParameterError where features or attributes are given that no part takes."""
-        from inspect import signature
-
         takers = [signature(made_part(entry).fit).parameters for entry in entries]
         for name, value in extras.items():
             if value is not None and not any(name in each for each in takers):
@@ -308,7 +317,7 @@ class PartsModel(Estimator, in_files=False):
     ) -> np.ndarray:
         """Return which items each of these users may get."""
         table = np.zeros((part.stop - part.start, len(self.catalogue_)))
-        return barred(table, allowed, excluded, part) == 0
+        return np.asarray(barred(table, allowed, excluded, part) == 0)
 
     def _table(self, who: np.ndarray, eligible: np.ndarray | None = None) -> np.ndarray:
         """Return the combined scores of all items for these users."""

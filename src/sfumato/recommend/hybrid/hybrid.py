@@ -125,6 +125,7 @@ class Hybrid(PartsModel):
     3
     """
 
+    _default_extras = ("features",)
     LIMITS: ClassVar[dict[str, Limit]] = {
         **PartsModel.LIMITS,
         "combine": one_of(COMBINE),
@@ -324,7 +325,7 @@ class Hybrid(PartsModel):
         if self._combine == "weighted":
             added = self._weights[:-1, None] * (scores - self.mean_)
             return np.asarray(added.sum(axis=0) + sum(self._further().values()))
-        return np.where(self._is_rare(who, what), *scores)
+        return np.asarray(np.where(self._is_rare(who, what), *scores))
 
     def _is_rare(self, who: np.ndarray, what: np.ndarray) -> np.ndarray:
         """Return whether the user or item of each pair has few training rows."""

@@ -198,7 +198,7 @@ def score_fold_in(model: Any, items: np.ndarray, ratings: np.ndarray | None) -> 
     given = {"ratings": ratings} if takes else {}
     found, scores = model.recommend_fold_in(items, n=len(model.catalogue_), **given)
     mean = float(scores.mean()) if scores.size else 0.0
-    return _scattered(model.catalogue_, found[None], scores[None], mean)[0]
+    return np.asarray(_scattered(model.catalogue_, found[None], scores[None], mean)[0])
 
 
 def _scattered(

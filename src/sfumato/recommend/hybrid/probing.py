@@ -25,6 +25,7 @@ def probe_rows(
     """Yield the rows of each probe part, among those that may be used."""
     size = max(1, round(plain["probe"] * used.size))
     if plain["probe_by"] == "latest":
+        assert train.times is not None
         order = used[np.argsort(train.times[used], kind="stable")]
         yield order[-size:]
         return

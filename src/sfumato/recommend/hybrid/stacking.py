@@ -60,7 +60,7 @@ def design(scores: np.ndarray, meta: np.ndarray) -> np.ndarray:
     """
     ones = np.ones((len(scores), 1))
     left, right = np.hstack([scores, ones]), np.hstack([ones, meta])
-    return (left[:, :, None] * right[:, None, :]).reshape(len(scores), -1)
+    return np.asarray((left[:, :, None] * right[:, None, :]).reshape(len(scores), -1))
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,9 @@ class InterpolationWeights(RatingModel):
         users, items = _biases(rows, targets, dampings)
         residuals = (targets - users[who] - items[what]).astype(np.float32)
         problem = _Problem(replace(rows, ratings=residuals, times=None), plain)
+        history: list[float] = []
         if plain["solver"] == "exact":
-            complete, history = problem.solve(), []
+            complete = problem.solve()
         else:
             complete, history = problem.descend()
         self._rows, self._users, self._items = problem.rows, users, items
@@ -219,7 +220,7 @@ class InterpolationWeights(RatingModel):
         order = np.argsort(rows, kind="stable")
         base = self.mean_ + at_positions(self._users, rows) + at_positions(self._items, columns)
         base[order] += self._interpolated(self._rows, rows[order], columns[order])
-        return base
+        return np.asarray(base)
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         residuals = ratings - self.mean_ - self._items[positions]
@@ -231,7 +232,8 @@ class InterpolationWeights(RatingModel):
             ratings=(residuals - own).astype(np.float32),
         )
         every = np.arange(len(self.catalogue_))
-        return self.mean_ + own + self._items + self._interpolated(one, 0 * every, every)
+        near = self._interpolated(one, 0 * every, every)
+        return np.asarray(self.mean_ + own + self._items + near)
 
     def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
         user, item = (
@@ -424,7 +426,7 @@ class _Problem:
         return *made, scales, *_denominator(self.relative), implicit
 
     def _near(self, i: int) -> np.ndarray:
-        return self.neighbours[i, self.neighbours[i] >= 0]
+        return np.asarray(self.neighbours[i, self.neighbours[i] >= 0])
 
     def _forget(self, i: int) -> None:
         self.local[self._near(i)] = -1

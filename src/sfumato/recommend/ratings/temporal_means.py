@@ -112,6 +112,12 @@ class TemporalMeans(RatingModel):
     dampings_: Dampings
     last_time_: float
     _clock: dict[str, float]
+    _trend: np.ndarray
+    _items: np.ndarray
+    _item_bins: np.ndarray
+    _users: np.ndarray
+    _drifts: np.ndarray
+    _sessions: np.ndarray
 
     def __init__(
         self,
@@ -191,7 +197,7 @@ class TemporalMeans(RatingModel):
     def _predicted(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
-        return self.mean_ + sum(self._terms(rows, columns, times).values())
+        return np.asarray(self.mean_ + sum(self._terms(rows, columns, times).values()))
 
     def _terms(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
@@ -234,7 +240,7 @@ class TemporalMeans(RatingModel):
     def _table(self, rows: np.ndarray) -> np.ndarray:
         when = np.full(rows.size, self.last_time_)
         users = sum(self._user_terms(rows, when).values())
-        return np.asarray(users)[:, None] + self._item_scores()
+        return np.asarray(np.asarray(users)[:, None] + self._item_scores())
 
     def _item_scores(self) -> np.ndarray:
         """The terms of all items at the latest time, with the mean."""
@@ -243,7 +249,8 @@ class TemporalMeans(RatingModel):
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         scores = self._item_scores()
         residuals = ratings - scores[positions]
-        return scores + residuals.sum() / max(positions.size + self.dampings_.users, 1e-300)
+        own = residuals.sum() / max(positions.size + self.dampings_.users, 1e-300)
+        return np.asarray(scores + own)
 
     def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
         terms = self._terms(np.array([row]), np.array([column]), None)
@@ -260,7 +267,9 @@ class TemporalMeans(RatingModel):
 
     def _restore_learned(self, arrays: dict[str, np.ndarray]) -> None:
         users, items, bins = len(self.users_), len(self.catalogue_), int(self._clock["bins"])
-        shapes = dict.fromkeys(("_users", "_drifts", "_first", "_middle", "_last"), (users,))
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(
+            ("_users", "_drifts", "_first", "_middle", "_last"), (users,)
+        )
         shapes |= {"_trend": (bins,), "_items": (items,), "_item_bins": (items, bins)}
         shapes |= {"_sessions": arrays["_session_keys"].shape}
         keys = arrays["_session_keys"]
@@ -343,7 +352,7 @@ def _user_times(rows: RatedRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     assert rows.times is not None
     counts = np.diff(rows.starts)
     used, begins = counts > 0, rows.starts[:-1][counts > 0]
-    out = tuple(np.zeros(counts.size) for _ in range(3))
+    out = np.zeros(counts.size), np.zeros(counts.size), np.zeros(counts.size)
     out[0][used] = np.minimum.reduceat(rows.times, begins)
     # From the first time on, so that large times lose no digits.
     later = np.add.reduceat(rows.times - out[0][rows.user_rows], begins)
@@ -380,7 +389,7 @@ def _ridge(
     def product(vector: np.ndarray) -> np.ndarray:
         out = dampings * scale * vector
         crossed_effects.gram_product(codes, drift, scale * vector, out)
-        return scale * out
+        return np.asarray(scale * out)
 
     solved = scale * _conjugate_gradients(product, scale * right)
     return {name: solved[a:b] for name, a, b in zip(terms, ends, ends[1:], strict=False)}
