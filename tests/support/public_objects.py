@@ -161,6 +161,7 @@ def _recommending() -> Iterator[Any]:
         CuratedList,
         DampedMeans,
         DenseFactorization,
+        ImputedSVD,
         InterpolationWeights,
         ItemIndex,
         ItemNeighbours,
@@ -203,6 +204,7 @@ def _recommending() -> Iterator[Any]:
     yield RatingNeighbours().fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SVDpp(factors=2, epochs=1).fit(given)
+    yield ImputedSVD(factors=2, iterations=1).fit(given)
     yield TimeSVDpp(factors=2, epochs=1)
     yield SketchedFactors(cells=64)
     found = tune(DenseFactorization(factors=2, epochs=1), TRAIN, TRAIN, fine=0)

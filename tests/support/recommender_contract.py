@@ -14,6 +14,7 @@ from sfumato.recommend import (
     Catalogue,
     DenseFactorization,
     Factorization,
+    ImputedSVD,
     PrivateFactorization,
     SketchFactorization,
     SVDpp,
@@ -110,6 +111,10 @@ MODELS["ALS"] = [
 MODELS["BayesianFactorization"] = [
     lambda: BayesianFactorization(factors=8, epochs=20, burn_in=5),
     lambda: BayesianFactorization(factors=3, epochs=20, burn_in=5, implicit=None, bounds=(1, 5)),
+]
+MODELS["ImputedSVD"] = [
+    lambda: ImputedSVD(factors=6, iterations=5),
+    lambda: ImputedSVD(factors=3, shrinkage=0.0, iterations=0, bounds=(1, 5)),
 ]
 
 RATED, SHELF = 60, 40  # users and items of the small world

@@ -303,7 +303,7 @@ HOMES = {
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
-        "ContentBased CuratedList DampedMeans DenseFactorization Hybrid "
+        "ContentBased CuratedList DampedMeans DenseFactorization Hybrid ImputedSVD "
         "InterpolationWeights ItemNeighbours LinearItems Popular "
         "PrivateFactorization RatingNeighbours ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SVDpp SketchFactorization "

@@ -11,6 +11,7 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.imputed_svd import ImputedSVD
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
@@ -49,6 +50,7 @@ __all__ = [
     "DenseFactorization",
     "Factorization",
     "Hybrid",
+    "ImputedSVD",
     "InterpolationWeights",
     "ItemIndex",
     "ItemNeighbours",

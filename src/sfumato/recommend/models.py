@@ -13,6 +13,7 @@ from sfumato.recommend.content.attributes import AttributeMeans
 from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.imputed_svd import ImputedSVD
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
 from sfumato.recommend.hybrid.blend import BellKorBlend
@@ -165,6 +166,14 @@ MODELS: dict[str, ModelKind] = {
             f"{VECTORS}, a second vector of each item",
             "matrix factorization with the set of rated items (SVD++)",
             SVDPP_GRIDS,
+        ),
+        ModelKind(
+            "imputed-svd",
+            ImputedSVD,
+            "ratings",
+            VECTORS,
+            "singular vectors of the ratings, missing ones imputed",
+            {"shrinkage": (0.3, 0.4, 0.5, 0.6, 0.8), "factors": (16, 32, 64)},
         ),
         ModelKind(
             "sketch",
