@@ -302,8 +302,9 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
-        "ContentBased CuratedList DampedMeans DenseFactorization Hybrid ImputedSVD "
+        "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend ClusterMeans "
+        "CollectiveItems "
+        "ContentBased CuratedList DampedMeans DenseFactorization Eigentaste Hybrid ImputedSVD "
         "InterpolationWeights ItemNeighbours LinearItems Popular "
         "PrivateFactorization RatingNeighbours ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SVDpp SketchFactorization "

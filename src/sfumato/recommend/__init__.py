@@ -33,6 +33,8 @@ from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedL
 from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+from sfumato.recommend.ratings.cluster_means import ClusterMeans
+from sfumato.recommend.ratings.eigentaste import Eigentaste
 from sfumato.recommend.ratings.temporal_means import TemporalMeans
 from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 
@@ -42,12 +44,14 @@ __all__ = [
     "BayesianFactorization",
     "BellKorBlend",
     "Catalogue",
+    "ClusterMeans",
     "CollectiveItems",
     "ContentBased",
     "ContentIndex",
     "CuratedList",
     "DampedMeans",
     "DenseFactorization",
+    "Eigentaste",
     "Factorization",
     "Hybrid",
     "ImputedSVD",

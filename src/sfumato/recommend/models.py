@@ -29,6 +29,8 @@ from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
+from sfumato.recommend.ratings.cluster_means import ClusterMeans
+from sfumato.recommend.ratings.eigentaste import Eigentaste
 from sfumato.recommend.ratings.temporal_means import TemporalMeans
 from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 from sfumato.recommend.tuning import GRIDS
@@ -231,6 +233,22 @@ MODELS: dict[str, ModelKind] = {
                 "exponent": (1.0, 1.5, 2.0),
                 "damping": (0.01, 0.03, 0.1),
             },
+        ),
+        ModelKind(
+            "cluster-means",
+            ClusterMeans,
+            "ratings",
+            f"{MEANS}, clusters of users",
+            "what users of the same cluster think, by k-means",
+            {"clusters": (4, 8, 16, 32)},
+        ),
+        ModelKind(
+            "eigentaste",
+            Eigentaste,
+            "ratings",
+            f"{MEANS}, clusters of users",
+            "what users think whose ratings of a few items are similar",
+            {"gauge": (50, 100, 200, 400), "levels": (1, 2, 4)},
         ),
         ModelKind(
             "temporal-means",
