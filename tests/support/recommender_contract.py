@@ -15,6 +15,7 @@ from sfumato.recommend import (
     DenseFactorization,
     Factorization,
     LangevinFactorization,
+    ImputedSVD,
     PrivateFactorization,
     SketchFactorization,
     SVDpp,
@@ -114,6 +115,9 @@ MODELS["BayesianFactorization"] = [
 ]
 MODELS["LangevinFactorization"] = [
     lambda: LangevinFactorization(factors=4, epochs=60, burn_in=20),
+MODELS["ImputedSVD"] = [
+    lambda: ImputedSVD(factors=6, iterations=5),
+    lambda: ImputedSVD(factors=3, shrinkage=0.0, iterations=0, bounds=(1, 5)),
 ]
 
 RATED, SHELF = 60, 40  # users and items of the small world

@@ -302,13 +302,12 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
-        "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend CollectiveItems "
-        "LangevinFactorization "
-        "ContentBased CuratedList DampedMeans DenseFactorization Hybrid "
-        "InterpolationWeights ItemNeighbours LinearItems Popular "
-        "PrivateFactorization RatingNeighbours ReleasedLinearItems "
-        "ReleasedNeighbours ReleasedPopular SVDpp SketchFactorization "
-        "SketchedFactors TemporalMeans TimeSVDpp",
+        "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend ClusterMeans "
+        "CollectiveItems ContentBased CuratedList DampedMeans DenseFactorization "
+        "Eigentaste Hybrid ImputedSVD InterpolationWeights ItemNeighbours "
+        "LangevinFactorization LinearItems Popular PrivateFactorization "
+        "RatingNeighbours ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
+        "SVDpp SketchFactorization SketchedFactors TemporalMeans TimeSVDpp",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

@@ -11,6 +11,7 @@ from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.compressed import SketchedFactors
 from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.imputed_svd import ImputedSVD
 from sfumato.recommend.factorization.langevin import LangevinFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
@@ -33,6 +34,8 @@ from sfumato.recommend.private.linear_items import PrivateLinearItems, ReleasedL
 from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular, ReleasedPopular
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+from sfumato.recommend.ratings.cluster_means import ClusterMeans
+from sfumato.recommend.ratings.eigentaste import Eigentaste
 from sfumato.recommend.ratings.temporal_means import TemporalMeans
 from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 
@@ -42,14 +45,17 @@ __all__ = [
     "BayesianFactorization",
     "BellKorBlend",
     "Catalogue",
+    "ClusterMeans",
     "CollectiveItems",
     "ContentBased",
     "ContentIndex",
     "CuratedList",
     "DampedMeans",
     "DenseFactorization",
+    "Eigentaste",
     "Factorization",
     "Hybrid",
+    "ImputedSVD",
     "InterpolationWeights",
     "ItemIndex",
     "ItemNeighbours",

@@ -13,6 +13,7 @@ from sfumato.recommend.content.attributes import AttributeMeans
 from sfumato.recommend.content.content_based import ContentBased
 from sfumato.recommend.factorization.bayesian import BayesianFactorization
 from sfumato.recommend.factorization.dense import DenseFactorization
+from sfumato.recommend.factorization.imputed_svd import ImputedSVD
 from sfumato.recommend.factorization.langevin import LangevinFactorization
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.recommend.factorization.svdpp import SVDpp
@@ -29,6 +30,8 @@ from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
+from sfumato.recommend.ratings.cluster_means import ClusterMeans
+from sfumato.recommend.ratings.eigentaste import Eigentaste
 from sfumato.recommend.ratings.temporal_means import TemporalMeans
 from sfumato.recommend.ratings.time_svdpp import TimeSVDpp
 from sfumato.recommend.tuning import GRIDS
@@ -254,6 +257,30 @@ MODELS: dict[str, ModelKind] = {
             f"{VECTORS}, their changes in time, days of users",
             "SVD++ with biases and users that change in time",
             SVDPP_GRIDS,
+        ),
+        ModelKind(
+            "imputed-svd",
+            ImputedSVD,
+            "ratings",
+            VECTORS,
+            "singular vectors of the ratings, missing ones imputed",
+            {"shrinkage": (0.3, 0.4, 0.5, 0.6, 0.8), "factors": (16, 32, 64)},
+        ),
+        ModelKind(
+            "cluster-means",
+            ClusterMeans,
+            "ratings",
+            f"{MEANS}, clusters of users",
+            "what users of the same cluster think, by k-means",
+            {"clusters": (4, 8, 16, 32)},
+        ),
+        ModelKind(
+            "eigentaste",
+            Eigentaste,
+            "ratings",
+            f"{MEANS}, clusters of users",
+            "what users think whose ratings of a few items are similar",
+            {"gauge": (50, 100, 200, 400), "levels": (1, 2, 4)},
         ),
         ModelKind(
             "private-factorization",
