@@ -211,6 +211,7 @@ def _models() -> Iterator[bytes]:
         SketchFactorization,
         TemporalMeans,
         TimeSVDpp,
+        UserNeighbours,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -233,6 +234,8 @@ def _models() -> Iterator[bytes]:
         BayesianFactorization(factors=2, epochs=2),
         RatingNeighbours(),
         RatingNeighbours(by="users", prediction="average", search="lsh"),
+        UserNeighbours(),
+        UserNeighbours(predicts="ratings", metric="pearson"),
         DenseFactorization(objective="ranking", factors=2, epochs=1),
         SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
     ):

@@ -307,7 +307,7 @@ HOMES = {
         "InterpolationWeights ItemNeighbours LinearItems Popular "
         "PrivateFactorization RatingNeighbours ReleasedLinearItems "
         "ReleasedNeighbours ReleasedPopular SVDpp SketchFactorization "
-        "SketchedFactors TemporalMeans TimeSVDpp",
+        "SketchedFactors TemporalMeans TimeSVDpp UserNeighbours",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}
