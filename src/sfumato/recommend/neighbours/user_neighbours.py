@@ -93,6 +93,12 @@ class UserNeighbours(Estimator):
         Items that may be recommended.
     crowd_ : PopularityPrior
         Population mean and variance of each item, and the shrinkage.
+    high_ : float
+        Upper bound of predicted ratings; 1 for memberships.
+    low_ : float
+        Lower bound of predicted ratings; 0 for memberships.
+    mean_ : float
+        Mean rating of the training data; 0 for memberships.
     profiles_ : Profiles
         The profiles given to `fit`, or built from its interactions.
 
