@@ -168,7 +168,9 @@ def _recommending() -> Iterator[Any]:
         ItemIndex,
         ItemNeighbours,
         LinearItems,
+        PersonalNeighbours,
         Popular,
+        PrivateFactorization,
         PrivateLinearItems,
         PrivateNeighbours,
         PrivatePopular,
@@ -200,6 +202,8 @@ def _recommending() -> Iterator[Any]:
     ):
         yield from (private, private.fit(given, catalogue=sorted(set(given.items))).release_)
     yield UserNeighbours().fit(RawProfiles(given))
+    means = PrivateFactorization(epsilon=8.0, delta=1e-6, bounds=(1, 5), rows=64)
+    yield PersonalNeighbours(means.fit(given, catalogue=sorted(set(given.items))))
     model = DenseFactorization(factors=2, epochs=1).fit(given)
     yield from (kind().fit(given) for kind in (ALS, ItemNeighbours, LinearItems, Popular))
     yield CuratedList(items=given.items[:2].tolist()).fit(given)

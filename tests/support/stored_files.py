@@ -214,6 +214,7 @@ def _models() -> Iterator[bytes]:
         SketchFactorization,
         TemporalMeans,
         TimeSVDpp,
+        UserNeighbours,
     )
     from support.recommender_contract import MODELS, learned
 
@@ -239,6 +240,8 @@ def _models() -> Iterator[bytes]:
         Eigentaste(gauge=["x", "y"]),
         RatingNeighbours(),
         RatingNeighbours(by="users", prediction="average", search="lsh"),
+        UserNeighbours(),
+        UserNeighbours(predicts="ratings", metric="pearson"),
         DenseFactorization(objective="ranking", factors=2, epochs=1),
         SketchFactorization(objective="ranking", factors=16, cells=64, epochs=1),
     ):

@@ -307,7 +307,8 @@ HOMES = {
         "Eigentaste Hybrid ImputedSVD InterpolationWeights ItemNeighbours "
         "LangevinFactorization LinearItems Popular PrivateFactorization "
         "RatingNeighbours ReleasedLinearItems ReleasedNeighbours ReleasedPopular "
-        "SVDpp SketchFactorization SketchedFactors TemporalMeans TimeSVDpp",
+        "SVDpp SketchFactorization SketchedFactors TemporalMeans TimeSVDpp "
+        "UserNeighbours",
     }.items()
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry"}

@@ -25,6 +25,7 @@ from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.item_index import ItemIndex, StaleIndexError
 from sfumato.recommend.neighbours.interpolation import InterpolationWeights
+from sfumato.recommend.neighbours.personal_neighbours import PersonalNeighbours
 from sfumato.recommend.neighbours.profiles import RawProfiles
 from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
 from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
@@ -63,6 +64,7 @@ __all__ = [
     "LinearItems",
     "ModelFormatError",
     "NotFittedError",
+    "PersonalNeighbours",
     "Popular",
     "PrivateFactorization",
     "PrivateLinearItems",

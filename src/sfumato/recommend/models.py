@@ -27,6 +27,7 @@ from sfumato.recommend.implicit.linear_items import LinearItems
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.neighbours.interpolation import InterpolationWeights
 from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
+from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import PrivateLinearItems
 from sfumato.recommend.private.popular import PrivatePopular
@@ -122,6 +123,13 @@ MODELS: dict[str, ModelKind] = {
             f"{HISTORIES}, nearest items",
             "items similar to those of a history",
             {"shrinkage": (1.0, 5.0, 20.0, 100.0), "exponent": (0.1, 0.2, 0.3, 0.4, 0.5)},
+        ),
+        ModelKind(
+            "user-neighbours",
+            UserNeighbours,
+            "ranking",
+            HISTORIES,
+            "items of users with similar histories",
         ),
         ModelKind(
             "linear-items",

@@ -104,7 +104,13 @@ def test_raw_profiles_promise_nothing_and_say_so():
     assert repr(model).endswith("whole histories, not private)")
     assert (model.statement, model.privacy_label) == (None, "none")
     assert model.nbytes == RawProfiles(TRAIN).nbytes
-    assert not hasattr(model, "save")
+    assert "not private" in UserNeighbours.__doc__
+
+
+def test_a_model_of_a_release_is_not_saved_and_says_what_to_do(tmp_path):
+    with pytest.raises(ValueError, match="save the release, and fit to it again"):
+        result().save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_was_learned_stays_until_the_next_fit():

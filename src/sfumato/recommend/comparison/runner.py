@@ -16,7 +16,6 @@ from sfumato.recommend.comparison.protocol import EvaluationProtocol
 from sfumato.recommend.comparison.results import Comparison
 from sfumato.recommend.implicit.popular import Popular
 from sfumato.recommend.models import named_model
-from sfumato.recommend.neighbours.user_neighbours import UserNeighbours
 
 __all__ = ["compare", "named_models"]
 
@@ -24,8 +23,6 @@ BASELINES: dict[str, tuple[str, type[Any]]] = {
     "ranking": ("popular", Popular),
     "ratings": ("damped-means", DampedMeans),
 }
-# Models that are in no file, so that no command fits them by name.
-UNSAVED: dict[str, type[Any]] = {"user-neighbours": UserNeighbours}
 
 
 def compare(
@@ -156,7 +153,7 @@ def named_models(names: Sequence[str], objective: str) -> dict[str, Any]:
     """Return unfitted models of these names with their defaults; raise where one is no model."""
     made = {}
     for name in names:
-        kind: Any = UNSAVED.get(name) or named_model(name).kind
+        kind: Any = named_model(name).kind
         learns = {"objective": objective} if "objective" in getattr(kind, "LIMITS", ()) else {}
         try:
             made[name] = kind(**learns)

@@ -1,17 +1,18 @@
 """Profiles: the items of each user, exact from raw data or estimated from a release."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.ids import ids_of, unique
+from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import integer, one_of
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import cooccurrence as overlaps
-from sfumato.recommend.catalogue import SortedCatalogue
+from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 
 __all__ = ["METRICS", "Profiles", "RawProfiles"]
 
@@ -21,6 +22,7 @@ METRIC = one_of(METRICS)
 COMMON = integer(1, 2**31 - 1)
 THREADS = integer(1, 256)
 POSITIONS = integer(1, 2**31 - 1)
+COLUMNS = {"starts": np.int64, "positions": np.int32, "ratings": np.float64}
 
 
 @runtime_checkable
@@ -98,13 +100,13 @@ class RawProfiles:
         self._rated = interactions.has_ratings
         coded = interactions.coded()
         self.users_, self.items_ = coded.user_ids, coded.item_ids
-        self._known = SortedCatalogue(self.items_)
         self._set(coded.user_codes, coded.item_codes, interactions.ratings)
 
     def _set(self, users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
         """Store the histories by user and by item."""
         from scipy.sparse import csr_array
 
+        self._known = SortedCatalogue(self.items_)
         keys = users.astype(np.int64) * self.items_.size + items
         order = np.argsort(keys, kind="stable")
         last = np.diff(keys[order], append=-1) != 0
@@ -144,6 +146,61 @@ class RawProfiles:
         users = np.repeat(self.users_, self._sizes)
         ratings = self._ratings if self._rated else None
         return Interactions(users, self.items_[self._items], ratings)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """Return ids and histories as the arrays of a file."""
+        ids = {
+            f"{whose}_{name}": array
+            for whose, each in (("user", self.users_), ("item", self.items_))
+            for name, array in Catalogue(each).arrays().items()
+        }
+        histories = self._starts.astype(np.int64), self._items, self._ratings.astype(np.float64)
+        return {**ids, **dict(zip(COLUMNS, histories, strict=True))}
+
+    @staticmethod
+    def _layout(users: str, items: str) -> dict[str, Cells]:
+        """Return the arrays that a file must contain, for ids of these kinds."""
+        ids = {
+            f"{whose}_{name}": cells
+            for whose, kind in (("user", users), ("item", items))
+            for name, cells in Catalogue.layout(kind).items()
+        }
+        return {**ids, **{name: Cells(dtype, (-1,)) for name, dtype in COLUMNS.items()}}
+
+    @classmethod
+    def _from_arrays(
+        cls, arrays: dict[str, np.ndarray], *, rated: bool, least_common: int, threads: int
+    ) -> Self:
+        """Read the arrays of a file; ValueError where they contradict each other."""
+        made = cls.__new__(cls)
+        made._rated, made.least_common, made.threads = rated, least_common, threads
+        made.users_, made.items_ = (
+            Catalogue.from_arrays(
+                {
+                    name.removeprefix(whose): array
+                    for name, array in arrays.items()
+                    if name.startswith(whose)
+                }
+            ).ids
+            for whose in ("user_", "item_")
+        )
+        starts, at, ratings = (arrays[name] for name in COLUMNS)
+        sound = (
+            starts.size == made.users_.size + 1
+            and starts[0] == 0
+            and starts[-1] == at.size == ratings.size
+            and (np.diff(starts) > 0).all()
+            and (at >= 0).all()
+            and (at < made.items_.size).all()
+            and np.isfinite(ratings).all()
+        )
+        if not sound:
+            raise ValueError("profiles must be rows of positions of items.")
+        rows = np.repeat(np.arange(made.users_.size), np.diff(starts))
+        if (np.diff(rows * made.items_.size + at) <= 0).any():
+            raise ValueError("profiles must have each item once, in order.")
+        made._set(rows, at, ratings)
+        return made
 
     def _own(self, row: int) -> tuple[slice, np.ndarray]:
         """Return which of the `interactions` are those of a row, and the positions of its items."""

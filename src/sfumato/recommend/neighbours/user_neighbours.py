@@ -3,17 +3,19 @@
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sfumato.core.deprecation import keyword_only, renamed_arguments, renamed_method
 from sfumato.core.ids import distinct, is_one, kind_of
+from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, flag, integer, number, one_of, optional
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
+from sfumato.recommend.base import Estimator, Label, label_of
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.neighbours.neighbourhood import (
     Deviations,
@@ -30,7 +32,13 @@ from sfumato.recommend.neighbours.popularity_shrinkage import (
     spaced,
     weighted_memberships,
 )
-from sfumato.recommend.neighbours.profiles import METRICS, Profiles, RawProfiles
+from sfumato.recommend.neighbours.profiles import (
+    COMMON,
+    METRICS,
+    THREADS,
+    Profiles,
+    RawProfiles,
+)
 from sfumato.recommend.ranking import (
     barred,
     best,
@@ -46,11 +54,19 @@ __all__ = ["UserNeighbours"]
 
 COUNT = integer(1, 2**31 - 1)
 MINIMUM = optional(number)
+KIND = one_of(("integers", "text"))
+# What `fit` estimates beside the popularity of items: the shrinkage of scores and of ratings.
+FACTOR = between(0, math.inf)
+ESTIMATES: dict[str, Limit] = {
+    "between": optional(FACTOR),
+    "overdispersion": FACTOR,
+    "slope": optional(FACTOR),
+}
 SAMPLED = 128  # profiles whose neighbours the shrinkage is estimated from
 RATERS = 1024  # profiles whose ratings are compared with those of their neighbours
 
 
-class UserNeighbours(Parameters):
+class UserNeighbours(Estimator):
     """User-based nearest-neighbour recommender, on raw or released profiles.
 
     Parameters
@@ -77,6 +93,12 @@ class UserNeighbours(Parameters):
         Items that may be recommended.
     crowd_ : PopularityPrior
         Population mean and variance of each item, and the shrinkage.
+    high_ : float
+        Upper bound of predicted ratings; 1 for memberships.
+    low_ : float
+        Lower bound of predicted ratings; 0 for memberships.
+    mean_ : float
+        Mean rating of the training data; 0 for memberships.
     profiles_ : Profiles
         The profiles given to `fit`, or built from its interactions.
 
@@ -89,9 +111,9 @@ class UserNeighbours(Parameters):
     release's noise leaves no signal, all scores are 0.
 
     On released profiles everything is computed from the release, the public catalogue and the
-    arguments of the call: `statement` is that of the release, and no further budget is spent. On
-    raw profiles the model stores complete histories: it is not private and cannot be saved to a
-    file.
+    arguments of the call: `statement` is that of the release, and no further budget is spent; such
+    a model is not saved, since the release is. On raw profiles the model and its file store
+    complete histories: they are not private.
 
     References
     ----------
@@ -119,7 +141,7 @@ class UserNeighbours(Parameters):
         "weighting": one_of(("similarity", "equal")),
         "shrink": flag,
         "predicts": one_of(("memberships", "ratings")),
-        "threads": integer(1, 256),
+        "threads": THREADS,
     }
     profiles_: Profiles
     catalogue_: Catalogue
@@ -181,9 +203,17 @@ class UserNeighbours(Parameters):
         rated = Deviations.of(profiles) if settings["predicts"] == "ratings" else None
         if rated is not None and settings["shrink"]:
             rated = rated.shrunk(spaced(len(profiles.users_), RATERS), settings)
-        self._settings, self._rated, self._known = settings, rated, SortedCatalogue(profiles.users_)
-        self.profiles_, self.catalogue_, self.crowd_ = profiles, items, prior
+        self._settings, self.catalogue_ = settings, items
+        self._adopt(profiles, prior, rated)
         return self
+
+    def _adopt(self, profiles: Any, prior: PopularityPrior, rated: Deviations | None) -> None:
+        """Set what was learned from the profiles."""
+        self.profiles_, self.crowd_, self._rated = profiles, prior, rated
+        self._known = SortedCatalogue(profiles.users_)
+        self.mean_, self.low_, self.high_ = 0.0, 0.0, 1.0
+        if rated is not None:
+            self.mean_, self.low_, self.high_ = rated.means.mean_, rated.low, rated.high
 
     def __repr__(self) -> str:
         return super().__repr__() + (f" of {self.profiles_!r}" if self._is_fitted else "")
@@ -200,10 +230,16 @@ class UserNeighbours(Parameters):
         return label_of(self.statement if self._is_fitted else None)
 
     @property
-    def nbytes(self) -> int | None:
+    def nbytes(self) -> int | None:  # type: ignore[override]
         """Size of the profiles in bytes; None if they do not report it."""
         self._check_fitted()
         return getattr(self.profiles_, "nbytes", None)
+
+    @property
+    def user_kind_(self) -> str:
+        """Kind of the user ids: "integers" or "text"."""
+        self._check_fitted()
+        return kind_of(self.profiles_.users_)
 
     @property
     def predicts_ratings(self) -> bool:
@@ -388,10 +424,69 @@ class UserNeighbours(Parameters):
         """Whether `fit` was called."""
         return "profiles_" in self.__dict__
 
-    def _check_fitted(self) -> None:
-        """Raise NotFittedError before `fit`."""
-        if not self._is_fitted:
-            raise NotFittedError("UserNeighbours: not fitted yet; call fit first.")
+    def to_bytes(self) -> bytes:
+        self._check_fitted()
+        if not isinstance(self.profiles_, RawProfiles):
+            raise ValueError(
+                "UserNeighbours: a model of released profiles is not saved; save the release, and "
+                "fit to it again."
+            )
+        return super().to_bytes()
+
+    def _layout(self) -> dict[str, Cells]:
+        crowd = {name: Cells(np.float64, (-1,)) for name in ("crowd_mean", "crowd_variance")}
+        profiles: Any = self.__dict__.get("profiles_")
+        kinds = self._kinds if profiles is None else (self.user_kind_, kind_of(profiles.items_))
+        return {**RawProfiles._layout(*kinds), **crowd}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        crowd = {"crowd_mean": self.crowd_.mean, "crowd_variance": self.crowd_.variance}
+        return {**self.profiles_._arrays(), **crowd}  # type: ignore[attr-defined]
+
+    def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        mean, variance = arrays.pop("crowd_mean"), arrays.pop("crowd_variance")
+        if not mean.shape == variance.shape == (len(self.catalogue_),) or (variance < 0).any():
+            raise ValueError("mean and variance must be one for each item.")
+        profiles = RawProfiles._from_arrays(arrays, **self._built)
+        slope = self._estimates.pop("slope")
+        rated = None if slope is None else replace(Deviations.of(profiles), slope=slope)
+        self._adopt(profiles, PopularityPrior(mean, variance, **self._estimates), rated)
+        del self._kinds, self._built, self._estimates
+
+    def _state(self) -> dict[str, Any]:
+        profiles: Any = self.profiles_
+        estimates = {
+            "between": self.crowd_.between,
+            "overdispersion": self.crowd_.overdispersion,
+            "slope": None if self._rated is None else self._rated.slope,
+        }
+        return {
+            **super()._state(),
+            **estimates,
+            "users": kind_of(profiles.users_),
+            "items": kind_of(profiles.items_),
+            "rated": profiles._rated,
+            "least_common": profiles.least_common,
+            "threads": profiles.threads,
+            "fitted": self._settings,
+        }
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self._kinds = tuple(KIND.check("state", name, state[name]) for name in ("users", "items"))
+        built = {"rated": flag, "least_common": COMMON, "threads": THREADS}
+        self._built, self._estimates, self._settings = (
+            {name: limit.check("state", name, given[name]) for name, limit in limits.items()}
+            for given, limits in (
+                (state, built),
+                (state, ESTIMATES),
+                (state["fitted"], self.LIMITS),
+            )
+        )
+        if (self._settings["predicts"] == "ratings") != (self._estimates["slope"] is not None):
+            raise ValueError("slope must be given for ratings, and only for them.")
+        if self._settings["predicts"] == "ratings" and not self._built["rated"]:
+            raise ValueError("profiles must have ratings to predict them.")
 
 
 def _checked_arguments(n: Any, minimum: Any) -> tuple[int, float | None]:

@@ -1,0 +1,248 @@
+"""PersonalNeighbours: ratings foretold from private releases and a person's own ratings alone."""
+
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.tables import described
+from sfumato.core.typing import Ids
+from sfumato.core.validation import between, integer
+from sfumato.privacy.statement import PrivacyStatement
+from sfumato.recommend.base import Label, label_of
+from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.private.factorization import PrivateFactorization
+from sfumato.recommend.private.released_lists import SimilarItems
+from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
+
+__all__ = ["PersonalNeighbours"]
+
+COUNT = integer(1, 2**31 - 1)
+NEIGHBOURS = integer(1, 1 << 20)
+DAMPING = between(0, np.inf)
+
+
+class PersonalNeighbours:
+    """Item-based neighbours of ratings from private releases, for the person who asks.
+
+    Nobody else's ratings are needed: means and similarities of items come from releases that may be
+    published, and the ratings of the person come with each call.
+
+    Parameters
+    ----------
+    means : PrivateFactorization
+        A fitted model, of which the mean and the items' biases are used.
+    similar : ReleasedLinearItems, ReleasedNeighbours, PrivateFactorization or None, default=None
+        Release whose `similar_items` are the similarities; None for the cosines of `means`.
+    neighbours : int, default=50
+        Number of similar items that are stored of each item, at least 1.
+    damping : float, default=1.0
+        Weight of the damped means beside the similarities of neighbours, at least 0.
+
+    Attributes
+    ----------
+    catalogue_ : Catalogue
+        Items that may be recommended, those of `means`.
+    high_ : float
+        Upper bound of ratings; predictions are clipped to it.
+    low_ : float
+        Lower bound of ratings; predictions are clipped to it.
+    mean_ : float
+        Noisy mean rating.
+
+    Notes
+    -----
+    **Guarantee.** For a person with ratings r of items j, item i is predicted as ``b_i + sum_j s_ji
+    (r_j - b_j) / (damping + sum_j s_ji)``, with ``b_i = mean_ + item bias + own bias``. The sums
+    are over the own items j in whose list of the `neighbours` most similar items i is; s_ji is the
+    similarity in that list, above 0. The own bias is the sum of ``r_j - mean_ - item bias`` over
+    the number of own ratings plus a damping that `means` estimated. Without own ratings, or without
+    similar items, the prediction is b_i; an item outside of the catalogue has bias 0.
+
+    Everything but the own ratings is computed from the releases (post-processing): it costs no
+    further budget, and no user's ratings or ids are stored. A prediction is computed from the own
+    ratings without noise: it is for the eyes of the person alone, and for everybody else whose data
+    is in the releases it is as private as these (joint differential privacy). `statements` are the
+    guarantees of the releases. Two releases of the same data compose: their epsilons and deltas add
+    up, unless both were charged to one ledger, which accounts for both.
+
+    References
+    ----------
+    .. [1] McSherry, Mironov. "Differentially Private Recommender Systems". KDD 2009 (private
+       averages and covariances, own ratings at the client).
+       https://doi.org/10.1145/1557019.1557090
+    .. [2] Kearns, Pai, Roth, Ullman. "Mechanism Design in Large Games: Incentives and Privacy".
+       ITCS 2014 (joint differential privacy). https://arxiv.org/abs/1207.4084
+
+    Examples
+    --------
+    >>> from sfumato.data import generate_world
+    >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
+    >>> means = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5))
+    >>> means = means.fit(world, users=range(60), catalogue=range(40))
+    >>> model = PersonalNeighbours(means)
+    >>> model.predict_fold_in([3, 7], [5.0, 1.0], [1, 2]).shape
+    (2,)
+    >>> [statement.unit for statement in model.statements]
+    ['event']
+    """
+
+    def __init__(
+        self,
+        means: PrivateFactorization,
+        similar: Any = None,
+        *,
+        neighbours: int = 50,
+        damping: float = 1.0,
+    ) -> None:
+        self.neighbours = NEIGHBOURS.check("PersonalNeighbours", "neighbours", neighbours)
+        self.damping = float(DAMPING.check("PersonalNeighbours", "damping", damping))
+        _check_sources(means, similar)
+        source = means if similar is None else similar
+        self.mean_, self.low_, self.high_ = means.mean_, means.low_, means.high_
+        self.catalogue_: Catalogue = means.catalogue_
+        self._biases = means.item_vectors_[:, -1].astype(np.float64)
+        self._own_damping = means.residual_ / means.user_bias_
+        self._lists, self._weights = _lists(self.catalogue_, source, self.neighbours)
+        given = (means.statement, source.statement)
+        stated = tuple(each for each in given if each is not None)
+        self._statements = stated[:1] if source is means else stated
+
+    def __repr__(self) -> str:
+        inside = {"items": len(self.catalogue_), "neighbours": self.neighbours}
+        return described(self, **inside, damping=self.damping, privacy=self.privacy_label)
+
+    @property
+    def statements(self) -> tuple[PrivacyStatement, ...]:
+        """Privacy statements of the releases that were used, one or two; see Notes."""
+        return self._statements
+
+    @property
+    def privacy_label(self) -> Label:
+        """The weakest label of the statements: "proved", "measured" or "none"."""
+        labels = [label_of(each) for each in self._statements]
+        return "none" if "none" in labels else "measured" if "measured" in labels else "proved"
+
+    @property
+    def nbytes(self) -> int:
+        """Size of biases and similarities in bytes, without the (public) catalogue."""
+        return int(self._biases.nbytes + self._lists.nbytes + self._weights.nbytes)
+
+    def predict_fold_in(self, items: Ids, ratings: Any, wanted: Ids) -> np.ndarray:
+        """Predict ratings of a person with these ratings, who alone should see them.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            Item ids that the person rated; unknown ids are ignored.
+        ratings : array_like of shape (n_items,) or None
+            Ratings of these items, clipped to the bounds; None: all have the highest rating.
+        wanted : array_like or scalar
+            Item ids to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_wanted,)
+            Predicted ratings, float64, clipped to [`low_`, `high_`].
+        """
+        scores, bias = self._scores(*self._own(items, ratings))
+        ids = fitting("PersonalNeighbours", "wanted", wanted, self.catalogue_.kind)
+        at = self.catalogue_.positions(ids)
+        known = np.where(at >= 0, scores[at], self.mean_ + bias)
+        return np.asarray(np.clip(known, self.low_, self.high_))
+
+    def recommend_fold_in(
+        self, items: Ids, ratings: Any = None, *, n: int = 10, filter: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Recommend items to a person with these ratings, who alone should see them.
+
+        Parameters
+        ----------
+        items : array_like or scalar
+            Item ids of the person, which are not recommended again; unknown ids are ignored.
+        ratings : array_like of shape (n_items,) or None, default=None
+            Ratings of these items, clipped to the bounds; None: all have the highest rating.
+        n : int, default=10
+            Number of items, at least 1.
+        filter : object, default=None
+            Boolean mask over `catalogue_`: only items that are True are recommended.
+
+        Returns
+        -------
+        items : ndarray of shape (k,)
+            Item ids, best first, k <= n.
+        scores : ndarray of shape (k,)
+            Their predictions before clipping.
+        """
+        owner = "PersonalNeighbours"
+        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
+        allowed = check_filter(owner, filter, self.catalogue_)
+        table = self._scores(*self._own(items, ratings))[0][None]
+        own = listed(fitting(owner, "items", items, self.catalogue_.kind), self.catalogue_)
+        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+
+    def _own(self, items: Ids, ratings: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions of the known own items, each once, and their ratings in the bounds."""
+        what = fitting("PersonalNeighbours", "items", items, self.catalogue_.kind)
+        try:
+            given = np.asarray(self.high_ if ratings is None else ratings, np.float64).reshape(-1)
+        except (TypeError, ValueError):
+            given = np.full(what.size, np.nan)
+        given = np.full(what.size, self.high_) if ratings is None else given
+        if given.size != what.size or not np.isfinite(given).all():
+            raise ValueError(
+                f"PersonalNeighbours: ratings must be {what.size} finite numbers, one per item."
+            )
+        at, first = np.unique(self.catalogue_.positions(what), return_index=True)
+        return at[at >= 0], np.clip(given[first][at >= 0], self.low_, self.high_)
+
+    def _scores(self, at: np.ndarray, ratings: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the predictions of all items before clipping, and the own bias."""
+        over = ratings - self.mean_ - self._biases[at]
+        bias = float(over.sum() / (at.size + self._own_damping))
+        to, weights = self._lists[at].ravel(), self._weights[at].ravel()
+        residuals = np.repeat(over - bias, self._lists.shape[1])
+        size = self._biases.size
+        sums = np.bincount(to, weights * residuals, size)
+        # Where there are no neighbours and no damping, 0 / 1 is what they add.
+        totals = self.damping + np.bincount(to, weights, size)
+        added = sums / np.where(totals > 0, totals, 1.0)
+        return self.mean_ + bias + self._biases + added, bias
+
+
+def _check_sources(means: Any, similar: Any) -> None:
+    """Raise unless both are private and have ids of one kind."""
+    owner = "PersonalNeighbours"
+    if not isinstance(means, PrivateFactorization):
+        raise TypeError(
+            f"{owner}: means must be a fitted PrivateFactorization, not {type(means).__name__}."
+        )
+    means._check_fitted()
+    if similar is None:
+        return
+    if not isinstance(similar, SimilarItems | PrivateFactorization):
+        raise TypeError(
+            f"{owner}: similar must be a ReleasedLinearItems, ReleasedNeighbours or "
+            f"PrivateFactorization, not {type(similar).__name__}; a fitted PrivateLinearItems or "
+            "PrivateNeighbours has its release in release_."
+        )
+    kinds = means.catalogue_.kind, similar.catalogue_.kind
+    if kinds[0] != kinds[1]:
+        raise TypeError(
+            f"{owner}: similar holds {kinds[1]}, but items of means are {kinds[0]}; none of them "
+            "could be found."
+        )
+
+
+def _lists(catalogue: Catalogue, similar: Any, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of the most similar items of each item, and similarities, 0 for none."""
+    most = min(most, max(len(catalogue) - 1, 1))
+    to = np.zeros((len(catalogue), most), np.int32)
+    weights = np.zeros((len(catalogue), most), np.float32)
+    rows = np.flatnonzero(similar.catalogue_.positions(catalogue.ids) >= 0)
+    if rows.size:
+        found, near = similar.similar_items(catalogue.ids[rows], most)
+        at = catalogue.positions(found.ravel()).reshape(found.shape)
+        there = (at >= 0) & (near > 0) & (at != rows[:, None]) & np.isfinite(near)
+        to[rows, : at.shape[1]] = np.where(there, at, 0)
+        weights[rows, : at.shape[1]] = np.where(there, near, 0.0)
+    return to, weights
