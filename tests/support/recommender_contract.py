@@ -14,8 +14,8 @@ from sfumato.recommend import (
     Catalogue,
     DenseFactorization,
     Factorization,
-    LangevinFactorization,
     ImputedSVD,
+    LangevinFactorization,
     PrivateFactorization,
     SketchFactorization,
     SVDpp,
@@ -115,6 +115,7 @@ MODELS["BayesianFactorization"] = [
 ]
 MODELS["LangevinFactorization"] = [
     lambda: LangevinFactorization(factors=4, epochs=60, burn_in=20),
+]
 MODELS["ImputedSVD"] = [
     lambda: ImputedSVD(factors=6, iterations=5),
     lambda: ImputedSVD(factors=3, shrinkage=0.0, iterations=0, bounds=(1, 5)),
