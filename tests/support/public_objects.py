@@ -157,16 +157,21 @@ def _recommending() -> Iterator[Any]:
     from sfumato.recommend import (
         ALS,
         AttributeMeans,
+        BayesianFactorization,
+        BellKorBlend,
         ClusterMeans,
+        CollectiveItems,
         ContentBased,
         CuratedList,
         DampedMeans,
         DenseFactorization,
         Eigentaste,
+        Hybrid,
         ImputedSVD,
         InterpolationWeights,
         ItemIndex,
         ItemNeighbours,
+        LangevinFactorization,
         LinearItems,
         PersonalNeighbours,
         Popular,
@@ -193,6 +198,9 @@ def _recommending() -> Iterator[Any]:
     people = Features(sorted(set(given.users)), categories={"age": [SECRET] * 60})
     content = ContentBased().fit(given, features=films)
     yield from (films, films.categories["genre"], content, content.index(), TfIdf().fit(films))
+    yield CollectiveItems().fit(given, features=films)
+    yield BayesianFactorization(factors=2, epochs=2, burn_in=1).fit(given)
+    yield from (BellKorBlend(), Hybrid(parts="popular,item-neighbours"), LangevinFactorization())
     yield AttributeMeans().fit(given, attributes=people, features=films)
     yield from (InterpolationWeights(neighbours=3).fit(given), TemporalMeans())
     for private in (

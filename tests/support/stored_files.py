@@ -195,12 +195,15 @@ def _models() -> Iterator[bytes]:
         ALS,
         AttributeMeans,
         BayesianFactorization,
+        BellKorBlend,
         ClusterMeans,
+        CollectiveItems,
         ContentBased,
         CuratedList,
         DampedMeans,
         DenseFactorization,
         Eigentaste,
+        Hybrid,
         ImputedSVD,
         InterpolationWeights,
         ItemNeighbours,
@@ -238,6 +241,8 @@ def _models() -> Iterator[bytes]:
         ImputedSVD(factors=2, iterations=1),
         ClusterMeans(clusters=2),
         Eigentaste(gauge=["x", "y"]),
+        BellKorBlend(parts="damped-means,rating-neighbours"),
+        Hybrid(parts="popular,item-neighbours", combine="mixed"),
         RatingNeighbours(),
         RatingNeighbours(by="users", prediction="average", search="lsh"),
         UserNeighbours(),
@@ -249,6 +254,7 @@ def _models() -> Iterator[bytes]:
     known = Features(["x", "y", "z"], ["tea", "rum", ""], {"kind": ["a", "b", "a"]})
     people = Features(["a", "b", "c"], categories={"age": ["1", "2", "1"]})
     yield ContentBased().fit(texts, features=known).to_bytes()
+    yield CollectiveItems().fit(texts, features=known).to_bytes()
     yield AttributeMeans().fit(texts, attributes=people, features=known).to_bytes()
     yield InterpolationWeights(neighbours=2).fit(texts).to_bytes()
     timed = Interactions(texts.users, texts.items, texts.ratings, times=[0, 1e6, 9e6])
