@@ -54,15 +54,9 @@ class ClusterMeans(ClusteredMeans):
     **Guarantee.** The prediction for user u and item i is ``mean_ + b_u + b_i + s / (n +
     damping_)``, clipped to [`low_`, `high_`]: biases are damped as suits the data, and s is the sum
     of what they leave of the n ratings of i in the cluster of u. The same `random_state` gives
-<<<<<<< HEAD
-    bitwise the same model. A new user belongs to the cluster with the nearest centroid, by cosine. An unknown user,
-    or one without ratings that differ from the baseline, is in no cluster, and an unknown item has
-    no bias: the other terms remain.
-=======
     bitwise the same model. A new user belongs to the cluster with the nearest centroid, by cosine.
     An unknown user, or one without ratings that differ from the baseline, is in no cluster, and an
     unknown item has no bias: the other terms remain.
->>>>>>> short
 
     This is the smoothing of [1]_ without the search for neighbours after it. Starts are drawn by
     k-means++ [2]_. A step of k-means takes time in proportion to ratings times clusters, and the

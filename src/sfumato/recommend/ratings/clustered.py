@@ -101,7 +101,7 @@ class ClusteredMeans(RatingModel, in_files=False):
         over = ratings - scores[positions]
         bias = over.sum() / (over.size + self._user_damping)
         cluster = self._cluster_of(positions, over - bias)
-        return scores + bias + (self._deviations[cluster] if cluster >= 0 else 0.0)
+        return np.asarray(scores + bias + (self._deviations[cluster] if cluster >= 0 else 0.0))
 
     def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
         terms = self._terms(np.array([row]), np.array([column]))

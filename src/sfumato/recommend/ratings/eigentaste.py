@@ -35,7 +35,7 @@ class _GaugeLimit:
         if not 1 <= len(set(plain)) == len(plain) <= MOST:
             wanted = f"an integer from 1 to {MOST}, or a list of so many distinct item ids"
             raise ParameterError.of(owner, name, f"must be {wanted}.")
-        return np.asarray(plain).tolist()
+        return list(np.asarray(plain).tolist())
 
     def bad(self) -> list[Any]:
         return [*NUMBER.bad(), [], [1, 1], [0.5], [1, "tea"]]
@@ -82,13 +82,8 @@ class Eigentaste(ClusteredMeans):
     **Guarantee.** The prediction for user u and item i is ``mean_ + b_u + b_i + s / (n +
     damping_)``, clipped to [`low_`, `high_`]: biases are damped as suits the data, and s is the sum
     of what they leave of the n ratings of i in the cell of u. Nothing is random. A user without
-<<<<<<< HEAD
-    ratings of the gauge set, and an unknown one, is in no cell, and an unknown item has no bias: the other terms
-    remain.
-=======
     ratings of the gauge set, and an unknown one, is in no cell, and an unknown item has no bias:
     the other terms remain.
->>>>>>> short
 
     The first level cuts the smallest rectangle around all users along both axes; each further one
     cuts the four cells at the origin in the middle of both sides [1]_. The paper's users rate all
