@@ -47,7 +47,7 @@ class ImputedSVD(StoredVectors):
     ----------
     factors : int, default=32
         Number of singular vectors, from 1 to 4096.
-    shrinkage : float, default=0.55
+    shrinkage : float, default=0.5
         What is subtracted from all singular values, as a multiple of the largest one that the
         residuals would have by chance, with random signs; at least 0.
     iterations : int, default=30
@@ -118,7 +118,7 @@ class ImputedSVD(StoredVectors):
         self,
         *,
         factors: int = 32,
-        shrinkage: float = 0.55,
+        shrinkage: float = 0.5,
         iterations: int = 30,
         bounds: tuple[float, float] | None = None,
         random_state: RandomState = 0,
