@@ -95,13 +95,13 @@ class ClusteredMeans(RatingModel, in_files=False):
         return np.asarray(self.mean_ + (users + self._items + deviations))
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-        scores = self.mean_ + self._items
+        scores: np.ndarray = self.mean_ + self._items
         if not positions.size:
             return scores
         over = ratings - scores[positions]
         bias = over.sum() / (over.size + self._user_damping)
         cluster = self._cluster_of(positions, over - bias)
-        return scores + bias + (self._deviations[cluster] if cluster >= 0 else 0.0)
+        return np.asarray(scores + bias + (self._deviations[cluster] if cluster >= 0 else 0.0))
 
     def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
         terms = self._terms(np.array([row]), np.array([column]))

@@ -35,7 +35,7 @@ class _GaugeLimit:
         if not 1 <= len(set(plain)) == len(plain) <= MOST:
             wanted = f"an integer from 1 to {MOST}, or a list of so many distinct item ids"
             raise ParameterError.of(owner, name, f"must be {wanted}.")
-        return np.asarray(plain).tolist()
+        return list(np.asarray(plain).tolist())
 
     def bad(self) -> list[Any]:
         return [*NUMBER.bad(), [], [1, 1], [0.5], [1, "tea"]]
