@@ -32,7 +32,10 @@ def _last(p, q, bias, live):
 
 @kernel
 def descend(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
-    """One pass of (2.8), (2.9) over rows where error**2 <= clip; step, shrink: for each number."""
+    """One pass of (2.8), (2.9) over rows where error**2 <= clip.
+
+    step and shrink have a value for each number, equal in all components.
+    """
     factors, n = step.size - 16, users.size
     blocks = (factors + 15) // 16
     top, bit = 16 * (blocks - 1), (factors - 1) & 15
@@ -40,6 +43,7 @@ def descend(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
         mask16(np.uint64(1) << np.uint64(bit)),
         mask16((np.uint64(2) << np.uint64(bit)) - np.uint64(1)),
     )
+    every, k, m = load(step, 0), load(shrink_p, 0), load(shrink_q, 0)
     for i in range(n):
         u, v = np.int64(users[i]) * factors, np.int64(items[i]) * factors
         last, p_one, q_one = _last(load(p, u + top), load(q, v + top), bias, live)
@@ -47,10 +51,11 @@ def descend(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
             last = fma(load(p, u + b), load(q, v + b), last)
         error = ratings[i] - total(last)
         if error * error <= clip:
+            e = every * error
             for b in range(0, top, 16):
-                a, c, e = load(p, u + b), load(q, v + b), load(step, b) * error
-                store(p, u + b, fma(e, c, fma(load(shrink_p, b), a, a)))
-                store(q, v + b, fma(e, a, fma(load(shrink_q, b), c, c)))
+                a, c = load(p, u + b), load(q, v + b)
+                store(p, u + b, fma(e, c, fma(k, a, a)))
+                store(q, v + b, fma(e, a, fma(m, c, c)))
             a, c, e = load(p, u + top), load(q, v + top), load(step, top) * error
             store(p, u + top, fma(e, q_one, fma(load(shrink_p, top), a, a)))
             store(q, v + top, fma(e, p_one, fma(load(shrink_q, top), c, c)))
