@@ -218,7 +218,7 @@ def _recommending() -> Iterator[Any]:
     yield RatingNeighbours().fit(given)
     yield from (model, model.catalogue_, ItemIndex(model, bits=8))
     yield SVDpp(factors=2, epochs=1).fit(given)
-    yield from (ClusterMeans().fit(given), Eigentaste(gauge=given.items[:1].tolist()).fit(given))
+    yield from (ClusterMeans().fit(given), Eigentaste(gauge=2).fit(given))
     yield ImputedSVD(factors=2, iterations=1).fit(given)
     yield TimeSVDpp(factors=2, epochs=1)
     yield SketchedFactors(cells=64)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
-from sfumato.recommend import DenseFactorization
+from sfumato.recommend import DenseFactorization, load
 from support.recommender_contract import known_rank as world
 from support.recommender_contract import rmse
 
@@ -108,3 +108,40 @@ def test_changed_parameters_wait_for_the_next_fit():
     result = model.predict(test.users, test.items)
     model.set_params(factors=16)
     assert (model.predict(test.users, test.items) == result).all()
+
+
+def test_four_penalties_are_those_of_users_items_and_their_biases():
+    train, _ = world(users=60, items=40, rows=1500)
+    # With a clip that skips nothing biases are penalised as components are, and not damped.
+    one = DenseFactorization(factors=5, regularization=0.1, clip=1e9).fit(train)
+    same = DenseFactorization(factors=5, regularization=(0.1,) * 4, clip=1e9).fit(train)
+    sides = [
+        (model._user_vectors(np.arange(60)), model._item_vectors(np.arange(40)))
+        for model in (one, same)
+    ]
+    for users, others in zip(*sides, strict=True):
+        np.testing.assert_array_equal(users, others)
+    tables = [(0, slice(-1)), (1, slice(-1)), (0, slice(-1, None)), (1, slice(-1, None))]
+    for at, (side, columns) in enumerate(tables):
+        penalties = [0.01] * 4
+        penalties[at] = 8.0
+        model = DenseFactorization(factors=5, regularization=tuple(penalties)).fit(train)
+        vectors = model._user_vectors(np.arange(60)), model._item_vectors(np.arange(40))
+        sizes = [float(np.abs(vectors[side][:, columns]).mean()) for side, columns in tables]
+        assert sizes[at] < 0.05
+        biases = [sizes[other] for other in (2, 3) if other != at]
+        assert min(biases) > 2 * sizes[at]
+
+
+def test_four_penalties_are_stored_and_refused_for_rankings():
+    train, _ = world(users=60, items=40, rows=1500)
+    model = DenseFactorization(factors=3, epochs=1, regularization=[0.1, 0.2, 0.3, 0]).fit(train)
+    twin = load(model.to_bytes())
+    assert tuple(twin.get_params()["regularization"]) == (0.1, 0.2, 0.3, 0.0)
+    model.partial_fit(train)
+    twin.partial_fit(train)
+    np.testing.assert_array_equal(
+        model.predict(train.users, train.items), twin.predict(train.users, train.items)
+    )
+    with pytest.raises(ValueError, match="regularization must be one number for objective"):
+        model.set_params(objective="ranking").fit(train)

@@ -2,7 +2,8 @@
 
 A row holds `factors` numbers, the components and last the bias. The prediction is mean + sum of
 p_l q_l over the components + p_last + q_last, and (2.8), (2.9) become, lane by lane,
-    p <- p + step (error q' - regularization p),   q' = q in component lanes, 1 in the bias lane.
+    p <- p + step (error q' - regularization p),   q' = q in component lanes, 1 in the bias lane,
+where shrink is -step regularization, of each lane of p and, in an array of its own, of q.
 Rows lie side by side; lanes past the end of a row belong to the next and have step 0, so `blocks`
 of 16 lanes serve every number of factors. Tables end in 16 numbers that nobody owns.
 
@@ -30,8 +31,11 @@ def _last(p, q, bias, live):
 
 
 @kernel
-def descend(users, items, ratings, clip, step, shrink, p, q):
-    """One pass of (2.8), (2.9) over rows where error**2 <= clip; step, shrink: for each number."""
+def descend(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
+    """One pass of (2.8), (2.9) over rows where error**2 <= clip.
+
+    step and shrink have a value for each number, equal in all components.
+    """
     factors, n = step.size - 16, users.size
     blocks = (factors + 15) // 16
     top, bit = 16 * (blocks - 1), (factors - 1) & 15
@@ -39,6 +43,7 @@ def descend(users, items, ratings, clip, step, shrink, p, q):
         mask16(np.uint64(1) << np.uint64(bit)),
         mask16((np.uint64(2) << np.uint64(bit)) - np.uint64(1)),
     )
+    every, k, m = load(step, 0), load(shrink_p, 0), load(shrink_q, 0)
     for i in range(n):
         u, v = np.int64(users[i]) * factors, np.int64(items[i]) * factors
         last, p_one, q_one = _last(load(p, u + top), load(q, v + top), bias, live)
@@ -46,24 +51,21 @@ def descend(users, items, ratings, clip, step, shrink, p, q):
             last = fma(load(p, u + b), load(q, v + b), last)
         error = ratings[i] - total(last)
         if error * error <= clip:
+            e = every * error
             for b in range(0, top, 16):
-                a, c, e, k = load(p, u + b), load(q, v + b), load(step, b) * error, load(shrink, b)
+                a, c = load(p, u + b), load(q, v + b)
                 store(p, u + b, fma(e, c, fma(k, a, a)))
-                store(q, v + b, fma(e, a, fma(k, c, c)))
-            a, c, e, k = (
-                load(p, u + top),
-                load(q, v + top),
-                load(step, top) * error,
-                load(shrink, top),
-            )
-            store(p, u + top, fma(e, q_one, fma(k, a, a)))
-            store(q, v + top, fma(e, p_one, fma(k, c, c)))
+                store(q, v + b, fma(e, a, fma(m, c, c)))
+            a, c, e = load(p, u + top), load(q, v + top), load(step, top) * error
+            store(p, u + top, fma(e, q_one, fma(load(shrink_p, top), a, a)))
+            store(q, v + top, fma(e, p_one, fma(load(shrink_q, top), c, c)))
 
 
 @kernel
-def descend_two(users, items, ratings, clip, step, shrink, p, q):
+def descend_two(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
     """`descend` for 32 factors: all numbers of a rating stay in registers."""
-    s0, s1, k0, k1 = load(step, 0), load(step, 16), load(shrink, 0), load(shrink, 16)
+    s0, s1 = load(step, 0), load(step, 16)
+    k0, k1, m0, m1 = load(shrink_p, 0), load(shrink_p, 16), load(shrink_q, 0), load(shrink_q, 16)
     bias, live = mask16(np.uint64(1 << 15)), mask16(np.uint64(0xFFFF))
     n = users.size
     for i in range(n):
@@ -81,8 +83,8 @@ def descend_two(users, items, ratings, clip, step, shrink, p, q):
             e0, e1 = s0 * error, s1 * error
             store(p, u, fma(e0, q0, fma(p0, k0, p0)))
             store(p, u + 16, fma(e1, q_one, fma(p1, k1, p1)))
-            store(q, v, fma(e0, p0, fma(q0, k0, q0)))
-            store(q, v + 16, fma(e1, p_one, fma(q1, k1, q1)))
+            store(q, v, fma(e0, p0, fma(q0, m0, q0)))
+            store(q, v + 16, fma(e1, p_one, fma(q1, m1, q1)))
 
 
 PILES = 16  # more make more streams of writes than the first cache has room for

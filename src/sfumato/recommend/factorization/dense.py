@@ -1,14 +1,16 @@
 """Dense factorization: a vector of its own for every user and item."""
 
+import math
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.random import Generator
 
 from sfumato.core.storage import Cells
-from sfumato.core.validation import RandomState
+from sfumato.core.validation import Limit, RandomState, between
 from sfumato.data.interactions import Interactions
+from sfumato.errors import ParameterError
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
 from sfumato.kernels.recommend import sgd_ranking
@@ -22,6 +24,23 @@ __all__ = ["DenseFactorization"]
 PADDING = 16  # numbers after the last row: kernels read complete blocks
 SIDES = ("user", "item")
 FEW = 256  # rows whose ids are looked up one by one
+
+
+class _PenaltiesLimit:
+    """Limit of penalties: a number from 0 up, or four, of users, items and the biases of both."""
+
+    number = between(0, math.inf)
+
+    def check(self, owner: str, name: str, value: Any) -> float | tuple[float, ...]:
+        if not isinstance(value, tuple | list):
+            return self.number.check(owner, name, value)
+        if len(value) != 4:
+            wanted = "a number from 0 up, or four: of users, items, user biases and item biases"
+            raise ParameterError.of(owner, name, f"must be {wanted}, not {value!r:.200}.")
+        return tuple(self.number.check(owner, name, each) for each in value)
+
+    def bad(self) -> list[Any]:
+        return [*self.number.bad(), (), (0.1, 0.1), (0.1, 0.1, 0.1, -0.1)]
 
 
 class DenseFactorization(Descent):
@@ -46,9 +65,10 @@ class DenseFactorization(Descent):
         decay * t / T)`.
     decay : float, default=6.0
         Decay of the learning rate, at least 0.
-    regularization : float, default=0.05
+    regularization : float or tuple of float, default=0.05
         L2 penalty lambda of components per rating, at least 0. Above 0, `fit` also damps biases;
-        see Notes.
+        see Notes. Four numbers are the penalties per rating of users' components, items'
+        components, user biases and item biases, without damping; for ratings only.
     clip : float or None, default=None
         Largest loss `(rating - prediction)**2 / 2`, above 0; in an epoch, ratings with a larger
         loss are skipped. None skips none.
@@ -119,7 +139,7 @@ class DenseFactorization(Descent):
     True
     """
 
-    LIMITS = Descent.LIMITS
+    LIMITS: ClassVar[dict[str, Limit]] = {**Descent.LIMITS, "regularization": _PenaltiesLimit()}
     _known_users: SortedCatalogue
     _known_items: SortedCatalogue
     _factors: int
@@ -135,7 +155,7 @@ class DenseFactorization(Descent):
         epochs: int = 20,
         learning_rate: float = 0.05,
         decay: float = 6.0,
-        regularization: float = 0.05,
+        regularization: float | tuple[float, ...] = 0.05,
         clip: float | None = None,
         noise: float | None = None,
         threads: int = 1,
@@ -214,17 +234,26 @@ class DenseFactorization(Descent):
         both = zip(self._tables(), (users, items), strict=True)
         return [(table, _blocks(rows, self._factors, table.size)) for table, rows in both]
 
+    def _check(self) -> dict[str, Any]:
+        plain = super()._check()
+        if plain["objective"] == "ranking" and isinstance(plain["regularization"], tuple):
+            wanted = 'must be one number for objective="ranking", which learns no biases.'
+            raise ParameterError.of(type(self).__name__, "regularization", wanted)
+        return plain
+
     def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
-        weight = plain["regularization"]
         step = np.zeros(self._factors + PADDING, np.float32)
         step[: self._factors] = rate
-        shrink = -step * np.float32(weight)
-        if self._damps_biases(plain):
-            shrink[self._factors - 1] = 0
+        weights = plain["regularization"]
+        if not isinstance(weights, tuple):
+            weights = (weights, weights, *2 * [0.0 if self._damps_biases(plain) else weights])
+        shrinks = [-step * np.float32(weight) for weight in weights[:2]]
+        for shrink, weight in zip(shrinks, weights[2:], strict=True):
+            shrink[self._factors - 1] = -step[self._factors - 1] * np.float32(weight)
         kernel = factor_dense.descend_two if self._factors == 32 else factor_dense.descend
 
         def run(users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
-            kernel(users, items, ratings, np.float32(clip), step, shrink, *self._tables())
+            kernel(users, items, ratings, np.float32(clip), step, *shrinks, *self._tables())
 
         return run
 

@@ -663,7 +663,9 @@ class Descent(Factorization, in_files=False):
         """Return whether biases are damped and not penalised at each rating."""
         # With clip or noise a rating must have no other influence than through the steps.
         free = plain["clip"] is None and plain["noise"] is None
-        return plain["objective"] == "ratings" and plain["regularization"] > 0 and free
+        penalty = plain["regularization"]  # several are those of biases too
+        damped = isinstance(penalty, float) and penalty > 0
+        return plain["objective"] == "ratings" and damped and free
 
     def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
         """Return a function that shrinks all biases by one step of this learning rate."""

@@ -95,7 +95,7 @@ class ClusteredMeans(RatingModel, in_files=False):
         return np.asarray(self.mean_ + (users + self._items + deviations))
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-        scores = self.mean_ + self._items
+        scores: np.ndarray = self.mean_ + self._items
         if not positions.size:
             return scores
         over = ratings - scores[positions]
