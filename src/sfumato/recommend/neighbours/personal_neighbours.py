@@ -11,7 +11,8 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, label_of
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.factorization import PrivateFactorization
-from sfumato.recommend.private.released_lists import SimilarItems
+from sfumato.recommend.private.linear_items import ReleasedLinearItems
+from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
 
 __all__ = ["PersonalNeighbours"]
@@ -94,7 +95,7 @@ class PersonalNeighbours:
     def __init__(
         self,
         means: PrivateFactorization,
-        similar: SimilarItems,
+        similar: ReleasedLinearItems | ReleasedNeighbours,
         *,
         neighbours: int = 200,
         damping: float = 0.3,
@@ -220,7 +221,7 @@ def _check_sources(means: Any, similar: Any) -> None:
             f"{owner}: means must be a fitted PrivateFactorization, not {type(means).__name__}."
         )
     means._check_fitted()
-    if not isinstance(similar, SimilarItems):
+    if not isinstance(similar, ReleasedLinearItems | ReleasedNeighbours):
         raise TypeError(
             f"{owner}: similar must be a ReleasedLinearItems or ReleasedNeighbours, not "
             f"{type(similar).__name__}; a fitted PrivateLinearItems or PrivateNeighbours has it in "
