@@ -248,8 +248,6 @@ def test_ratings_are_damped_means_and_what_neighbours_departed_from_them(weighti
     for item in (1000, 1003, 1030):
         raters = [(s, residuals[u].get(item)) for u, s in near.items() if s > 0]
         raters = [(s, left) for s, left in raters if left is not None]
-            (s, residuals[u][item]) for u, s in near.items() if s > 0 and item in residuals[u]
-        ]
         there = [(s**power, left) for s, left in sorted(raters, reverse=True)[:15]]
         over = sum(w * left for w, left in there) / (damping + sum(w for w, _ in there))
         want = means.mean + people[9] + places[item] + over
