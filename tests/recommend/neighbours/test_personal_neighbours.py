@@ -66,11 +66,11 @@ def by_hand(means, similar, own, ratings, neighbours, damping):
     return np.array(predicted)
 
 
-@pytest.mark.parametrize("similar", [None, LINEAR, PAIRS, private(epsilon=20.0)])
+@pytest.mark.parametrize("similar", [LINEAR, PAIRS])
 @pytest.mark.parametrize(("neighbours", "damping"), [(50, 1.0), (7, 0.0)])
 def test_predictions_are_what_the_formula_says(similar, neighbours, damping):
     model = PersonalNeighbours(MEANS, similar, neighbours=neighbours, damping=damping)
-    want = by_hand(MEANS, similar or MEANS, OWN, RATED, neighbours, damping)
+    want = by_hand(MEANS, similar, OWN, RATED, neighbours, damping)
     got = model.predict_fold_in(OWN, RATED, ITEMS)
     np.testing.assert_allclose(got, np.clip(want, 1, 5), rtol=1e-5)
     alone = MEANS.mean_ + MEANS.item_vectors_[:, -1]
@@ -82,7 +82,7 @@ def test_predictions_are_what_the_formula_says(similar, neighbours, damping):
 
 
 def test_without_ratings_or_neighbours_means_remain():
-    model = PersonalNeighbours(MEANS)
+    model = PersonalNeighbours(MEANS, LINEAR)
     alone = np.clip(MEANS.mean_ + MEANS.item_vectors_[:, -1].astype(float), 1, 5)
     np.testing.assert_allclose(model.predict_fold_in([], [], ITEMS), alone)
     np.testing.assert_allclose(model.predict_fold_in([7], [5.0], ITEMS), alone)  # no such item
@@ -92,20 +92,24 @@ def test_without_ratings_or_neighbours_means_remain():
     assert set(model.recommend_fold_in([], n=40, filter=few)[0].tolist()) == set(ITEMS[few])
 
 
-def test_a_persons_ratings_are_foretold_better_than_by_means():
-    # With this noise the errors differed by at least 0.02 at each of the seeds 1 to 5.
-    train, test = NAMED.split(0.8, 0.2, random_state=2)
-    model = PersonalNeighbours(private(train), damping=0.3)
-    plain = PersonalNeighbours(private(train), damping=1e9)
+def test_similar_items_foretell_what_means_cannot():
+    # Everybody likes the items of one group only, so that all items have about equal means, of
+    # RMSE 1.07. At the seeds 2 to 6 of the noise on similarities it was 0.855 to 0.859.
+    rng = np.random.default_rng(4)
+    users, items = np.divmod(rng.permutation(300 * 40), 40)
+    ratings = np.where(items // 20 == users % 2, 4.0, 2.0) + rng.integers(0, 2, users.size)
+    rows = Interactions([f"secret-{u}" for u in users], ITEMS[items], ratings)
+    train, test = rows.filter(np.arange(4000)), rows.filter(np.arange(4000, 6000))
     errors = []
-    for each in (model, plain):
-        got = []
-        for user in np.unique(test.users)[:150]:
-            own, rows = train.users == user, test.users == user
-            predicted = each.predict_fold_in(train.items[own], train.ratings[own], test.items[rows])
-            got.append(predicted - test.ratings[rows])
-        errors.append(float(np.sqrt(np.mean(np.concatenate(got) ** 2))))
-    assert errors[0] < errors[1] - 0.005
+    for damping in (1.0, 1e9):
+        model = PersonalNeighbours(private(train), LINEAR, damping=damping)
+        missed = [np.empty(0)]
+        for user in np.unique(test.users)[:100]:
+            own, here = train.users == user, test.users == user
+            got = model.predict_fold_in(train.items[own], train.ratings[own], test.items[here])
+            missed.append(got - test.ratings[here])
+        errors.append(float(np.sqrt(np.mean(np.concatenate(missed) ** 2))))
+    assert errors[0] < 0.9 < 1.05 < errors[1]
 
 
 def test_no_user_is_stored_and_nothing_changes_by_a_call():
@@ -124,41 +128,46 @@ def test_no_user_is_stored_and_nothing_changes_by_a_call():
 
 
 def test_statements_are_those_of_the_releases_and_none_is_invented():
-    assert PersonalNeighbours(MEANS).statements == (MEANS.statement,)
-    assert PersonalNeighbours(MEANS, MEANS).statements == (MEANS.statement,)
     both = PersonalNeighbours(MEANS, LINEAR)
     assert both.statements == (MEANS.statement, LINEAR.statement)
     assert not hasattr(both, "statement")
     assert both.privacy_label == "none"  # the noise of these tests has a seed
     secure = PrivateFactorization(epsilon=4.0, delta=1e-6, bounds=(1, 5), covers="joint")
     secure.fit(NAMED, catalogue=ITEMS, users=USERS)
-    assert PersonalNeighbours(secure).privacy_label == "proved"
+    lists = PrivateLinearItems(epsilon=50.0, delta=1e-6).fit(GROUPS, catalogue=ITEMS).release_
+    assert PersonalNeighbours(secure, lists).privacy_label == "proved"
     assert PersonalNeighbours(secure, LINEAR).privacy_label == "none"
     secure._statement = replace(secure.statement, proof="measured")
-    assert PersonalNeighbours(secure).privacy_label == "measured"
+    assert PersonalNeighbours(secure, lists).privacy_label == "measured"
     assert "privacy='none'" in repr(both)
 
 
 def test_what_is_no_release_is_refused():
+    unfitted = PrivateFactorization(epsilon=1, delta=0.1, bounds=(1, 5))
     raw = DenseFactorization(factors=2, epochs=1).fit(ROWS)
     words = private(catalogue=["a", "b"], train=NAMED)
     fitted = PrivateLinearItems(epsilon=1.0, delta=1e-6).fit(GROUPS, catalogue=ITEMS)
     for make, kind, sentence in (
-        (lambda: PersonalNeighbours(raw), TypeError, "means must be a fitted PrivateFactor"),
-        (lambda: PersonalNeighbours(MEANS, raw), TypeError, "similar must be a Released"),
-        (lambda: PersonalNeighbours(MEANS, fitted), TypeError, "release in release_"),
-        (lambda: PersonalNeighbours(words, LINEAR), TypeError, "similar holds integers"),
-        (lambda: PersonalNeighbours(MEANS, neighbours=0), ValueError, "neighbours must be"),
-        (lambda: PersonalNeighbours(MEANS, damping=-1), ValueError, "damping must be"),
         (
-            lambda: PersonalNeighbours(PrivateFactorization(epsilon=1, delta=0.1, bounds=(1, 5))),
+            lambda: PersonalNeighbours(raw, LINEAR),
+            TypeError,
+            "means must be a fitted Private",
+        ),
+        (lambda: PersonalNeighbours(MEANS, raw), TypeError, "similar must be a Released"),
+        (lambda: PersonalNeighbours(MEANS, MEANS), TypeError, "similar must be a Released"),
+        (lambda: PersonalNeighbours(MEANS, fitted), TypeError, "has it in release_"),
+        (lambda: PersonalNeighbours(words, LINEAR), TypeError, "similar holds integers"),
+        (lambda: PersonalNeighbours(MEANS, LINEAR, neighbours=0), ValueError, "neighbours must be"),
+        (lambda: PersonalNeighbours(MEANS, LINEAR, damping=-1), ValueError, "damping must be"),
+        (
+            lambda: PersonalNeighbours(unfitted, LINEAR),
             NotFittedError,
             "call fit first",
         ),
     ):
         with pytest.raises(kind, match=sentence):
             make()
-    model = PersonalNeighbours(MEANS)
+    model = PersonalNeighbours(MEANS, LINEAR)
     with pytest.raises(ValueError, match="ratings must be 4 finite numbers"):
         model.predict_fold_in(OWN, [1.0], ITEMS)
     with pytest.raises(TypeError, match="wanted are text"):

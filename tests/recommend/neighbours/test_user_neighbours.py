@@ -12,6 +12,8 @@ from sfumato.recommend.metrics.rating import evaluate
 from sfumato.recommend.neighbours import popularity_shrinkage
 from sfumato.recommend.neighbours import user_neighbours as neighbours
 from sfumato.recommend.neighbours.neighbourhood import weighed
+from sfumato.recommend.ratings.baseline import Baseline
+from sfumato.recommend.ratings.rated_rows import RatedRows
 
 GROUPS, EACH, USERS = 4, 12, 400
 CATALOGUE = np.arange(GROUPS * EACH) + 1000
@@ -224,38 +226,50 @@ def test_what_is_excluded_filtered_or_below_the_minimum_is_not_recommended():
     assert (result >= 0.1).all()
 
 
-def test_ratings_are_damped_means_and_what_neighbours_departed_from_them():
-    model = UserNeighbours(neighbours=15, predicts="ratings", shrink=False).fit(TRAIN)
-    means = DampedMeans().fit(TRAIN)
-    residuals = TRAIN.ratings - means.predict(TRAIN.users, TRAIN.items)
-    rows, near = RAW.nearest_rows(np.flatnonzero(RAW.users_ == 9), 15)
-    weights = dict(zip(RAW.users_[rows[0]].tolist(), near[0] / near[0].sum(), strict=True))
+@pytest.mark.parametrize("weighting", ["similarity", "equal"])
+def test_ratings_are_damped_means_and_what_neighbours_departed_from_them(weighting):
+    model = UserNeighbours(neighbours=15, predicts="ratings", weighting=weighting, shrink=False)
+    model.fit(TRAIN)
+    # The exponent of the similarities, and the damping and shrinkage of RatingNeighbours.
+    power, damping, shrinkage = int(weighting == "similarity"), 0.03, 20.0
+    means = Baseline.of(RatedRows.of(TRAIN, model.catalogue_))
+    places = dict(zip(model.catalogue_.ids.tolist(), means.items.tolist(), strict=True))
+    people = dict(zip(RAW.users_.tolist(), means.users.tolist(), strict=True))
+    residuals = {}
+    for user, item, rating in zip(TRAIN.users, TRAIN.items, TRAIN.ratings, strict=True):
+        residuals.setdefault(user, {})[item] = rating - means.mean - people[user] - places[item]
+    lengths = {user: sum(v**2 for v in row.values()) ** 0.5 for user, row in residuals.items()}
+    mine, near = residuals[9], {}
+    for user, row in residuals.items():
+        common = mine.keys() & row.keys()
+        if user != 9 and common:
+            cosine = sum(mine[i] * row[i] for i in common) / (lengths[9] * lengths[user])
+            near[user] = cosine * len(common) / (len(common) + shrinkage)
     for item in (1000, 1003, 1030):
-        there = [
-            (weights[user], part)
-            for user, part, thing in zip(TRAIN.users, residuals, TRAIN.items, strict=True)
-            if thing == item and user in weights
-        ]
-        over = sum(w * part for w, part in there)
-        damped = sum(w for w, _ in there) + 15 * sum(w**2 for w in weights.values())
-        want = means.predict([9], [item])[0] + (over / damped if there else 0)
-        assert model.predict(9, item)[0] == pytest.approx(np.clip(want, 2, 5))
-    assert model.predict(-7, 1000) == pytest.approx(means.predict([-7], [1000]))
-    result = evaluate(model, TEST)["rmse"]
-    assert result < np.sqrt(np.mean((means.predict(TEST.users, TEST.items) - TEST.ratings) ** 2))
+        raters = [(s, residuals[u].get(item)) for u, s in near.items() if s > 0]
+        raters = [(s, left) for s, left in raters if left is not None]
+        there = [(s**power, left) for s, left in sorted(raters, reverse=True)[:15]]
+        over = sum(w * left for w, left in there) / (damping + sum(w for w, _ in there))
+        want = means.mean + people[9] + places[item] + over
+        assert model.predict(9, item)[0] == pytest.approx(np.clip(want, 2, 5), abs=1e-4)
+    assert model.predict(-7, 1000) == pytest.approx(means.mean + places[1000])
+    assert evaluate(model, TEST)["rmse"] < evaluate(DampedMeans().fit(TRAIN), TEST)["rmse"]
 
 
 def test_neighbours_are_believed_as_far_as_they_foretell_ratings():
     foretold = UserNeighbours(predicts="ratings").fit(TRAIN)
     random = np.random.default_rng(0).permutation(TRAIN.ratings)
-    shuffled = Interactions(TRAIN.users, TRAIN.items, random)
-    model = UserNeighbours(predicts="ratings").fit(shuffled)
-    means = DampedMeans().fit(shuffled).predict(TEST.users, TEST.items)
-    believed = [np.abs(each._rated.slope) for each in (foretold, model)]
-    assert believed[0] > 0.5 > 0.1 > believed[1]
-    np.testing.assert_allclose(
-        model.predict(TEST.users, TEST.items), np.clip(means, 2, 5), atol=0.02
-    )
+    model = UserNeighbours(predicts="ratings").fit(Interactions(TRAIN.users, TRAIN.items, random))
+    assert foretold._rated.slope_ > 0.5 > 0.1 > model._rated.slope_
+
+
+def test_what_ratings_cannot_be_predicted_by_is_refused_with_what_can():
+    for options, sentence in (
+        ({"metric": "inner"}, "metric must be cosine, jaccard or pearson for predicts='ratings'"),
+        ({"threshold": 0.5}, "threshold must be None for predicts='ratings'"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            UserNeighbours(predicts="ratings", **options).fit(TRAIN)
 
 
 def test_a_pair_may_name_what_is_not_there():

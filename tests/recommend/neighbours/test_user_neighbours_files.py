@@ -68,7 +68,6 @@ BROKEN = {
     "a variance below 0": ("crowd_variance", lambda a: a - 1),
 }
 STATES = {
-    "slope": 0.5,  # of a model that predicts no ratings
     "between": -2.0,
     "overdispersion": -1.0,
     "users": "text",
@@ -98,6 +97,12 @@ def test_contradictory_files_are_refused():
         with pytest.raises(ModelFormatError):
             load(rewritten(model, **{name: value}))
     rated = UserNeighbours(predicts="ratings").fit(WORLD)
-    for state in ({"slope": None}, {"rated": False}):
+    assert load(rewritten(rated)).to_bytes() == rated.to_bytes()
+    for other in (
+        UserNeighbours(predicts="ratings").fit(WORDS),
+        UserNeighbours(predicts="ratings").fit(WORLD, catalogue=WORLD.items[:9]),
+    ):
         with pytest.raises(ModelFormatError):
-            load(rewritten(rated, **state))
+            load(rewritten(rated, {"rated": other._arrays()["rated"]}))
+    with pytest.raises(ModelFormatError):
+        load(rewritten(rated, {"rated": rated._arrays()["rated"][:-1]}))

@@ -1,19 +1,16 @@
-"""Neighbourhoods: nearest profiles and their weights, also for new users, and rating residuals."""
+"""Neighbourhoods: nearest profiles and their weights, also for new users."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sfumato.core.arrays import top_n
 from sfumato.core.ids import kind_of, unique
-from sfumato.recommend.bias import DampedMeans
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.neighbours.popularity_shrinkage import BLOCK, memberships, parts
 from sfumato.recommend.neighbours.profiles import Profiles, RawProfiles
 
 __all__ = [
-    "Deviations",
     "catalogue_of",
     "checked_profiles",
     "most",
@@ -129,67 +126,3 @@ def _similarities(profiles: Any, items: np.ndarray, metric: str) -> np.ndarray:
     else:
         similarity = common / np.sqrt(sizes * items.size)
     return np.asarray(np.clip(similarity, 0.0, 1.0))
-
-
-DAMPING = 15.0  # prior neighbours of mean weight with residual 0
-
-
-@dataclass(frozen=True)
-class Deviations:
-    """Residuals of all ratings from their damped means; low and high are the rating bounds.
-
-    `slope`, from 0 to 1, is how much of the neighbours' residuals is believed.
-    """
-
-    profiles: RawProfiles
-    means: DampedMeans
-    residuals: np.ndarray
-    low: float
-    high: float
-    slope: float = 1.0
-
-    @classmethod
-    def of(cls, profiles: RawProfiles) -> "Deviations":
-        """Compute the residuals of raw profiles."""
-        interactions = profiles.interactions
-        means = DampedMeans().fit(interactions)
-        residuals = interactions.ratings - means.unclipped(interactions.users, interactions.items)
-        return cls(
-            profiles,
-            means,
-            residuals,
-            float(interactions.ratings.min()),
-            float(interactions.ratings.max()),
-        )
-
-    def expected(self, rows: np.ndarray, weights: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Return the damped mean of the neighbours' residuals, 0 if none of them rated the item."""
-        over = self.profiles.sums(rows, weights, items, self.residuals)
-        raters = self.profiles.sums(rows, weights, items)
-        before = DAMPING * (weights**2).sum(axis=1, keepdims=True)
-        np.divide(over, raters + before, out=over, where=raters > 0)
-        return np.asarray(self.slope * over)
-
-    def shrunk(self, rows: np.ndarray, settings: dict[str, Any]) -> "Deviations":
-        """Return these with the slope of the residuals of some users on those of their neighbours.
-
-        It is one standard error below the regression: where few ratings can be foretold, or none,
-        predictions stay with the damped means.
-        """
-        both = squares = errors = 0.0
-        for part in parts(rows, max(1, BLOCK // max(self.profiles.items_.size, 1))):
-            near = neighbours(self.profiles, part, settings)
-            expected = self.expected(*near, self.profiles.items_)
-            for at, row in enumerate(part):
-                own, items = self.profiles._own(row)
-                products = self.residuals[own] * expected[at, items]
-                both += float(products.sum())
-                errors += float(products @ products)
-                squares += float((expected[at, items] ** 2).sum())
-        slope = (both - errors**0.5) / squares if squares else 0.0
-        return replace(self, slope=min(max(slope, 0.0), 1.0))
-
-    def predicted(self, users: np.ndarray, items: np.ndarray, over: np.ndarray) -> np.ndarray:
-        """Return ratings: damped means plus what the neighbours add, clipped to the bounds."""
-        ratings = self.means.unclipped(users, items) + over
-        return np.asarray(np.clip(ratings, self.low, self.high))

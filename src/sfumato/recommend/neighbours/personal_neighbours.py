@@ -11,7 +11,8 @@ from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, label_of
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.factorization import PrivateFactorization
-from sfumato.recommend.private.released_lists import SimilarItems
+from sfumato.recommend.private.linear_items import ReleasedLinearItems
+from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
 
 __all__ = ["PersonalNeighbours"]
@@ -31,11 +32,11 @@ class PersonalNeighbours:
     ----------
     means : PrivateFactorization
         A fitted model, of which the mean and the items' biases are used.
-    similar : ReleasedLinearItems, ReleasedNeighbours, PrivateFactorization or None, default=None
-        Release whose `similar_items` are the similarities; None for the cosines of `means`.
-    neighbours : int, default=50
+    similar : ReleasedLinearItems or ReleasedNeighbours
+        Release whose `similar_items` are the similarities.
+    neighbours : int, default=200
         Number of similar items that are stored of each item, at least 1.
-    damping : float, default=1.0
+    damping : float, default=0.3
         Weight of the damped means beside the similarities of neighbours, at least 0.
 
     Attributes
@@ -65,6 +66,9 @@ class PersonalNeighbours:
     guarantees of the releases. Two releases of the same data compose: their epsilons and deltas add
     up, unless both were charged to one ledger, which accounts for both.
 
+    Worth it where a release of lists exists anyway. A budget for ratings alone is better spent on
+    `means` as a whole, with `PrivateFactorization.personal` for the own ratings.
+
     References
     ----------
     .. [1] McSherry, Mironov. "Differentially Private Recommender Systems". KDD 2009 (private
@@ -76,44 +80,44 @@ class PersonalNeighbours:
     Examples
     --------
     >>> from sfumato.data import generate_world
+    >>> from sfumato.recommend import PrivateLinearItems
     >>> world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
     >>> means = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5))
     >>> means = means.fit(world, users=range(60), catalogue=range(40))
-    >>> model = PersonalNeighbours(means)
+    >>> lists = PrivateLinearItems(epsilon=8, delta=1e-6).fit(world, catalogue=range(40))
+    >>> model = PersonalNeighbours(means, lists.release_)
     >>> model.predict_fold_in([3, 7], [5.0, 1.0], [1, 2]).shape
     (2,)
     >>> [statement.unit for statement in model.statements]
-    ['event']
+    ['event', 'user']
     """
 
     def __init__(
         self,
         means: PrivateFactorization,
-        similar: Any = None,
+        similar: ReleasedLinearItems | ReleasedNeighbours,
         *,
-        neighbours: int = 50,
-        damping: float = 1.0,
+        neighbours: int = 200,
+        damping: float = 0.3,
     ) -> None:
         self.neighbours = NEIGHBOURS.check("PersonalNeighbours", "neighbours", neighbours)
         self.damping = float(DAMPING.check("PersonalNeighbours", "damping", damping))
         _check_sources(means, similar)
-        source = means if similar is None else similar
         self.mean_, self.low_, self.high_ = means.mean_, means.low_, means.high_
         self.catalogue_: Catalogue = means.catalogue_
         self._biases = means.item_vectors_[:, -1].astype(np.float64)
         self._own_damping = means.residual_ / means.user_bias_
-        self._lists, self._weights = _lists(self.catalogue_, source, self.neighbours)
-        given = (means.statement, source.statement)
-        stated = tuple(each for each in given if each is not None)
-        self._statements = stated[:1] if source is means else stated
+        self._lists, self._weights = _lists(self.catalogue_, similar, self.neighbours)
+        assert means.statement is not None  # it is fitted
+        self._statements = means.statement, similar.statement
 
     def __repr__(self) -> str:
         inside = {"items": len(self.catalogue_), "neighbours": self.neighbours}
         return described(self, **inside, damping=self.damping, privacy=self.privacy_label)
 
     @property
-    def statements(self) -> tuple[PrivacyStatement, ...]:
-        """Privacy statements of the releases that were used, one or two; see Notes."""
+    def statements(self) -> tuple[PrivacyStatement, PrivacyStatement]:
+        """Privacy statements of the two releases, which compose; see Notes."""
         return self._statements
 
     @property
@@ -183,11 +187,11 @@ class PersonalNeighbours:
     def _own(self, items: Ids, ratings: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return positions of the known own items, each once, and their ratings in the bounds."""
         what = fitting("PersonalNeighbours", "items", items, self.catalogue_.kind)
+        rated = np.full(what.size, self.high_) if ratings is None else ratings
         try:
-            given = np.asarray(self.high_ if ratings is None else ratings, np.float64).reshape(-1)
+            given = np.asarray(rated, np.float64).reshape(-1)
         except (TypeError, ValueError):
             given = np.full(what.size, np.nan)
-        given = np.full(what.size, self.high_) if ratings is None else given
         if given.size != what.size or not np.isfinite(given).all():
             raise ValueError(
                 f"PersonalNeighbours: ratings must be {what.size} finite numbers, one per item."
@@ -217,13 +221,11 @@ def _check_sources(means: Any, similar: Any) -> None:
             f"{owner}: means must be a fitted PrivateFactorization, not {type(means).__name__}."
         )
     means._check_fitted()
-    if similar is None:
-        return
-    if not isinstance(similar, SimilarItems | PrivateFactorization):
+    if not isinstance(similar, ReleasedLinearItems | ReleasedNeighbours):
         raise TypeError(
-            f"{owner}: similar must be a ReleasedLinearItems, ReleasedNeighbours or "
-            f"PrivateFactorization, not {type(similar).__name__}; a fitted PrivateLinearItems or "
-            "PrivateNeighbours has its release in release_."
+            f"{owner}: similar must be a ReleasedLinearItems or ReleasedNeighbours, not "
+            f"{type(similar).__name__}; a fitted PrivateLinearItems or PrivateNeighbours has it in "
+            "release_."
         )
     kinds = means.catalogue_.kind, similar.catalogue_.kind
     if kinds[0] != kinds[1]:

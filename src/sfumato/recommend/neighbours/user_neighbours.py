@@ -3,22 +3,20 @@
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from sfumato.core.deprecation import keyword_only, renamed_arguments, renamed_method
 from sfumato.core.ids import distinct, is_one, kind_of
-from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, flag, integer, number, one_of, optional
 from sfumato.data.interactions import Interactions
+from sfumato.errors import ParameterError
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.recommend.base import Estimator, Label, label_of
-from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+from sfumato.recommend.base import Label, check_has_ratings, label_of
+from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.neighbours.neighbourhood import (
-    Deviations,
     catalogue_of,
     checked_profiles,
     most,
@@ -33,12 +31,12 @@ from sfumato.recommend.neighbours.popularity_shrinkage import (
     weighted_memberships,
 )
 from sfumato.recommend.neighbours.profiles import (
-    COMMON,
     METRICS,
     THREADS,
-    Profiles,
     RawProfiles,
 )
+from sfumato.recommend.neighbours.rating_neighbours import RatingNeighbours
+from sfumato.recommend.neighbours.user_neighbours_file import UserNeighboursFile
 from sfumato.recommend.ranking import (
     barred,
     best,
@@ -54,19 +52,12 @@ __all__ = ["UserNeighbours"]
 
 COUNT = integer(1, 2**31 - 1)
 MINIMUM = optional(number)
-KIND = one_of(("integers", "text"))
-# What `fit` estimates beside the popularity of items: the shrinkage of scores and of ratings.
-FACTOR = between(0, math.inf)
-ESTIMATES: dict[str, Limit] = {
-    "between": optional(FACTOR),
-    "overdispersion": FACTOR,
-    "slope": optional(FACTOR),
-}
 SAMPLED = 128  # profiles whose neighbours the shrinkage is estimated from
-RATERS = 1024  # profiles whose ratings are compared with those of their neighbours
+# How RatingNeighbours compares users; the cosine of residuals foretells more than that of ratings.
+RATED_METRICS = {"cosine": "residual", "jaccard": "jaccard", "pearson": "pearson"}
 
 
-class UserNeighbours(Estimator):
+class UserNeighbours(UserNeighboursFile):
     """User-based nearest-neighbour recommender, on raw or released profiles.
 
     Parameters
@@ -74,9 +65,11 @@ class UserNeighbours(Estimator):
     neighbours : int or None, default=50
         Largest number of neighbours per user, at least 1; None for all others.
     threshold : float or None, default=None
-        Smallest similarity of a neighbour, at least -1; None for any similarity above 0.
+        Smallest similarity of a neighbour, at least -1; None for any similarity above 0, as
+        `predicts="ratings"` needs.
     metric : {"cosine", "jaccard", "inner", "pearson"}, default="cosine"
-        Similarity of two users; "pearson", the correlation of ratings, needs raw profiles.
+        Similarity of two users; "pearson", the correlation of ratings, needs raw profiles. Where
+        ratings are predicted, "cosine" is that of the residuals of ratings, and "inner" refused.
     weighting : {"similarity", "equal"}, default="similarity"
         Weights of the neighbours: their similarities, or all equal.
     shrink : bool, default=True
@@ -143,9 +136,6 @@ class UserNeighbours(Estimator):
         "predicts": one_of(("memberships", "ratings")),
         "threads": THREADS,
     }
-    profiles_: Profiles
-    catalogue_: Catalogue
-    crowd_: PopularityPrior
 
     @renamed_arguments(measure="metric")
     def __init__(
@@ -189,7 +179,7 @@ class UserNeighbours(Estimator):
         Self
             The object itself.
         """
-        settings = self._limited()
+        settings = self._check()
         profiles = train
         if isinstance(train, Interactions):
             profiles = RawProfiles(train, threads=settings["threads"])
@@ -200,20 +190,10 @@ class UserNeighbours(Estimator):
             rows = spaced(len(profiles.users_), SAMPLED)
             near, weights = neighbours(profiles, rows, settings)
             prior = prior.fitted(profiles, items.ids, near, weights)
-        rated = Deviations.of(profiles) if settings["predicts"] == "ratings" else None
-        if rated is not None and settings["shrink"]:
-            rated = rated.shrunk(spaced(len(profiles.users_), RATERS), settings)
+        rated = _rating_model(profiles, items, settings)
         self._settings, self.catalogue_ = settings, items
         self._adopt(profiles, prior, rated)
         return self
-
-    def _adopt(self, profiles: Any, prior: PopularityPrior, rated: Deviations | None) -> None:
-        """Set what was learned from the profiles."""
-        self.profiles_, self.crowd_, self._rated = profiles, prior, rated
-        self._known = SortedCatalogue(profiles.users_)
-        self.mean_, self.low_, self.high_ = 0.0, 0.0, 1.0
-        if rated is not None:
-            self.mean_, self.low_, self.high_ = rated.means.mean_, rated.low, rated.high
 
     def __repr__(self) -> str:
         return super().__repr__() + (f" of {self.profiles_!r}" if self._is_fitted else "")
@@ -359,11 +339,11 @@ class UserNeighbours(Estimator):
         """Predict the score or rating of each user for the corresponding item.
 
         With `predicts="memberships"` the result is the score of `recommend`, 0 for an item outside
-        of the catalogue. With `predicts="ratings"` it is the prediction of `DampedMeans` plus the
-        damped weighted mean of the residuals of the neighbours who rated the item, clipped to the
-        range of all ratings; without such neighbours it is the prediction of `DampedMeans`. If
-        `shrink`, that mean is multiplied by a slope from 0 to 1, by which neighbours foretell the
-        residuals of the training data; 0 leaves the damped means.
+        of the catalogue. With `predicts="ratings"` it is that of `RatingNeighbours` by users: the
+        damped means of user and item plus the damped weighted mean of the residuals of the
+        `neighbours` most similar users who rated the item, clipped to the range of all ratings. If
+        `shrink`, that mean is multiplied by a slope from 0 to 1, by which neighbours foretell
+        ratings that were held out; 0 leaves the damped means.
 
         Parameters
         ----------
@@ -380,15 +360,18 @@ class UserNeighbours(Estimator):
         self._check_fitted()
         kinds = kind_of(self.profiles_.users_), self.catalogue_.kind
         who, what = pairs("UserNeighbours", users, items, kinds)
+        if self._rated is not None:
+            return self._rated.predict(who, what)
         (ids, at), (things, item) = distinct(who), distinct(what)
         order, out = np.argsort(at, kind="stable"), np.zeros(who.size)
         columns = self.catalogue_.positions(things)
         for part, near, weights in self._neighbourhoods(self._known.positions(ids)):
             first, last = np.searchsorted(at[order], (part.start, part.stop))
             here = order[first:last]
-            table = self._predictions(near, weights, columns)
+            here = here[columns[item[here]] >= 0]
+            table = self._scores(near, weights, np.maximum(columns, 0))
             out[here] = table[at[here] - part.start, item[here]]
-        return out if self._rated is None else self._rated.predicted(who, what, out)
+        return out
 
     def _neighbourhoods(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield batches: slice of the rows, rows of their neighbours and the weights of these."""
@@ -406,87 +389,38 @@ class UserNeighbours(Estimator):
         means = weighted_memberships(self.profiles_, near, weights, items)
         return self.crowd_.at(columns).blended(means, weights)
 
-    def _predictions(
-        self, near: np.ndarray, weights: np.ndarray, columns: np.ndarray
-    ) -> np.ndarray:
-        """Return scores or neighbours' rating residuals, 0 for items outside of the catalogue."""
-        inside = columns >= 0
-        out = np.zeros((len(near), columns.size))
-        if self._rated is None:
-            out[:, inside] = self._scores(near, weights, columns[inside])
-        else:
-            items = self.catalogue_.ids[columns[inside]]
-            out[:, inside] = self._rated.expected(near, weights, items)
-        return out
-
     @property
     def _is_fitted(self) -> bool:
         """Whether `fit` was called."""
         return "profiles_" in self.__dict__
 
-    def to_bytes(self) -> bytes:
-        self._check_fitted()
-        if not isinstance(self.profiles_, RawProfiles):
-            raise ValueError(
-                "UserNeighbours: a model of released profiles is not saved; save the release, and "
-                "fit to it again."
-            )
-        return super().to_bytes()
+    def _check_together(self, plain: dict[str, Any]) -> None:
+        if plain["predicts"] == "ratings":
+            for name, wanted, sound in (
+                ("metric", "cosine, jaccard or pearson", plain["metric"] in RATED_METRICS),
+                ("threshold", "None", plain["threshold"] is None),
+            ):
+                if not sound:
+                    sentence = f"must be {wanted} for predicts='ratings', not {plain[name]!r}."
+                    raise ParameterError.of("UserNeighbours", name, sentence)
 
-    def _layout(self) -> dict[str, Cells]:
-        crowd = {name: Cells(np.float64, (-1,)) for name in ("crowd_mean", "crowd_variance")}
-        profiles: Any = self.__dict__.get("profiles_")
-        kinds = self._kinds if profiles is None else (self.user_kind_, kind_of(profiles.items_))
-        return {**RawProfiles._layout(*kinds), **crowd}
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        crowd = {"crowd_mean": self.crowd_.mean, "crowd_variance": self.crowd_.variance}
-        return {**self.profiles_._arrays(), **crowd}  # type: ignore[attr-defined]
-
-    def _restore_arrays(self, arrays: dict[str, np.ndarray]) -> None:
-        mean, variance = arrays.pop("crowd_mean"), arrays.pop("crowd_variance")
-        if not mean.shape == variance.shape == (len(self.catalogue_),) or (variance < 0).any():
-            raise ValueError("mean and variance must be one for each item.")
-        profiles = RawProfiles._from_arrays(arrays, **self._built)
-        slope = self._estimates.pop("slope")
-        rated = None if slope is None else replace(Deviations.of(profiles), slope=slope)
-        self._adopt(profiles, PopularityPrior(mean, variance, **self._estimates), rated)
-        del self._kinds, self._built, self._estimates
-
-    def _state(self) -> dict[str, Any]:
-        profiles: Any = self.profiles_
-        estimates = {
-            "between": self.crowd_.between,
-            "overdispersion": self.crowd_.overdispersion,
-            "slope": None if self._rated is None else self._rated.slope,
-        }
-        return {
-            **super()._state(),
-            **estimates,
-            "users": kind_of(profiles.users_),
-            "items": kind_of(profiles.items_),
-            "rated": profiles._rated,
-            "least_common": profiles.least_common,
-            "threads": profiles.threads,
-            "fitted": self._settings,
-        }
-
-    def _restore_state(self, state: dict[str, Any]) -> None:
-        super()._restore_state(state)
-        self._kinds = tuple(KIND.check("state", name, state[name]) for name in ("users", "items"))
-        built = {"rated": flag, "least_common": COMMON, "threads": THREADS}
-        self._built, self._estimates, self._settings = (
-            {name: limit.check("state", name, given[name]) for name, limit in limits.items()}
-            for given, limits in (
-                (state, built),
-                (state, ESTIMATES),
-                (state["fitted"], self.LIMITS),
-            )
-        )
-        if (self._settings["predicts"] == "ratings") != (self._estimates["slope"] is not None):
-            raise ValueError("slope must be given for ratings, and only for them.")
-        if self._settings["predicts"] == "ratings" and not self._built["rated"]:
-            raise ValueError("profiles must have ratings to predict them.")
+def _rating_model(
+    profiles: Any, items: Catalogue, settings: dict[str, Any]
+) -> RatingNeighbours | None:
+    """Return what predicts ratings, fitted to the profiles; None where memberships are wanted."""
+    if settings["predicts"] != "ratings":
+        return None
+    rows = profiles.interactions
+    check_has_ratings("UserNeighbours", rows)
+    return RatingNeighbours(
+        by="users",
+        metric=RATED_METRICS[settings["metric"]],
+        neighbours=most(profiles, settings),
+        min_overlap=profiles.least_common,
+        exponent=1.0 if settings["weighting"] == "similarity" else 0.0,
+        slope=None if settings["shrink"] else 1.0,
+    ).fit(rows, catalogue=items)
 
 
 def _checked_arguments(n: Any, minimum: Any) -> tuple[int, float | None]:
