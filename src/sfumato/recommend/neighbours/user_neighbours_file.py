@@ -57,7 +57,9 @@ class UserNeighboursFile(Estimator, in_files=False):
     def _layout(self) -> dict[str, Cells]:
         crowd = {name: Cells(np.float64, (-1,)) for name in ("crowd_mean", "crowd_variance")}
         profiles: Any = self.__dict__.get("profiles_")
-        kinds = self._kinds if profiles is None else (self.user_kind_, kind_of(profiles.items_))
+        kinds = self._kinds
+        if profiles is not None:
+            kinds = kind_of(profiles.users_), kind_of(profiles.items_)
         rated = {"rated": Cells(np.uint8, (-1,))} if self._settings["predicts"] == "ratings" else {}
         return {**RawProfiles._layout(*kinds), **crowd, **rated}
 
@@ -101,7 +103,7 @@ class UserNeighboursFile(Estimator, in_files=False):
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
         self._kinds = tuple(KIND.check("state", name, state[name]) for name in ("users", "items"))
-        built = {"rated": flag, "least_common": COMMON, "threads": THREADS}
+        built: dict[str, Limit] = {"rated": flag, "least_common": COMMON, "threads": THREADS}
         self._built, self._estimates, self._settings = (
             {name: limit.check("state", name, given[name]) for name, limit in limits.items()}
             for given, limits in (
