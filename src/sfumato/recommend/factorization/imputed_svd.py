@@ -85,9 +85,9 @@ class ImputedSVD(StoredVectors):
     `recommend_fold_in` gets the vector that minimises the same for the given ratings.
 
     The filled-in matrix is never stored: it is the sparse residuals plus a product of two thin
-    matrices, of which a few power steps from the last singular vectors find the next. An iteration
-    takes about 20 nanoseconds per rating and 8 factors, and memory is about 40 bytes per rating and
-    16 `factors` bytes per user and item.
+    matrices, of which a few power steps from the last singular vectors find the next. Time and
+    memory are in proportion to ratings plus users and items, times factors: a default fit takes 5
+    to 11 seconds for MovieLens-1M, and 70 for the 230,000 users and items of Book-Crossing.
 
     References
     ----------
