@@ -92,6 +92,22 @@ def test_without_ratings_or_neighbours_means_remain():
     assert set(model.recommend_fold_in([], n=40, filter=few)[0].tolist()) == set(ITEMS[few])
 
 
+def test_texts_as_ids_give_the_same_predictions():
+    names = [f"item {item}" for item in ITEMS]
+    rows = Interactions(NAMED.users, [f"item {item}" for item in NAMED.items], NAMED.ratings)
+    groups = Interactions(GROUPS.users, [f"item {item}" for item in GROUPS.items], GROUPS.ratings)
+    lists = PrivateLinearItems(epsilon=50.0, delta=1e-6)
+    lists.fit(groups, catalogue=names, source=InsecureSeededSource(2))
+    model = PersonalNeighbours(private(rows, names), lists.release_)
+    got = model.predict_fold_in([f"item {item}" for item in OWN], RATED, names)
+    want = PersonalNeighbours(MEANS, LINEAR).predict_fold_in(OWN, RATED, ITEMS)
+    np.testing.assert_allclose(got, want)
+    quiet = PrivateLinearItems(epsilon=0.01, delta=1e-6).fit(groups, catalogue=names).release_
+    alone = PersonalNeighbours(private(rows, names), quiet)  # which has no similar items
+    assert not alone._weights.any()
+    assert alone.recommend_fold_in(names[:2], n=50)[0].size == ITEMS.size - 2
+
+
 def test_similar_items_foretell_what_means_cannot():
     # Everybody likes the items of one group only, so that all items have about equal means, of
     # RMSE 1.07. At the seeds 2 to 6 of the noise on similarities it was 0.855 to 0.859.

@@ -243,8 +243,10 @@ def _lists(catalogue: Catalogue, similar: Any, most: int) -> tuple[np.ndarray, n
     rows = np.flatnonzero(similar.catalogue_.positions(catalogue.ids) >= 0)
     if rows.size:
         found, near = similar.similar_items(catalogue.ids[rows], most)
-        at = catalogue.positions(found.ravel()).reshape(found.shape)
-        there = (at >= 0) & (near > 0) & (at != rows[:, None]) & np.isfinite(near)
+        at = np.full(found.shape, -1)
+        there = near > 0  # what is not there is padded by -inf, and None as an id
+        at[there] = catalogue.positions(found[there])
+        there = (at >= 0) & (at != rows[:, None])
         to[rows, : at.shape[1]] = np.where(there, at, 0)
         weights[rows, : at.shape[1]] = np.where(there, near, 0.0)
     return to, weights
