@@ -10,17 +10,15 @@ from sfumato.data import Features, Interactions, generate_world
 from sfumato.recommend import DampedMeans, RawProfiles, UserNeighbours
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.models import DEFAULTS, MODELS, default_model, named_model
+from support.rating_models import SMALL
 
-ROWS = generate_world(users=40, items=30, ratings=600, random_state=1).interactions
-WORLD = Interactions(ROWS.users, ROWS.items, ROWS.ratings, range(len(ROWS)))
-UNRATED = Interactions(WORLD.users, WORLD.items, times=WORLD.times)
 FEATURES = Features(range(30), categories={"genre": [n % 4 for n in range(30)]})
 ATTRIBUTES = Features(range(40), categories={"age": [n % 3 for n in range(40)]})
 RATED = generate_world(users=40, items=30, ratings=600, random_state=1).interactions
 WORLD = Interactions(RATED.users, RATED.items, RATED.ratings, times=np.arange(len(RATED)) * 1e5)
-UNRATED = Interactions(WORLD.users, WORLD.items)
+UNRATED = Interactions(WORLD.users, WORLD.items, times=WORLD.times)
 GIVEN = {"epsilon": 4.0, "delta": 1e-6, "bounds": (1, 5)}
-NEEDED = {"curated": {"items": [1, 2]}}  # parameters without default
+NEEDED = {"curated": {"items": [1, 2]}, **SMALL}  # without default, or for a quick fit
 
 
 def fitted(entry, train, **parameters):

@@ -11,6 +11,9 @@ from sfumato.recommend.hybrid.base import PartsModel
 # Parameters of a quick fit by the name of the model, where the defaults would take long.
 SMALL: dict[str, dict[str, Any]] = {
     "time-svdpp": {"factors": 6, "epochs": 20},
+    "bayesian": {"factors": 2, "epochs": 4, "burn_in": 1},
+    "langevin": {"factors": 2, "epochs": 4, "burn_in": 1},
+    "svdpp": {"factors": 4, "epochs": 5},
     "bellkor-blend": {"parts": {"damped-means": {}, "dense": {"factors": 4, "epochs": 5}}},
 }
 

@@ -36,7 +36,7 @@ from sfumato.recommend.ranking import (
     listing,
     pairs,
 )
-from sfumato.recommend.ratings.base import _times_of
+from sfumato.recommend.ratings.base import times_of
 
 __all__ = ["PartsModel"]
 
@@ -172,7 +172,7 @@ class PartsModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         who, what = pairs(owner, users, items, (self.user_kind_, self.catalogue_.kind))
-        when = None if times is None else _times_of(owner, times, who.size)
+        when = None if times is None else times_of(owner, times, who.size)
         return self._clipped(self._pairs_scored(who, what, when))
 
     def recommend(

@@ -25,7 +25,7 @@ from sfumato.recommend.ranking import (
 )
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
-__all__ = ["COUNT", "RatingModel"]
+__all__ = ["COUNT", "RatingModel", "times_of"]
 
 COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 21  # scores that are computed at a time
@@ -261,7 +261,7 @@ class RatingModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         who, what = pairs(owner, users, items, (self.users_.kind, self.catalogue_.kind))
-        when = None if times is None else _times_of(owner, times, who.size)
+        when = None if times is None else times_of(owner, times, who.size)
         rows, columns = self.users_.positions(who), self.catalogue_.positions(what)
         return np.asarray(np.clip(self._predicted(rows, columns, when), self.low_, self.high_))
 
@@ -347,7 +347,7 @@ class RatingModel(Estimator, in_files=False):
         self._kind = KIND.check("state", "users", state["users"])
 
 
-def _times_of(owner: str, times: Any, size: int) -> np.ndarray:
+def times_of(owner: str, times: Any, size: int) -> np.ndarray:
     """Return times as float64, one per pair; a single one is repeated."""
     try:
         given = np.broadcast_to(np.asarray(times, np.float64), (size,))

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from sfumato.core.ids import as_ids, kind_of
 from sfumato.core.storage import Cells
+from sfumato.core.tables import described
 from sfumato.core.validation import Limit, integer
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
@@ -127,6 +128,12 @@ class Eigentaste(ClusteredMeans):
     ) -> None:
         super().__init__(bounds=bounds)
         self.gauge, self.levels, self.damping = gauge, levels, damping
+
+    def __repr__(self) -> str:
+        shown = self.get_params()
+        if not isinstance(self.gauge, int):
+            shown["gauge"] = f"<{len(self.gauge)}>"  # ids are data
+        return described(self, **shown)
 
     def fit(self, train: Interactions, *, catalogue: Any = None) -> Self:
         plain = self._check()

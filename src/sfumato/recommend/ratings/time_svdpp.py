@@ -16,7 +16,7 @@ from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import FACTORS
 from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
 from sfumato.recommend.ranking import barred, best, check_filter, excluded_by, fitting, listing
-from sfumato.recommend.ratings.base import COUNT, RatingModel, _times_of
+from sfumato.recommend.ratings.base import COUNT, RatingModel, times_of
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["TimeSVDpp"]
@@ -221,7 +221,7 @@ class TimeSVDpp(RatingModel):
         owner = type(self).__name__
         n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
         who = fitting(owner, "users", users, self.users_.kind)
-        when = _times_of(owner, times, who.size)
+        when = times_of(owner, times, who.size)
         allowed = check_filter(owner, filter, self.catalogue_)
         excluded = excluded_by(owner, who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
