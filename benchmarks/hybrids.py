@@ -121,8 +121,9 @@ def hybrid(name):
 
 
 def fitted(model, train, ids, features):
-    """The model, fitted with features if it takes them."""
-    given = {"features": features} if "features" in signature(model.fit).parameters else {}
+    """The model, fitted with features if it, or a part of it, uses them."""
+    used = getattr(model, "extras_of_parts", signature(model.fit).parameters)
+    given = {"features": features} if "features" in used else {}
     return model.fit(train, catalogue=ids, **given)
 
 
