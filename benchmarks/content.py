@@ -176,8 +176,8 @@ def films():
     return table(found, "genres")
 
 
-def artists():
-    """Lists of all artists by their tags beside popularity, 90 % of the rows to learn from."""
+def tagged_artists():
+    """Who listened to which artist of Last.fm, and the tags of the artists."""
     home = folder() / "lastfm-hetrec"
     listened, tagged = (
         pq.read_table(home / f"user_{name}_artist_rels.parquet") for name in ("listen", "tag")
@@ -189,6 +189,12 @@ def artists():
     ):
         tags.setdefault(artist, []).append(f"tag{tag}")
     features = Features(list(tags), [" ".join(each) for each in tags.values()])
+    return data, features
+
+
+def artists():
+    """Lists of all artists by their tags beside popularity, 90 % of the rows to learn from."""
+    data, features = tagged_artists()
     found = {}
     for seed in SEEDS:
         train, test = data.split(0.9, 0.1, random_state=seed)
@@ -234,8 +240,8 @@ def new_users(ratings, people, genres):
     return rmse_table(sums, counts, "item means")
 
 
-def hundred():
-    """MovieLens-100K: lists by genre beside popularity, and ratings of new users."""
+def hundred_thousand():
+    """Ratings of MovieLens-100K, attributes of users, and genres of films."""
     home = folder() / "movielens-100k"
     ratings = read_interactions(home / "u.data.gz")
     people = read_features(
@@ -255,6 +261,12 @@ def hundred():
             "genre": [np.flatnonzero(np.array(film[5:]) == "1").tolist() for film in films]
         },
     )
+    return ratings, people, genres
+
+
+def hundred():
+    """MovieLens-100K: lists by genre beside popularity, and ratings of new users."""
+    ratings, people, genres = hundred_thousand()
     found = {}
     for seed in SEEDS:
         train, test = ratings.split(0.9, 0.1, random_state=seed)
