@@ -118,7 +118,7 @@ def test_options_imply_the_model_that_has_them(shop, words, kind):
         ("--model linear-items --objective ratings", "--model linear-items, which learns lists"),
         ("--model popular --epsilon 1", "--epsilon does not go with --model popular"),
         ("--model popular --dense", "--dense does not go with --model popular"),
-        ("--model ease", "the model must be one of popular, item-neighbours,"),
+        ("--model ease", "the model must be one of popular, curated,"),
         ("--objective stars", "--objective must be one of"),
         ("--set shrinkage", "--set must be NAME=VALUE"),
         ("--set regularization=3", "--set regularization: that is --regularization"),

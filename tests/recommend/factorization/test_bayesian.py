@@ -219,8 +219,8 @@ def test_a_new_user_gets_the_posterior_mean():
     p, q = model._user_rows.astype(float), model._item_vectors(given).astype(float)
     design = np.column_stack([q[:, :-1], np.ones(3)])
     prior = p.T @ p / len(p)
-    seen = design @ prior @ design.T + model.noise_**2 * np.eye(3)
-    want = prior @ design.T @ np.linalg.solve(seen, stars - model.mean_ - q[:, -1])
+    covariance = design @ prior @ design.T + model.noise_**2 * np.eye(3)
+    want = prior @ design.T @ np.linalg.solve(covariance, stars - model.mean_ - q[:, -1])
     np.testing.assert_allclose(model._folded_in(given, stars, None), want, atol=1e-3)
     items, _ = model.recommend_fold_in(given, stars, n=6)
     assert (items % 2 == 0).all()  # the items that such a user likes

@@ -189,6 +189,15 @@ def test_neither_threads_nor_a_file_change_a_model():
         load(model.to_bytes())
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C interrupts, also where the tests themselves run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_keeps_the_last_complete_epoch():
     def interrupt(epoch, epochs, error):
         assert (epochs, error) == (9, None)

@@ -53,8 +53,12 @@ class GibbsChain:
         by_user, by_item = _grouped(users, items), _grouped(items, users)
         self.random, self.rows = random, by_user[:2]
         self.residuals = np.asarray(targets, np.float32)[by_user[2]]
-        self.users = Side(by_user[0], by_item[:2], implicit in ("users", "both"), factors, random)
-        self.items = Side(by_item[0], by_user[:2], implicit in ("items", "both"), factors, random)
+        self.users = GibbsSide(
+            by_user[0], by_item[:2], implicit in ("users", "both"), factors, random
+        )
+        self.items = GibbsSide(
+            by_item[0], by_user[:2], implicit in ("items", "both"), factors, random
+        )
         self.precision = 1.0
         # The last change of the predictions that residuals do not have yet: an outer product.
         self._change = np.zeros(self.users.size, np.float32), np.zeros(self.items.size, np.float32)
@@ -118,7 +122,7 @@ class GibbsChain:
         self.precision = float(self.random.gamma(shape) / (RATE + total / 2))
 
 
-class Side:
+class GibbsSide:
     """Values of users, or of items: row 0 of a table are biases, the others components."""
 
     def __init__(

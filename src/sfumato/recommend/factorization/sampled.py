@@ -15,14 +15,14 @@ from sfumato.recommend.factorization.posterior_mean import MeanVectors, Sample
 from sfumato.recommend.factorization.sgd import run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import StoredVectors
 
-__all__ = ["Chain", "SampledFactorization"]
+__all__ = ["PosteriorChain", "SampledFactorization"]
 
 COMPONENTS = 2  # stored components for each factor of a sample
 RIDGE = optional(positive)
 Progress = Callable[[int, int, float | None], Any]
 
 
-class Chain(Protocol):
+class PosteriorChain(Protocol):
     """A Markov chain whose states are samples of vectors, for ratings of mean 0 and variance 1."""
 
     def sweep(self) -> None:
@@ -147,7 +147,7 @@ class SampledFactorization(StoredVectors, in_files=False):
 
     def _chain(
         self, plain: dict[str, Any], coded: Coded, targets: np.ndarray, random: Generator
-    ) -> Chain:
+    ) -> PosteriorChain:
         """Return a chain for ratings of mean 0 and variance 1."""
         raise NotImplementedError
 
