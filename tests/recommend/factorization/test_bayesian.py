@@ -67,7 +67,7 @@ def test_draws_of_one_side_follow_the_exact_posterior(monkeypatch, side):
 def test_precisions_follow_their_posterior():
     # Given residuals, degrees v and all other numbers, a precision is Gamma((v + n) / 2) divided
     # by (v + sum of squares) / 2; 4,000 users are alike, so that their mean is within 5 errors.
-    side = gibbs.Side(
+    side = gibbs.GibbsSide(
         np.arange(0, 12_001, 3),
         (np.zeros(2, int), np.zeros(0, int)),
         False,
