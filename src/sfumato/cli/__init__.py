@@ -21,6 +21,7 @@ HINTS = {
     ("", "ledger"): "They are --ledger and --dataset.",
     ("", "other"): "That is telemetry params --other.",
     ("", "ratings"): "That is --rating-column, or --model linear-items.",
+    ("", "times"): "That is --time-column.",
     ("", "weight"): "That is --set weight=W.",
     ("", "weights"): "A count-sketch takes others with --set cells=real.",
     ("BinaryIndex", "encoder"): "That is --encoder.",
