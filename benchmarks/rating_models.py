@@ -308,12 +308,13 @@ def gains(results):
                  "temporal": recommend.TemporalMeans()}, "row", "temporal", "static"),
         }  # fmt: skip
         for case, (models, split, one, other) in cases.items():
-            protocol = EvaluationProtocol(objective="ratings", split=split, test=0.1)
+            protocol = EvaluationProtocol(objective="ratings", split=split, test_size=0.1)
             compared = compare(models, data, protocol)
             rmse = {each: compared.results[each].metrics["rmse"].value for each in models}
+            less = compared.difference(one, other, "rmse")
             found[f"{name}, {case}"] = {
                 "rmse": rmse,
-                "difference": compared.difference(one, other, "rmse").to_dict(),
+                "difference": {"value": less.value, "low": less.low, "high": less.high},
             }
             print(name, case, found[f"{name}, {case}"], flush=True)
     results.section("gains", found)
