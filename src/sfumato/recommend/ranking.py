@@ -3,6 +3,7 @@
 Helpers of all recommenders check ids, filters and exclusions, and lay out the resulting lists.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from sfumato.core.arrays import top_n
 from sfumato.core.ids import ids_of, is_one, kind_of
+from sfumato.core.validation import integer
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import sparse_rows
 from sfumato.kernels import top_k as top
@@ -28,9 +30,11 @@ __all__ = [
     "listed",
     "listing",
     "pairs",
+    "ranked_tables",
     "taken",
 ]
 
+COUNT = integer(1, 2**31 - 1)
 ONE_ROW = np.zeros(1, np.int64)
 LONG = 256  # from this n on, sorting all scores is faster than keeping a sorted list of n
 ROOM = 1 << 19  # bytes of vectors, barred bits or scores in one batch, so that they stay in cache
@@ -289,6 +293,30 @@ def best(scores: np.ndarray, n: int, least: float | None = None) -> tuple[np.nda
     if least is not None:
         positions[found < least], found[found < least] = -1, -np.inf
     return positions, found
+
+
+def ranked_tables(
+    owner: str,
+    catalogue: Catalogue,
+    kind: str,
+    users: Any,
+    n: Any,
+    exclude: Interactions | None,
+    allowed: Any,
+    tables: Callable[[np.ndarray], Iterable[tuple[slice, np.ndarray]]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the n best items of each user and their scores.
+
+    `tables` yields the scores of all items for a slice of the users at a time, writeable.
+    """
+    n = min(COUNT.check(owner, "n", n), len(catalogue))
+    who = fitting(owner, "users", users, kind)
+    mask = check_filter(owner, allowed, catalogue)
+    excluded = excluded_by(owner, who, exclude, catalogue)
+    found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
+    for part, table in tables(who):
+        found[part], scores[part] = best(barred(table, mask, excluded, part), n)
+    return listing(catalogue, found, scores, is_one(users))
 
 
 def listing(

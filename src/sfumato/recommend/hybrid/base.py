@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, integer, one_of, optional
+from sfumato.core.validation import Limit, one_of, optional
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
 from sfumato.recommend.base import Estimator
@@ -26,6 +26,7 @@ from sfumato.recommend.hybrid.parts import (
 )
 from sfumato.recommend.hybrid.support import Support
 from sfumato.recommend.ranking import (
+    COUNT,
     ExcludedItems,
     barred,
     best,
@@ -40,7 +41,6 @@ from sfumato.recommend.ratings.base import times_of
 
 __all__ = ["PartsModel"]
 
-COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 20  # scores of each part that are computed at a time
 KIND = one_of(("integers", "text"))
 EXTRAS = ("features", "attributes")

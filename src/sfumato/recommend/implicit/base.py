@@ -5,27 +5,26 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, between, integer, one_of, optional
+from sfumato.core.validation import Limit, between, one_of, optional
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.base import Estimator
 from sfumato.recommend.implicit.histories import WEIGHTINGS, Histories, History
 from sfumato.recommend.ranking import (
+    COUNT,
     barred,
     best,
     check_filter,
-    excluded_by,
     fitting,
     listed,
     listing,
     pairs,
+    ranked_tables,
 )
 
 __all__ = ["COUNT", "TIE", "HistoryModel", "popularity"]
 
-COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 22  # scores that are computed at a time
 TIE = (
     1e-9  # times the popularity, added to scores: items that nothing speaks for come by popularity
@@ -139,15 +138,9 @@ class HistoryModel(Estimator, in_files=False):
             Their scores; -inf as padding.
         """
         self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        who = fitting(owner, "users", users, self.histories_.users.kind)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        excluded = excluded_by(owner, who, exclude, self.catalogue_)
-        found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        for part, table in self._tables(self.histories_.rows(who)):
-            found[part], scores[part] = best(barred(table, allowed, excluded, part), n)
-        return listing(self.catalogue_, found, scores, is_one(users))
+        owner, kind = type(self).__name__, self.histories_.users.kind
+        chosen = self.catalogue_, kind, users, n, exclude, filter
+        return ranked_tables(owner, *chosen, lambda who: self._tables(self.histories_.rows(who)))
 
     def recommend_fold_in(
         self, items: Ids, *, n: int = 10, filter: Any = None

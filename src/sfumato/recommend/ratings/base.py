@@ -5,29 +5,28 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, integer, one_of
+from sfumato.core.validation import Limit, one_of
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
 from sfumato.recommend.base import OPTIONAL_BOUNDS, Estimator
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.ranking import (
+    COUNT,
     barred,
     best,
     check_filter,
-    excluded_by,
     fitting,
     listed,
     listing,
     pairs,
+    ranked_tables,
 )
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["COUNT", "RatingModel", "times_of"]
 
-COUNT = integer(1, 2**31 - 1)
 BLOCK = 1 << 21  # scores that are computed at a time
 KIND = one_of(("integers", "text"))
 
@@ -147,15 +146,9 @@ class RatingModel(Estimator, in_files=False):
             Their predictions before clipping; -inf as padding.
         """
         self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        who = fitting(owner, "users", users, self.users_.kind)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        excluded = excluded_by(owner, who, exclude, self.catalogue_)
-        found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        for part, table in self._tables(self.users_.positions(who)):
-            found[part], scores[part] = best(barred(table, allowed, excluded, part), n)
-        return listing(self.catalogue_, found, scores, is_one(users))
+        owner, kind = type(self).__name__, self.users_.kind
+        chosen = self.catalogue_, kind, users, n, exclude, filter
+        return ranked_tables(owner, *chosen, lambda who: self._tables(self.users_.positions(who)))
 
     def recommend_fold_in(
         self, items: Ids, ratings: Any = None, *, n: int = 10, filter: Any = None

@@ -1,11 +1,11 @@
 """SVD++ in time: users who drift and have days, items whose popularity changes."""
 
 import math
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive, random_seed
@@ -15,8 +15,8 @@ from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import FACTORS
 from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
-from sfumato.recommend.ranking import barred, best, check_filter, excluded_by, fitting, listing
-from sfumato.recommend.ratings.base import COUNT, RatingModel, times_of
+from sfumato.recommend.ranking import ranked_tables
+from sfumato.recommend.ratings.base import RatingModel, times_of
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["TimeSVDpp"]
@@ -218,19 +218,15 @@ class TimeSVDpp(RatingModel):
         self._check_fitted()
         if times is None:
             return super().recommend(users, n, exclude=exclude, filter=filter)
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        who = fitting(owner, "users", users, self.users_.kind)
-        when = times_of(owner, times, who.size)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        excluded = excluded_by(owner, who, exclude, self.catalogue_)
-        found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        rows = self.users_.positions(who)
-        for at in range(who.size):
-            part = slice(at, at + 1)
-            table = self._scores_at(rows[part], when[part])
-            found[part], scores[part] = best(barred(table, allowed, excluded, part), n)
-        return listing(self.catalogue_, found, scores, is_one(users))
+        owner, kind = type(self).__name__, self.users_.kind
+
+        def tables(who: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+            rows, when = self.users_.positions(who), times_of(owner, times, who.size)
+            for at in range(who.size):
+                part = slice(at, at + 1)
+                yield part, self._scores_at(rows[part], when[part])
+
+        return ranked_tables(owner, self.catalogue_, kind, users, n, exclude, filter, tables)
 
     def _check(self) -> dict[str, Any]:
         plain = super()._check()
