@@ -9,7 +9,7 @@ from sfumato.core.hashing import KeyColumn
 from sfumato.data import Interactions, read_interactions
 from sfumato.engine import map_merge
 from sfumato.profile import Blip
-from sfumato.recommend import DenseFactorization
+from sfumato.recommend import DenseFactorization, TemporalMeans
 from sfumato.retrieve import BinaryIndex
 from sfumato.sketch import CountMin, CountSketch
 from sfumato.telemetry import Counts, Rappor, ReportEncoder, SubsetSelection, read_params_csv
@@ -101,6 +101,10 @@ CASES = {
     "no ratings": (
         lambda _: DenseFactorization().fit(Interactions([1, 2], [1, 2])),
         "That is --rating-column, or --model linear-items.",
+    ),
+    "no times": (
+        lambda _: TemporalMeans().fit(Interactions([1, 2], [1, 2], [3.0, 4.0])),
+        "That is --time-column.",
     ),
     "header": (
         lambda folder: read_interactions(written(folder, "ann,tea\n"), users=0, items=1),
