@@ -1,4 +1,4 @@
-"""Odd data: every model without noise learns it, or refuses it by a sentence and stays as it was."""
+"""Odd data: models without noise learn it, or refuse it by a sentence and stay as they were."""
 
 import inspect
 import json
