@@ -53,6 +53,22 @@ def test_weights_depend_on_support_where_that_predicts_better():
     assert errors[1] < errors[0]
 
 
+def test_rows_are_validated_by_weights_of_the_other_users():
+    probe = probe_of(5, rows=200)
+    columns, none = np.column_stack([probe.scores, np.ones(200)]), np.zeros((3, 2))
+    got = Stacking(none, none, rows=0.0, meta=False).validated(probe)
+    for fold in range(5):
+        mine = probe.groups == fold
+        weights = np.linalg.lstsq(columns[~mine], probe.targets[~mine], rcond=None)[0]
+        np.testing.assert_allclose(got[mine], columns[mine] @ weights, atol=1e-5)
+
+
+def test_weights_are_shrunk_to_the_simple_blend():
+    probe, mean = probe_of(6, rows=200), np.array([[0.5, 0], [0.5, 0], [0, 0]])
+    got = Stacking(mean, mean, rows=1e12, meta=True).validated(probe)
+    np.testing.assert_allclose(got, probe.scores.mean(axis=1), atol=1e-6)
+
+
 def test_design_is_every_product_of_score_and_meta_feature():
     made = design(np.array([[2.0, 3.0]]), np.array([[5.0]]))
     assert made.tolist() == [[2, 10, 3, 15, 1, 5]]
