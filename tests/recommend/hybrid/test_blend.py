@@ -7,6 +7,7 @@ from sfumato.data import Interactions, generate_world
 from sfumato.recommend import BellKorBlend, DampedMeans, DenseFactorization, load
 from sfumato.recommend.base import ModelFormatError
 from sfumato.recommend.hybrid import blend as blending
+from sfumato.recommend.hybrid.probing import _Errors
 from sfumato.recommend.hybrid.stacking import Probe, Stacking, design
 
 WORLD = generate_world(users=120, items=80, ratings=4500, random_state=2).interactions
@@ -61,6 +62,11 @@ def test_rows_are_validated_by_weights_of_the_other_users():
         mine = probe.groups == fold
         weights = np.linalg.lstsq(columns[~mine], probe.targets[~mine], rcond=None)[0]
         np.testing.assert_allclose(got[mine], columns[mine] @ weights, atol=1e-5)
+
+
+def test_errors_of_a_probe_are_those_of_clipped_predictions():
+    errors = _Errors(np.array([0, 0]), np.array([0.0, 1.0]), (-1.0, 1.0))
+    assert errors.of(np.array([5.0, -3.0])).linearized(True)[0] == pytest.approx(2.5**0.5)
 
 
 def test_weights_are_shrunk_to_the_simple_blend():
