@@ -207,6 +207,7 @@ def _defaults(kind: Any) -> dict[str, Any]:
 
 Label = Literal["none", "measured", "proved"]
 SCALARS = ("mean_", "low_", "high_")
+LARGEST_RATING = 1e12  # in size: models store ratings as float32, and sum up their squares
 # Parameters of models of lists that read ratings, and their values that read none.
 RATING_READERS = {"relevant_from": None, "weighting": "equal"}
 
@@ -418,6 +419,13 @@ class Estimator(Parameters):
     ) -> tuple[float, float]:
         """Return the given bounds if they contain all ratings, or those of the data if None."""
         ratings = train.ratings
+        size = max(map(abs, bounds or (float(ratings.min()), float(ratings.max()))))
+        if size > LARGEST_RATING or 0 < size < 1 / LARGEST_RATING:
+            raise ValueError(
+                f"{type(self).__name__}: ratings must be 0, or up to a size from "
+                f"{1 / LARGEST_RATING:g} to {LARGEST_RATING:g}, of which squares fit into floats; "
+                "scale them."
+            )
         if bounds is None:
             return float(ratings.min()), float(ratings.max())
         outside = (ratings < bounds[0]) | (ratings > bounds[1])

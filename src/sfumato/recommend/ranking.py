@@ -29,8 +29,10 @@ __all__ = [
     "fitting",
     "listed",
     "listing",
+    "own_ratings",
     "pairs",
     "ranked_tables",
+    "rated_once",
     "taken",
 ]
 
@@ -250,6 +252,26 @@ def fitting(owner: str, name: str, ids: Any, kind: str) -> np.ndarray:
     if column.size and kind_of(column) != kind:
         raise TypeError(f"{owner}: {name} are {kind_of(column)}, but the model knows {kind}.")
     return column
+
+
+def own_ratings(owner: str, ratings: Any, size: int) -> np.ndarray:
+    """Return a new user's ratings as float64; raise ValueError unless each item has a number."""
+    try:
+        given = np.asarray(ratings, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        given = np.full(size, np.nan)
+    if given.size != size or not np.isfinite(given).all():
+        raise ValueError(f"{owner}: ratings must be {size} finite numbers, one per item.")
+    return given
+
+
+def rated_once(
+    catalogue: Catalogue, items: np.ndarray, ratings: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of the known items, each once, and the mean of the ratings of each."""
+    at, which = np.unique(catalogue.positions(items), return_inverse=True)
+    means = np.bincount(which, ratings, at.size) / np.bincount(which, minlength=at.size)
+    return at[at >= 0], means[at >= 0]
 
 
 def pairs(

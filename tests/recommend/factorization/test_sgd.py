@@ -131,12 +131,12 @@ def test_control_c_in_an_epoch_that_fails_is_not_lost_and_keeps_nothing_of_it(ki
 @pytest.mark.parametrize("rows", [1, len(TRAIN)])
 @pytest.mark.parametrize("noise", [None, 1e-6])
 def test_a_batch_that_diverges_leaves_the_model_as_it_was(kind, factors, rows, noise):
-    # One row touches few numbers, all rows touch all; sevens lie across the blocks of 16, and an
-    # error beyond float32 reaches what lies behind them.
+    # One row touches few numbers, all rows touch all; sevens lie across the blocks of 16, and a
+    # step beyond float32 reaches what lies behind them.
     model = kind(epochs=2, factors=factors, noise=noise).fit(TRAIN)
-    model.set_params(learning_rate=1e3)
+    model.set_params(learning_rate=1e30)
     before, shown = model.to_bytes(), [table.copy() for table in model._tables()]
-    wild = Interactions(TRAIN.users[:rows], TRAIN.items[:rows], np.full(rows, 1e39))
+    wild = Interactions(TRAIN.users[:rows], TRAIN.items[:rows], np.full(rows, 1e12))
     sentence = r"diverged .* smaller learning_rate or regularization, or bounds= for a stream"
     for _ in range(2):
         with pytest.raises(ValueError, match=sentence):

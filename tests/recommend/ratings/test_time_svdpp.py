@@ -8,7 +8,7 @@ from sfumato.recommend import SVDpp, TimeSVDpp
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.svdpp_training import PENALTIES
 from sfumato.recommend.ratings.rated_rows import RatedRows
-from sfumato.recommend.ratings.time_svdpp import DAY, _TimeTraining
+from sfumato.recommend.ratings.time_svdpp import DAY, _day_keys, _TimeTraining
 
 
 def drifting(seed=0):
@@ -88,3 +88,9 @@ def test_no_time_is_the_latest_and_lists_are_predictions_at_their_time():
         np.testing.assert_allclose(got, want, atol=1e-9)
     with pytest.raises(ValueError, match="times must be finite numbers"):
         model.predict([3, 4], [1, 2], [1.0, np.nan])
+
+
+def test_days_of_users_are_counted_from_the_first_to_the_last():
+    times = np.array([5.2, 6.0, 7.9, 4.9, 8.0]) * DAY
+    keys = _day_keys(np.array([0, 0, 1, 1, 1]), times, 5.2 * DAY, 7.9 * DAY)
+    assert keys.tolist() == [0, 1, 5, -1, -1]

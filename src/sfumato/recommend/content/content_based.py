@@ -22,7 +22,15 @@ from sfumato.recommend.content.profiles import (
 from sfumato.recommend.content.tfidf import TFIDF_LIMITS, TfIdf, check_features
 from sfumato.recommend.implicit.base import COUNT, TIE, HistoryModel, popularity
 from sfumato.recommend.implicit.histories import Histories, History
-from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
+from sfumato.recommend.ranking import (
+    barred,
+    best,
+    check_filter,
+    fitting,
+    listed,
+    listing,
+    own_ratings,
+)
 
 __all__ = ["ContentBased"]
 
@@ -224,8 +232,11 @@ class ContentBased(HistoryModel):
         owner = type(self).__name__
         n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
         what = fitting(owner, "items", items, self.catalogue_.kind)
+        given = own_ratings(owner, ratings, what.size)
+        if not what.size:
+            return super().recommend_fold_in(items, n=n, filter=filter)
         allowed = check_filter(owner, filter, self.catalogue_)
-        rows = Interactions(np.zeros(what.size, np.int64), what, ratings)
+        rows = Interactions(np.zeros(what.size, np.int64), what, given)
         new = _histories(rows, self.catalogue_, self.weighting, self.relevant_from)
         table = self._scored(new.take(np.zeros(1, np.int64)))
         own = listed(what, self.catalogue_)

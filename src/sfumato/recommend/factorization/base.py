@@ -19,6 +19,7 @@ from sfumato.recommend.ranking import (
     check_filter,
     excluded_by,
     listed,
+    own_ratings,
 )
 
 __all__ = [
@@ -110,14 +111,7 @@ def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.
     """Return each rating minus the prediction from the mean and the item's bias."""
     if ratings is None:
         return np.full(biases.size, model.high_ - model.mean_)
-    try:
-        given = np.asarray(ratings, np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        given = np.full(biases.size, np.nan)
-    if given.size != biases.size or not np.isfinite(given).all():
-        raise ValueError(
-            f"{type(model).__name__}: ratings must be {biases.size} finite numbers, one per item."
-        )
+    given = own_ratings(type(model).__name__, ratings, biases.size)
     return np.asarray(np.clip(given, model.low_, model.high_) - model.mean_ - biases)
 
 

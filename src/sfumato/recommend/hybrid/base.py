@@ -35,6 +35,7 @@ from sfumato.recommend.ranking import (
     fitting,
     listed,
     listing,
+    own_ratings,
     pairs,
 )
 from sfumato.recommend.ratings.base import times_of
@@ -240,9 +241,10 @@ class PartsModel(Estimator, in_files=False):
         owner = type(self).__name__
         n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
         what = fitting(owner, "items", items, self.catalogue_.kind)
+        given = None if ratings is None else own_ratings(owner, ratings, what.size)
         allowed = check_filter(owner, filter, self.catalogue_)
         eligible = self._eligible(slice(0, 1), allowed, listed(what, self.catalogue_))
-        scores = np.stack([score_fold_in(each, what, ratings) for each in self.models_.values()])
+        scores = np.stack([score_fold_in(each, what, given) for each in self.models_.values()])
         own = np.unique(self.catalogue_.positions(what))
         table = self._combined(scores[:, None], np.array([(own >= 0).sum()]), eligible)
         table[~eligible] = -np.inf

@@ -37,6 +37,7 @@ from sfumato.recommend.implicit.als_training import (
 )
 from sfumato.recommend.implicit.base import HistoryModel
 from sfumato.recommend.implicit.histories import Histories
+from sfumato.recommend.ranking import own_ratings
 
 __all__ = ["ALS"]
 
@@ -404,7 +405,8 @@ class ALS(Factorization):
             shape = 1, len(self.catalogue_)
             own = sp.csr_matrix((weights, found, [0, found.size]), shape)
         else:
-            own = self._weights_of(Interactions(np.zeros(items.size, np.int64), items, ratings))
+            given = own_ratings("ALS", ratings, items.size)
+            own = self._weights_of(Interactions(np.zeros(items.size, np.int64), items, given))
         if not own.nnz:
             out[self._factors] = POPULAR
             return out

@@ -20,8 +20,10 @@ from sfumato.recommend.ranking import (
     fitting,
     listed,
     listing,
+    own_ratings,
     pairs,
     ranked_tables,
+    rated_once,
 )
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
@@ -160,7 +162,8 @@ class RatingModel(Estimator, in_files=False):
         items : array_like or scalar
             Item ids of the new user, which are not recommended again; unknown ids are ignored.
         ratings : array_like of shape (n_items,) or None, default=None
-            Ratings of these items, clipped to the bounds; None: all have the highest rating.
+            Ratings of these items, clipped to the bounds, of which an item has the mean; None: all
+            have the highest rating.
         n : int, default=10
             Number of items, at least 1.
         filter : object, default=None
@@ -179,9 +182,7 @@ class RatingModel(Estimator, in_files=False):
         what = fitting(owner, "items", items, self.catalogue_.kind)
         allowed = check_filter(owner, filter, self.catalogue_)
         given = self._given_ratings(ratings, what.size)
-        at = self.catalogue_.positions(what)
-        at, first = np.unique(at, return_index=True)
-        table = self._folded_in(at[at >= 0], given[first][at >= 0])[None]
+        table = self._folded_in(*rated_once(self.catalogue_, what, given))[None]
         own = listed(what, self.catalogue_)
         return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
 
@@ -262,14 +263,7 @@ class RatingModel(Estimator, in_files=False):
         """Return a new user's ratings within the bounds; raise ValueError unless one per item."""
         if ratings is None:
             return np.full(size, self.high_)
-        try:
-            given = np.asarray(ratings, np.float64).reshape(-1)
-        except (TypeError, ValueError):
-            given = np.full(size, np.nan)
-        if given.size != size or not np.isfinite(given).all():
-            raise ValueError(
-                f"{type(self).__name__}: ratings must be {size} finite numbers, one per item."
-            )
+        given = own_ratings(type(self).__name__, ratings, size)
         return np.clip(given, self.low_, self.high_)
 
     def _tables(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:

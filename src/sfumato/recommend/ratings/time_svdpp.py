@@ -10,6 +10,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive, random_seed
 from sfumato.data.interactions import Interactions
+from sfumato.errors import ParameterError
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
@@ -18,6 +19,7 @@ from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, S
 from sfumato.recommend.ranking import ranked_tables
 from sfumato.recommend.ratings.base import RatingModel, times_of
 from sfumato.recommend.ratings.rated_rows import RatedRows
+from sfumato.recommend.ratings.temporal_means import BINS
 
 __all__ = ["TimeSVDpp"]
 
@@ -389,7 +391,7 @@ class _TimeTraining(SvdppTraining):
         times, users = rated.times, rated.user_rows
         self.earliest, self.latest = float(times.min()), float(times.max())
         self.bin_seconds = plain["bin_days"] * DAY
-        count = int((self.latest - self.earliest) // self.bin_seconds) + 1
+        count = _bin_count(self.earliest, self.latest, self.bin_seconds)
         self.user_times = _user_times(times, users, rated.starts)
         self.deviations = _deviations(times - self.user_times[users, 1]).astype(np.float32)
         bins = _bins(times, self.earliest, self.bin_seconds, count)
@@ -430,6 +432,17 @@ class _TimeTraining(SvdppTraining):
             "_earliest": self.earliest,
             "latest_": self.latest,
         }
+
+
+def _bin_count(earliest: float, latest: float, length: float) -> int:
+    """Return the number of bins; ParameterError where they, or the days, are too many."""
+    bins, days = (latest - earliest) / length, latest / DAY - earliest / DAY
+    if not (bins < BINS - 1 and days < 2**31 - 2):
+        span = f"more than {BINS} bins of {length / DAY:g} days, or 2**31 days"
+        raise ParameterError.of(
+            "TimeSVDpp", "bin_days", f"must suit times in seconds: these would span {span}."
+        )
+    return int((latest - earliest) // length) + 1
 
 
 def _deviations(seconds: np.ndarray) -> np.ndarray:
