@@ -3,7 +3,7 @@
 Helpers of all recommenders check ids, filters and exclusions, and lay out the resulting lists.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,12 +31,14 @@ __all__ = [
     "listing",
     "pairs",
     "ranked_tables",
+    "row_blocks",
     "taken",
 ]
 
 COUNT = integer(1, 2**31 - 1)
 ONE_ROW = np.zeros(1, np.int64)
 LONG = 256  # from this n on, sorting all scores is faster than keeping a sorted list of n
+TABLE = 1 << 21  # scores that models compute at a time
 ROOM = 1 << 19  # bytes of vectors, barred bits or scores in one batch, so that they stay in cache
 
 
@@ -293,6 +295,13 @@ def best(scores: np.ndarray, n: int, least: float | None = None) -> tuple[np.nda
     if least is not None:
         positions[found < least], found[found < least] = -1, -np.inf
     return positions, found
+
+
+def row_blocks(rows: int, columns: int, cells: int = TABLE) -> Iterator[slice]:
+    """Yield slices of consecutive rows of a table, of at most `cells` cells unless of one row."""
+    step = max(1, cells // max(columns, 1))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
 
 
 def ranked_tables(

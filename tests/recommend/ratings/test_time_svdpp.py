@@ -86,5 +86,10 @@ def test_no_time_is_the_latest_and_lists_are_predictions_at_their_time():
         want = model.predict(user, items[row], day)
         got = np.clip(scores[row], model.low_, model.high_)
         np.testing.assert_allclose(got, want, atol=1e-9)
+    one = model.recommend(4, 60, times=50 * DAY)
+    assert (one[0] == items[1]).all()
+    np.testing.assert_allclose(one[1], scores[1], atol=1e-12)
+    with pytest.raises(ValueError, match="times must be finite numbers"):
+        model.recommend([3, 4], times=[1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="times must be finite numbers"):
         model.predict([3, 4], [1, 2], [1.0, np.nan])

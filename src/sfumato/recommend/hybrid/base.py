@@ -36,6 +36,7 @@ from sfumato.recommend.ranking import (
     listed,
     listing,
     pairs,
+    row_blocks,
 )
 from sfumato.recommend.ratings.base import times_of
 
@@ -205,8 +206,7 @@ class PartsModel(Estimator, in_files=False):
         allowed = check_filter(owner, filter, self.catalogue_)
         excluded = excluded_by(owner, who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        for start in range(0, who.size, self._step()):
-            part = slice(start, min(start + self._step(), who.size))
+        for part in row_blocks(who.size, len(self.catalogue_), BLOCK):
             eligible = self._eligible(part, allowed, excluded)
             table = self._table(who[part], eligible)
             table[~eligible] = -np.inf
@@ -307,10 +307,6 @@ class PartsModel(Estimator, in_files=False):
             if value is not None and not any(name in each for each in takers):
                 problem = "must be None, since no part uses them; add a part that does."
                 raise ParameterError.of(type(self).__name__, name, problem)
-
-    def _step(self) -> int:
-        """Return the number of users whose tables are computed at a time."""
-        return max(1, BLOCK // len(self.catalogue_))
 
     def _eligible(
         self, part: slice, allowed: np.ndarray | None, excluded: ExcludedItems | None

@@ -21,11 +21,11 @@ from sfumato.recommend.ranking import (
     listing,
     pairs,
     ranked_tables,
+    row_blocks,
 )
 
 __all__ = ["COUNT", "TIE", "HistoryModel", "popularity"]
 
-BLOCK = 1 << 22  # scores that are computed at a time
 TIE = (
     1e-9  # times the popularity, added to scores: items that nothing speaks for come by popularity
 )
@@ -250,9 +250,7 @@ class HistoryModel(Estimator, in_files=False):
 
     def _tables(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Scores of some of the rows at a time."""
-        step = max(1, BLOCK // len(self.catalogue_))
-        for start in range(0, rows.size, step):
-            part = slice(start, min(start + step, rows.size))
+        for part in row_blocks(rows.size, len(self.catalogue_)):
             yield part, self._scored(self.histories_.take(rows[part]))
 
     def _scored(self, history: History) -> np.ndarray:

@@ -22,12 +22,12 @@ from sfumato.recommend.ranking import (
     listing,
     pairs,
     ranked_tables,
+    row_blocks,
 )
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["COUNT", "RatingModel", "times_of"]
 
-BLOCK = 1 << 21  # scores that are computed at a time
 KIND = one_of(("integers", "text"))
 
 
@@ -274,9 +274,7 @@ class RatingModel(Estimator, in_files=False):
 
     def _tables(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Scores of some of the rows at a time."""
-        step = max(1, BLOCK // len(self.catalogue_))
-        for start in range(0, rows.size, step):
-            part = slice(start, min(start + step, rows.size))
+        for part in row_blocks(rows.size, len(self.catalogue_)):
             yield part, self._table(rows[part])
 
     def _table(self, rows: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import FACTORS
 from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
-from sfumato.recommend.ranking import ranked_tables
+from sfumato.recommend.ranking import ranked_tables, row_blocks
 from sfumato.recommend.ratings.base import RatingModel, times_of
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
@@ -222,8 +222,7 @@ class TimeSVDpp(RatingModel):
 
         def tables(who: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
             rows, when = self.users_.positions(who), times_of(owner, times, who.size)
-            for at in range(who.size):
-                part = slice(at, at + 1)
+            for part in row_blocks(who.size, len(self.catalogue_)):
                 yield part, self._scores_at(rows[part], when[part])
 
         return ranked_tables(owner, self.catalogue_, kind, users, n, exclude, filter, tables)
