@@ -32,6 +32,7 @@ __all__ = [
     "pairs",
     "ranked_tables",
     "row_blocks",
+    "table_pairs",
     "taken",
 ]
 
@@ -302,6 +303,25 @@ def row_blocks(rows: int, columns: int, cells: int = TABLE) -> Iterator[slice]:
     step = max(1, cells // max(columns, 1))
     for start in range(0, rows, step):
         yield slice(start, min(start + step, rows))
+
+
+def table_pairs(
+    rows: np.ndarray,
+    positions: np.ndarray,
+    tables: Callable[[np.ndarray], Iterable[tuple[slice, np.ndarray]]],
+) -> np.ndarray:
+    """Return the score of each pair of a row and a catalogue position, 0 for position -1.
+
+    `tables` yields the scores of all items for a slice of different rows at a time.
+    """
+    out, known = np.zeros(rows.size), np.flatnonzero(positions >= 0)
+    different, codes = np.unique(rows[known], return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    known, codes = known[order], codes[order]
+    for part, table in tables(different):
+        mine = slice(*np.searchsorted(codes, (part.start, part.stop)))
+        out[known[mine]] = table[codes[mine] - part.start, positions[known[mine]]]
+    return out
 
 
 def ranked_tables(

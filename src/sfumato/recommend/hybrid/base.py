@@ -1,6 +1,6 @@
 """PartsModel: the base of models that combine the scores of other models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any, ClassVar, Self
 
@@ -314,6 +314,11 @@ class PartsModel(Estimator, in_files=False):
         """Return which items each of these users may get."""
         table = np.zeros((part.stop - part.start, len(self.catalogue_)))
         return np.asarray(barred(table, allowed, excluded, part) == 0)
+
+    def _tables(self, who: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Combined scores of some of the users at a time."""
+        for part in row_blocks(who.size, len(self.catalogue_), BLOCK):
+            yield part, self._table(who[part])
 
     def _table(self, who: np.ndarray, eligible: np.ndarray | None = None) -> np.ndarray:
         """Return the combined scores of all items for these users."""

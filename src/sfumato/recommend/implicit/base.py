@@ -22,6 +22,7 @@ from sfumato.recommend.ranking import (
     pairs,
     ranked_tables,
     row_blocks,
+    table_pairs,
 )
 
 __all__ = ["COUNT", "TIE", "HistoryModel", "popularity"]
@@ -190,15 +191,8 @@ class HistoryModel(Estimator, in_files=False):
         self._check_fitted()
         kinds = self.histories_.users.kind, self.catalogue_.kind
         who, what = pairs(type(self).__name__, users, items, kinds)
-        ids, codes = np.unique(self.histories_.rows(who), return_inverse=True)
-        at, out = self.catalogue_.positions(what), np.zeros(who.size)
-        order = np.argsort(codes, kind="stable")
-        for part, table in self._tables(ids):
-            first, last = np.searchsorted(codes[order], (part.start, part.stop))
-            mine = order[first:last]
-            mine = mine[at[mine] >= 0]
-            out[mine] = table[codes[mine] - part.start, at[mine]]
-        return out
+        rows, columns = self.histories_.rows(who), self.catalogue_.positions(what)
+        return table_pairs(rows, columns, self._tables)
 
     def explain(self, user: Ids, item: Ids, n: int = 5) -> dict[str, Any]:
         """Split the score of an item into what each item of the user's history adds to it.
