@@ -72,9 +72,9 @@ def to_bytes(model: "Estimator") -> bytes:
     return pack(header, {**arrays, **model.catalogue_.arrays()})
 
 
-def read_model(data: Any, wanted: type[M], kinds: dict[str, type[Any]]) -> M:
+def read_model(data: Any, wanted: type[M]) -> M:
     """Return the model of class `wanted` in `data`; raise ModelFormatError if there is none."""
-    return read(data, wanted, kinds.get, _restored, "fit the model anew", MODEL)
+    return read(data, wanted, class_of, _restored, "fit the model anew", MODEL)
 
 
 def model_file(path: str | os.PathLike[str]) -> memoryview:
@@ -347,7 +347,7 @@ class Estimator(Parameters):
         ModelFormatError
             If the data is truncated, damaged, or a model of another class or version.
         """
-        return read_model(data, cls, Estimator.KINDS)
+        return read_model(data, cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file.

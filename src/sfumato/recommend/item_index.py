@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sfumato.core.hashing import SEED
 from sfumato.core.ids import positions
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
@@ -17,12 +18,11 @@ from sfumato.retrieve.binary.index import BinaryIndex
 from sfumato.retrieve.encoders.factories import tight_frame
 from sfumato.retrieve.lsh.index import LshIndex
 from sfumato.retrieve.metric import Lift
-from sfumato.sketch.base import SEED
 
 if TYPE_CHECKING:
     from sfumato.recommend.factorization.base import Factorization
 
-__all__ = ["MOST_ROWS", "CodeSearch", "ItemIndex", "Ranking", "StaleIndexError", "Tables"]
+__all__ = ["MOST_ROWS", "CodeSearch", "ItemIndex", "StaleIndexError", "Tables"]
 
 MOST_ROWS = 64  # bits in the key of a band
 CODE = 256  # bits of a code
@@ -224,18 +224,6 @@ LIMITS: dict[str, Any] = {
     "probes": integer(1, 4096),
     "seed": SEED,
 }
-
-
-class Ranking(Protocol):
-    """What finds the best items of a catalogue for query vectors (see `CatalogueVectors.best`)."""
-
-    def best(
-        self,
-        queries: np.ndarray,
-        n: int,
-        allowed: np.ndarray | None = None,
-        excluded: ExcludedItems | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 class ItemIndex:

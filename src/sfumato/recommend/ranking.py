@@ -5,7 +5,7 @@ Helpers of all recommenders check ids, filters and exclusions, and lay out the r
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 __all__ = [
     "CatalogueVectors",
     "ExcludedItems",
+    "Ranking",
     "barred",
     "beside",
     "best",
@@ -52,6 +53,18 @@ class ExcludedItems(NamedTuple):
     starts: np.ndarray
     positions: np.ndarray
     rows: np.ndarray
+
+
+class Ranking(Protocol):
+    """What finds the best items of a catalogue for query vectors (see `CatalogueVectors.best`)."""
+
+    def best(
+        self,
+        queries: np.ndarray,
+        n: int,
+        allowed: np.ndarray | None = None,
+        excluded: ExcludedItems | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 @dataclass(frozen=True)

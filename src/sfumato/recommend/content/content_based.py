@@ -1,7 +1,7 @@
 """Content-based lists: items whose features are those of the items that a user liked."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,6 @@ from sfumato.core.validation import Limit, between, one_of
 from sfumato.data.features import Features
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import SortedCatalogue
-from sfumato.recommend.content.index import ContentIndex
 from sfumato.recommend.content.profiles import (
     ItemProfiles,
     catalogue_with,
@@ -23,6 +22,9 @@ from sfumato.recommend.content.tfidf import TFIDF_LIMITS, TfIdf, check_features
 from sfumato.recommend.implicit.base import COUNT, TIE, HistoryModel, popularity
 from sfumato.recommend.implicit.histories import Histories, History
 from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
+
+if TYPE_CHECKING:
+    from sfumato.recommend.content.index import ContentIndex
 
 __all__ = ["ContentBased"]
 
@@ -291,7 +293,7 @@ class ContentBased(HistoryModel):
 
     def index(
         self, *, bands: int = 16, rows: int | None = None, probes: int = 16, seed: int = 0
-    ) -> ContentIndex:
+    ) -> "ContentIndex":
         """Build hash tables of the item profiles, so that a list reads part of a large catalogue.
 
         Parameters
@@ -312,6 +314,8 @@ class ContentBased(HistoryModel):
             The index; it belongs to this fitted state.
         """
         self._check_fitted()
+        from sfumato.recommend.content.index import ContentIndex  # and with it retrieve and sketch
+
         return ContentIndex(self, bands=bands, rows=rows, probes=probes, seed=seed)
 
     def _user_profiles(self, history: History) -> sp.csr_matrix:

@@ -4,16 +4,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sfumato.core.hashing import SEED
 from sfumato.core.ids import is_one
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import checked_values, integer, optional
 from sfumato.data.interactions import Interactions
+from sfumato.errors import StaleIndexError
 from sfumato.recommend.content.profiles import unit_rows
-from sfumato.recommend.item_index import StaleIndexError
 from sfumato.recommend.ranking import barred, best, check_filter, excluded_by, fitting, listing
 from sfumato.retrieve.lsh.index import LshIndex
-from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.feature_hasher import FeatureHasher
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Factorization: the base of models that predict and rank by vectors of users and items."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,15 +11,18 @@ from sfumato.core.validation import integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as pairs
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
-from sfumato.recommend.item_index import ItemIndex, Ranking
 from sfumato.recommend.ranking import (
     CatalogueVectors,
     ExcludedItems,
+    Ranking,
     beside,
     check_filter,
     excluded_by,
     listed,
 )
+
+if TYPE_CHECKING:
+    from sfumato.recommend.item_index import ItemIndex
 
 __all__ = [
     "BOUNDS",
@@ -222,7 +225,7 @@ class Factorization(Estimator, in_files=False):
         self._check_fitted()
         return self._recommended(users, n, exclude, filter)
 
-    def index(self, kind: str = "codes", **options: Any) -> ItemIndex:
+    def index(self, kind: str = "codes", **options: Any) -> "ItemIndex":
         """Build an index that recommends without scoring every item.
 
         Parameters
@@ -238,6 +241,8 @@ class Factorization(Estimator, in_files=False):
             An index of the model in its present state.
         """
         self._check_fitted()
+        from sfumato.recommend.item_index import ItemIndex  # and with it retrieve and sketch
+
         return ItemIndex(self, kind, **options)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:

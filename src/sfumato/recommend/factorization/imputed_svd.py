@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from sfumato.core.typing import Ids
@@ -262,5 +261,7 @@ class _Imputed:
 
 def _qr(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Orthonormal columns and what they are multiplied with; NumPy's takes six times as long."""
-    columns, rest = scipy.linalg.qr(matrix, mode="economic", overwrite_a=True, check_finite=False)
+    from scipy.linalg import qr
+
+    columns, rest = qr(matrix, mode="economic", overwrite_a=True, check_finite=False)
     return columns, rest

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from sfumato.core.storage import Cells
 from sfumato.data.interactions import Interactions
@@ -67,12 +66,6 @@ class RatedRows:
     def user_rows(self) -> np.ndarray:
         """Row of the user of each rating."""
         return np.repeat(np.arange(self.starts.size - 1, dtype=np.int32), np.diff(self.starts))
-
-    @property
-    def matrix(self) -> sp.csr_matrix:
-        """The ratings as a sparse matrix of shape (n_users, n_items)."""
-        shape = self.starts.size - 1, self.items
-        return sp.csr_matrix((self.ratings, self.positions, self.starts), shape)
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return starts, positions and ratings of some users; row -1 is empty."""
