@@ -21,16 +21,7 @@ from sfumato.core.validation import integer
 from sfumato.errors import NullValueError
 from sfumato.kernels import hash as kernels
 
-__all__ = [
-    "BLOCK",
-    "MISSING",
-    "PLAIN",
-    "SEED",
-    "KeyColumn",
-    "canonical_key",
-    "hash_column",
-    "plain_rows",
-]
+__all__ = ["BLOCK", "MISSING", "PLAIN", "KeyColumn", "canonical_key", "hash_column", "plain_rows"]
 
 BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
 MISSING = b"\xff\xfe missing key"  # not UTF-8, so no text is the same
