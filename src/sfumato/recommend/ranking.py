@@ -28,10 +28,14 @@ __all__ = [
     "check_filter",
     "excluded_by",
     "fitting",
+    "given_ratings",
     "listed",
     "listing",
+    "one_pair",
     "pairs",
+    "ranked_fold_in",
     "ranked_tables",
+    "rated_positions",
     "row_blocks",
     "table_pairs",
     "taken",
@@ -291,6 +295,16 @@ def beside(
     return who, what
 
 
+def one_pair(
+    owner: str, user: Any, item: Any, kinds: tuple[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns of the one user and the one item that `explain` takes."""
+    who, what = pairs(owner, user, item, kinds)
+    if who.size != 1:
+        raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+    return who, what
+
+
 def barred(
     scores: np.ndarray, allowed: np.ndarray | None, excluded: ExcludedItems | None, part: slice
 ) -> np.ndarray:
@@ -359,6 +373,47 @@ def ranked_tables(
     for part, table in tables(who):
         found[part], scores[part] = best(barred(table, mask, excluded, part), n)
     return listing(catalogue, found, scores, is_one(users))
+
+
+def given_ratings(owner: str, ratings: Any, size: int, bounds: tuple[float, float]) -> np.ndarray:
+    """Return a new user's ratings of so many items, clipped to the bounds; None: the highest."""
+    if ratings is None:
+        return np.full(size, bounds[1])
+    try:
+        given = np.asarray(ratings, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        given = np.full(size, np.nan)
+    if given.size != size or not np.isfinite(given).all():
+        raise ValueError(f"{owner}: ratings must be {size} finite numbers, one per item.")
+    return np.clip(given, *bounds)
+
+
+def rated_positions(
+    owner: str, catalogue: Catalogue, items: np.ndarray, ratings: Any, bounds: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of a new user's known items, each once, and their `given_ratings`."""
+    given = given_ratings(owner, ratings, items.size, bounds)
+    at, first = np.unique(catalogue.positions(items), return_index=True)
+    return at[at >= 0], given[first][at >= 0]
+
+
+def ranked_fold_in(
+    owner: str,
+    catalogue: Catalogue,
+    items: Any,
+    n: Any,
+    allowed: Any,
+    scored: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the n best other items of a new user with these items, and their scores.
+
+    `scored` returns the scores of all items for a column of the ids, (1, n_items), writeable.
+    """
+    n = min(COUNT.check(owner, "n", n), len(catalogue))
+    what = fitting(owner, "items", items, catalogue.kind)
+    mask = check_filter(owner, allowed, catalogue)
+    table = barred(scored(what), mask, listed(what, catalogue), slice(0, 1))
+    return listing(catalogue, *best(table, n), True)
 
 
 def listing(

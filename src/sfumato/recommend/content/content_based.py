@@ -21,7 +21,7 @@ from sfumato.recommend.content.profiles import (
 from sfumato.recommend.content.tfidf import TFIDF_LIMITS, TfIdf, check_features
 from sfumato.recommend.implicit.base import COUNT, TIE, HistoryModel, popularity
 from sfumato.recommend.implicit.histories import Histories, History
-from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
+from sfumato.recommend.ranking import best, fitting, listing, ranked_fold_in
 
 if TYPE_CHECKING:
     from sfumato.recommend.content.index import ContentIndex
@@ -223,15 +223,13 @@ class ContentBased(HistoryModel):
         if ratings is None:
             return super().recommend_fold_in(items, n=n, filter=filter)
         self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        what = fitting(owner, "items", items, self.catalogue_.kind)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        rows = Interactions(np.zeros(what.size, np.int64), what, ratings)
-        new = _histories(rows, self.catalogue_, self.weighting, self.relevant_from)
-        table = self._scored(new.take(np.zeros(1, np.int64)))
-        own = listed(what, self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+
+        def scored(what: np.ndarray) -> np.ndarray:
+            rows = Interactions(np.zeros(what.size, np.int64), what, ratings)
+            new = _histories(rows, self.catalogue_, self.weighting, self.relevant_from)
+            return self._scored(new.take(np.zeros(1, np.int64)))
+
+        return ranked_fold_in(type(self).__name__, self.catalogue_, items, n, filter, scored)
 
     def user_profile(self, user: Ids, n: int | None = None) -> dict[str, float]:
         """Return the profile of a user: the weighted mean of the profiles of the user's items.

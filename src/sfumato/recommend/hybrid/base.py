@@ -35,6 +35,7 @@ from sfumato.recommend.ranking import (
     fitting,
     listed,
     listing,
+    one_pair,
     pairs,
     row_blocks,
 )
@@ -270,9 +271,7 @@ class PartsModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         n = COUNT.check(owner, "n", n)
-        who, what = pairs(owner, user, item, (self.user_kind_, self.catalogue_.kind))
-        if who.size != 1:
-            raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+        who, what = one_pair(owner, user, item, (self.user_kind_, self.catalogue_.kind))
         terms, further = self._terms(who, what)
         terms.sort(key=lambda term: -abs(term["part"]))
         rest = float(sum(term["part"] for term in terms[n:]))

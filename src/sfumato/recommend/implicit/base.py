@@ -13,13 +13,9 @@ from sfumato.recommend.base import Estimator
 from sfumato.recommend.implicit.histories import WEIGHTINGS, Histories, History
 from sfumato.recommend.ranking import (
     COUNT,
-    barred,
-    best,
-    check_filter,
-    fitting,
-    listed,
-    listing,
+    one_pair,
     pairs,
+    ranked_fold_in,
     ranked_tables,
     row_blocks,
     table_pairs,
@@ -165,13 +161,11 @@ class HistoryModel(Estimator, in_files=False):
             Their scores.
         """
         self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        what = fitting(owner, "items", items, self.catalogue_.kind)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        table = self._scored(self.histories_.fold_in(self.catalogue_.positions(what)))
-        own = listed(what, self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+
+        def scored(what: np.ndarray) -> np.ndarray:
+            return self._scored(self.histories_.fold_in(self.catalogue_.positions(what)))
+
+        return ranked_fold_in(type(self).__name__, self.catalogue_, items, n, filter, scored)
 
     def predict(self, users: Ids, items: Ids) -> np.ndarray:
         """Score pairs of a user and an item, as `recommend` does; these are no ratings.
@@ -218,9 +212,8 @@ class HistoryModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         n = COUNT.check(owner, "n", n)
-        who, what = pairs(owner, user, item, (self.histories_.users.kind, self.catalogue_.kind))
-        if who.size != 1:
-            raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+        kinds = self.histories_.users.kind, self.catalogue_.kind
+        who, what = one_pair(owner, user, item, kinds)
         history = self.histories_.take(self.histories_.rows(who))
         return self._explained(history, int(self.catalogue_.positions(what)[0]), n)
 
