@@ -26,7 +26,7 @@ from sfumato.core.ids import kind_of
 from sfumato.core.storage import HOMES, REGISTRIES, Cells, Stored, class_of, read
 from sfumato.core.tables import described
 from sfumato.core.typing import Bytes
-from sfumato.core.validation import Limit, optional
+from sfumato.core.validation import Limit, RandomState, optional, random_seed
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
 from sfumato.privacy.parameters import separate_parameters
@@ -275,6 +275,8 @@ class Estimator(Parameters):
     low_: float
     high_: float
     catalogue_: Catalogue
+    random_state: RandomState  # of models that draw
+    _seed: int = 0  # drawn from it when training began
 
     def __init_subclass__(cls, *, in_files: bool = True) -> None:
         super().__init_subclass__()
@@ -386,7 +388,13 @@ class Estimator(Parameters):
         """Return the parameters as plain types; raise ValueError for the first invalid one."""
         plain = self._limited()
         self._check_together(plain)
+        if not isinstance(plain.get("random_state", 0), int):  # a file stores the seed drawn
+            plain["random_state"] = self._seed
         return plain
+
+    def _new_seed(self) -> int:
+        """Return a seed drawn from `random_state`."""
+        return random_seed(type(self).__name__, self.random_state)
 
     def _check_together(self, plain: dict[str, Any]) -> None:
         """Raise ValueError if valid parameters contradict each other."""

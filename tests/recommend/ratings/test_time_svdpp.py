@@ -27,7 +27,7 @@ def test_an_epoch_is_a_step_on_every_number_at_every_rating():
     train = Interactions(pairs // 7, pairs % 7, rng.integers(1, 6, pairs.size), times)
     plain = TimeSVDpp(factors=6, learning_rate=rate, decay=0.0, regularization=0.0)._check()
     rows = RatedRows.of(train, Catalogue(np.arange(7)))
-    made = _TimeTraining(dict.fromkeys(PENALTIES, 0.1) | plain, rows, 3.0, 1.0)
+    made = _TimeTraining("TimeSVDpp", dict.fromkeys(PENALTIES, 0.1) | plain, rows, 3.0, 1.0)
     for table in (made.p, made.q, made.y, made.drift):
         table[:, :5] = rng.normal(0, 0.5, (len(table), 5))
     p, q, y, bu, bi, drift, slope, bins, days = (
@@ -38,7 +38,7 @@ def test_an_epoch_is_a_step_on_every_number_at_every_rating():
     state = np.random.default_rng()
     state.bit_generator.state = made.random.bit_generator.state
     order = state.permutation(5)
-    made.epoch(0, "TimeSVDpp")
+    made.epoch(0)
     for u in order:
         own = made.rows[made.starts[u] : made.starts[u + 1]]
         mine = made.items[own]

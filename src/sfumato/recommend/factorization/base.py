@@ -1,6 +1,6 @@
 """Factorization: the base of models that predict and rank by vectors of users and items."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sfumato.recommend.ranking import (
     beside,
     check_filter,
     excluded_by,
+    given_ratings,
     listed,
 )
 
@@ -113,15 +114,9 @@ def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.
     """Return each rating minus the prediction from the mean and the item's bias."""
     if ratings is None:
         return np.full(biases.size, model.high_ - model.mean_)
-    try:
-        given = np.asarray(ratings, np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        given = np.full(biases.size, np.nan)
-    if given.size != biases.size or not np.isfinite(given).all():
-        raise ValueError(
-            f"{type(model).__name__}: ratings must be {biases.size} finite numbers, one per item."
-        )
-    return np.asarray(np.clip(given, model.low_, model.high_) - model.mean_ - biases)
+    bounds = model.low_, model.high_
+    given = given_ratings(type(model).__name__, ratings, biases.size, bounds)
+    return np.asarray(given - model.mean_ - biases)
 
 
 ROWS = 1 << 18  # vectors read at a time
@@ -359,6 +354,23 @@ class Factorization(Estimator, in_files=False):
     def _clipped(self, scores: np.ndarray) -> np.ndarray:
         """Return predictions of ratings within the bounds, and other scores as they are."""
         return np.clip(scores, self.low_, self.high_) if self.predicts_ratings else scores
+
+    def _check_enough(self, train: Interactions, hint: str = "") -> None:
+        """Raise ValueError unless there are at least two users and two items."""
+        for name, ids in (("user", train.users), ("item", train.items)):
+            if (ids == ids[0]).all():
+                raise ValueError(
+                    f"{type(self).__name__}: train has one {name} only; at least two users and two "
+                    f"items are needed.{hint}"
+                )
+
+    def _adopt(self, fresh: Self, complete: bool = True) -> Self:
+        """Take over the fitted state of a copy; raise KeyboardInterrupt unless it is complete."""
+        self.__dict__.update(fresh.__dict__)
+        self._changed()
+        if not complete:
+            raise KeyboardInterrupt
+        return self
 
     def _changed(self) -> None:
         """Drop the cached catalogue vectors; to be called after each change of the fitted state."""

@@ -19,7 +19,7 @@ from sfumato.core.validation import (
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.factorization.base import _above_bias
-from sfumato.recommend.factorization.sgd import run_uninterrupted
+from sfumato.recommend.factorization.epochs import run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import FACTORS, StoredVectors
 from sfumato.recommend.ratings.baseline import Baseline
 from sfumato.recommend.ratings.rated_rows import RatedRows

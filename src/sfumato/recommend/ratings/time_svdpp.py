@@ -8,11 +8,12 @@ import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive, random_seed
+from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_svdpp
-from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
+from sfumato.recommend.factorization.epochs import run_epochs
+from sfumato.recommend.factorization.sgd import STARS
 from sfumato.recommend.factorization.stored_vectors import FACTORS
 from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
 from sfumato.recommend.ranking import ranked_tables, row_blocks
@@ -123,8 +124,6 @@ class TimeSVDpp(RatingModel):
     }
     history_: list[dict[str, Any]]
     latest_: float
-    random_state: RandomState
-    _seed: int = 0
     _bin_seconds: float
     _earliest: float
     _user_rows: np.ndarray  # components with the implicit sum and, last, the bias of each user
@@ -227,32 +226,20 @@ class TimeSVDpp(RatingModel):
 
         return ranked_tables(owner, self.catalogue_, kind, users, n, exclude, filter, tables)
 
-    def _check(self) -> dict[str, Any]:
-        plain = super()._check()
-        if not isinstance(plain["random_state"], int):  # a file stores the seed that was drawn
-            plain["random_state"] = self._seed
-        return plain
-
     def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> bool | None:
-        seed = random_seed(type(self).__name__, self.random_state)
+        seed = self._new_seed()
+        history: list[dict[str, Any]] = []
         own = dict.fromkeys(PENALTIES) | {**plain, "random_state": seed}
         low, high = plain["bounds"] or (float(rows.ratings.min()), float(rows.ratings.max()))
         mean = float(rows.ratings.mean(dtype=np.float64))
-        training = _TimeTraining(own, rows, mean, (high - low) / STARS or 1.0)
-        history: list[dict[str, Any]] = []
+        scale = (high - low) / STARS or 1.0
+        training = _TimeTraining(type(self).__name__, own, rows, mean, scale)
 
         def epoch() -> None:
-            training.epoch(len(history), type(self).__name__)
+            training.epoch(len(history))
             history.append({"epoch": len(history) + 1})
 
-        complete = True
-        try:
-            for _ in range(plain["epochs"]):
-                run_uninterrupted(epoch)
-        except KeyboardInterrupt:
-            if not history:
-                raise
-            complete = False
+        complete = run_epochs(plain["epochs"], epoch)
         self._seed, self.history_ = seed, history
         self.__dict__.update(training.learned())
         return complete
@@ -382,8 +369,10 @@ class TimeSVDpp(RatingModel):
 class _TimeTraining(SvdppTraining):
     """Tables of SVD++ with drift, bins and days while they are trained."""
 
-    def __init__(self, plain: dict[str, Any], rated: RatedRows, mean: float, scale: float) -> None:
-        super().__init__(plain, rated, mean, scale)
+    def __init__(
+        self, owner: str, plain: dict[str, Any], rated: RatedRows, mean: float, scale: float
+    ) -> None:
+        super().__init__(owner, plain, rated, mean, scale)
         assert rated.times is not None
         times, users = rated.times, rated.user_rows
         self.earliest, self.latest = float(times.min()), float(times.max())
