@@ -26,7 +26,7 @@ from sfumato.core.ids import kind_of
 from sfumato.core.storage import HOMES, REGISTRIES, Cells, Stored, class_of, read
 from sfumato.core.tables import described
 from sfumato.core.typing import Bytes
-from sfumato.core.validation import Limit, RandomState, optional, random_seed
+from sfumato.core.validation import Limit, optional, random_seed
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
 from sfumato.privacy.parameters import separate_parameters
@@ -275,8 +275,7 @@ class Estimator(Parameters):
     low_: float
     high_: float
     catalogue_: Catalogue
-    random_state: RandomState  # of models that draw
-    _seed: int = 0  # drawn from it when training began
+    _seed: int = 0  # drawn from random_state when training began, by models that have one
 
     def __init_subclass__(cls, *, in_files: bool = True) -> None:
         super().__init_subclass__()
@@ -394,7 +393,7 @@ class Estimator(Parameters):
 
     def _new_seed(self) -> int:
         """Return a seed drawn from `random_state`."""
-        return random_seed(type(self).__name__, self.random_state)
+        return random_seed(type(self).__name__, self.get_params()["random_state"])
 
     def _check_together(self, plain: dict[str, Any]) -> None:
         """Raise ValueError if valid parameters contradict each other."""

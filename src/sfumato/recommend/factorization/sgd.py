@@ -17,6 +17,7 @@ from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     RANDOM_STATE,
     Limit,
+    RandomState,
     between,
     flag,
     integer,
@@ -157,6 +158,7 @@ class Descent(Factorization, in_files=False):
     scale_: float  # rating units per star
     seen_: int  # number of ratings learned from
     hides_: bool  # whether all of them were learned with clip or noise
+    random_state: RandomState
     _popularity: ItemPopularity | None = None  # of a fitted model that ranks
     _least: int = 1  # count from which on a ranking learns an item's vector
 

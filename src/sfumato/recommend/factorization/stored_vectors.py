@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.core.ids import kind_of
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import integer, one_of
+from sfumato.core.validation import RandomState, integer, one_of
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.base import Factorization
@@ -34,6 +34,7 @@ class StoredVectors(Factorization, in_files=False):
     _item_kind: str  # "integers" or "text"
     _user_rows: np.ndarray
     _item_rows: np.ndarray
+    random_state: RandomState
 
     def _fresh(self, train: Interactions, catalogue: Any, bounds: Any) -> Self:
         """Check the training data; return a copy of the model for it, without vectors."""

@@ -124,6 +124,7 @@ class TimeSVDpp(RatingModel):
     }
     history_: list[dict[str, Any]]
     latest_: float
+    random_state: RandomState
     _bin_seconds: float
     _earliest: float
     _user_rows: np.ndarray  # components with the implicit sum and, last, the bias of each user
