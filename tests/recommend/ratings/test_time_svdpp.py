@@ -8,7 +8,7 @@ from sfumato.recommend import SVDpp, TimeSVDpp
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.svdpp_training import PENALTIES
 from sfumato.recommend.ratings.rated_rows import RatedRows
-from sfumato.recommend.ratings.time_svdpp import DAY, _TimeTraining
+from sfumato.recommend.ratings.time_training import DAY, TimeTraining
 
 
 def drifting(seed=0):
@@ -27,7 +27,7 @@ def test_an_epoch_is_a_step_on_every_number_at_every_rating():
     train = Interactions(pairs // 7, pairs % 7, rng.integers(1, 6, pairs.size), times)
     plain = TimeSVDpp(factors=6, learning_rate=rate, decay=0.0, regularization=0.0)._check()
     rows = RatedRows.of(train, Catalogue(np.arange(7)))
-    made = _TimeTraining("TimeSVDpp", dict.fromkeys(PENALTIES, 0.1) | plain, rows, 3.0, 1.0)
+    made = TimeTraining("TimeSVDpp", dict.fromkeys(PENALTIES, 0.1) | plain, rows, 3.0, 1.0)
     for table in (made.p, made.q, made.y, made.drift):
         table[:, :5] = rng.normal(0, 0.5, (len(table), 5))
     p, q, y, bu, bi, drift, slope, bins, days = (

@@ -10,20 +10,17 @@ from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive
 from sfumato.data.interactions import Interactions
-from sfumato.kernels.lanes import aligned
-from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.factorization.epochs import run_epochs
 from sfumato.recommend.factorization.sgd import STARS
 from sfumato.recommend.factorization.stored_vectors import FACTORS
-from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
+from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY
 from sfumato.recommend.ranking import ranked_tables, row_blocks
 from sfumato.recommend.ratings.base import RatingModel, times_of
 from sfumato.recommend.ratings.rated_rows import RatedRows
+from sfumato.recommend.ratings.time_training import TimeTraining, bins_of, day_keys, deviations
 
 __all__ = ["TimeSVDpp"]
 
-DAY = 86_400.0  # seconds
-POWER = 0.4  # of a deviation in time: half a year counts about twice as much as a month
 RIDGE = 0.05  # of a new user's ratings, per item
 FOLDED = 4.0  # and in all
 
@@ -234,7 +231,7 @@ class TimeSVDpp(RatingModel):
         low, high = plain["bounds"] or (float(rows.ratings.min()), float(rows.ratings.max()))
         mean = float(rows.ratings.mean(dtype=np.float64))
         scale = (high - low) / STARS or 1.0
-        training = _TimeTraining(type(self).__name__, own, rows, mean, scale)
+        training = TimeTraining(type(self).__name__, own, rows, mean, scale)
 
         def epoch() -> None:
             training.epoch(len(history))
@@ -278,15 +275,15 @@ class TimeSVDpp(RatingModel):
     def _dated(self, rows: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the deviation and the day's bias of each user at a time; 0 for unknown users."""
         first, mean, last = self._user_times[rows].T
-        late = _deviations(np.clip(times, first, last) - mean)
-        keys = _day_keys(rows, times, self._earliest, self.latest_)
+        late = deviations(np.clip(times, first, last) - mean)
+        keys = day_keys(rows, times, self._earliest, self.latest_)
         at = np.minimum(np.searchsorted(self._days, keys), self._days.size - 1)
         inside = (rows >= 0) & (self._days[at] == keys)
         return np.where(rows >= 0, late, 0.0), np.where(inside, self._day_biases[at], 0.0)
 
     def _bins(self, times: np.ndarray) -> np.ndarray:
         """Return the bin of each time."""
-        return _bins(times, self._earliest, self._bin_seconds, self._bin_biases.shape[1])
+        return bins_of(times, self._earliest, self._bin_seconds, self._bin_biases.shape[1])
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         q = self._item_rows.astype(np.float64)
@@ -365,89 +362,6 @@ class TimeSVDpp(RatingModel):
         if self.latest_ < self._earliest:
             raise ValueError("latest_ must not be before the earliest time.")
         self.history_ = []
-
-
-class _TimeTraining(SvdppTraining):
-    """Tables of SVD++ with drift, bins and days while they are trained."""
-
-    def __init__(
-        self, owner: str, plain: dict[str, Any], rated: RatedRows, mean: float, scale: float
-    ) -> None:
-        super().__init__(owner, plain, rated, mean, scale)
-        assert rated.times is not None
-        times, users = rated.times, rated.user_rows
-        self.earliest, self.latest = float(times.min()), float(times.max())
-        self.bin_seconds = plain["bin_days"] * DAY
-        count = int((self.latest - self.earliest) // self.bin_seconds) + 1
-        self.user_times = _user_times(times, users, rated.starts)
-        self.deviations = _deviations(times - self.user_times[users, 1]).astype(np.float32)
-        bins = _bins(times, self.earliest, self.bin_seconds, count)
-        self.bins = self.items.astype(np.int64) * count + bins
-        keys = _day_keys(users, times, self.earliest, self.latest)
-        self.day_keys, self.days = np.unique(keys, return_inverse=True)
-        self.drift = aligned(self.p.shape, np.float32)
-        self.slope = np.zeros(len(self.p), np.float32)
-        self.bin_biases = np.zeros((rated.items, count), np.float32)
-        self.day_biases = np.zeros(self.day_keys.size, np.float32)
-
-    def step(self, *rows: Any) -> None:
-        columns = self.deviations, self.bins, self.days
-        *tables, bins, days = self.tables()
-        sgd_svdpp.descend_in_time(*rows, *columns, *tables, bins.reshape(-1), days)
-
-    def tables(self) -> tuple[np.ndarray, ...]:
-        more = self.drift, self.slope, self.bin_biases, self.day_biases
-        return *super().tables(), *more
-
-    def penalties(self) -> list[float]:
-        names = "drift_regularization", "bin_regularization", "day_regularization"
-        return [*super().penalties(), *(self.plain[name] for name in names)]
-
-    def learned(self) -> dict[str, Any]:
-        """Return the attributes of the fitted model, in the unit of the ratings."""
-        users, items = self.vectors()
-        return {
-            "_user_rows": users,
-            "_item_rows": items,
-            "_drift_rows": self.joined(self.drift, self.slope),
-            "_implicit_rows": self.implicit(),
-            "_bin_biases": self.bin_biases * np.float32(self.scale),
-            "_user_times": self.user_times,
-            "_days": self.day_keys,
-            "_day_biases": self.day_biases * np.float32(self.scale),
-            "_bin_seconds": self.bin_seconds,
-            "_earliest": self.earliest,
-            "latest_": self.latest,
-        }
-
-
-def _deviations(seconds: np.ndarray) -> np.ndarray:
-    """Return signed powers of times before or after the mean, 1 for a year."""
-    return np.asarray(np.sign(seconds) * np.abs(seconds / (365 * DAY)) ** POWER)
-
-
-def _bins(times: np.ndarray, earliest: float, length: float, count: int) -> np.ndarray:
-    """Return the number of the bin of each time; the ends count for all times outside."""
-    return np.clip((times - earliest) // length, 0, count - 1).astype(np.int64)
-
-
-def _day_keys(rows: np.ndarray, times: np.ndarray, earliest: float, latest: float) -> np.ndarray:
-    """Return a number for each pair of user and day; -1 for a day outside of the training data."""
-    first, count = earliest // DAY, latest // DAY - earliest // DAY + 1
-    days = times // DAY - first
-    inside = (days >= 0) & (days < count)
-    keys = np.asarray(rows, np.int64) * int(count) + np.where(inside, days, 0).astype(np.int64)
-    return np.where(inside, keys, -1)
-
-
-def _user_times(times: np.ndarray, users: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return first, mean and last time of each user, 0 without ratings."""
-    counts = np.diff(starts)
-    out, some = np.zeros((counts.size, 3)), counts > 0
-    out[:, 1] = np.bincount(users, times, counts.size) / np.maximum(counts, 1)
-    out[some, 0] = np.minimum.reduceat(times, starts[:-1][some])
-    out[some, 2] = np.maximum.reduceat(times, starts[:-1][some])
-    return out
 
 
 def _taken(table: np.ndarray, at: np.ndarray) -> np.ndarray:
