@@ -42,6 +42,7 @@ __all__ = [
     "NotFittedError",
     "Parameters",
     "check_has_ratings",
+    "finite_number",
     "kind_in",
     "label_of",
     "load",
@@ -249,6 +250,14 @@ def predictions(model: Any, rows: Interactions) -> np.ndarray:
     """Return what a model predicts for the pairs of some rows, at their times if it uses times."""
     when = {"times": rows.times} if getattr(model, "uses_times", False) else {}
     return np.asarray(model.predict(rows.users, rows.items, **when))
+
+
+def finite_number(state: dict[str, Any], name: str) -> float:
+    """Return a number of a file's state; raise ValueError unless it is a finite float."""
+    value = state[name]
+    if not isinstance(value, float) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number.")
+    return value
 
 
 def label_of(statement: PrivacyStatement | None) -> Label:
@@ -474,10 +483,7 @@ class Estimator(Parameters):
     def _restore_state(self, state: dict[str, Any]) -> None:
         """Set the fitted scalars from a file; raise ValueError for an invalid one."""
         for name in SCALARS:
-            value = state[name]
-            if not isinstance(value, float) or not math.isfinite(value):
-                raise ValueError(f"{name} must be a finite number.")
-            setattr(self, name, value)
+            setattr(self, name, finite_number(state, name))
         if self.low_ > self.high_:
             raise ValueError("low_ must not be above high_.")
 

@@ -33,6 +33,7 @@ def test_duplicates_count_by_their_mean_at_the_latest_time_and_other_items_drop(
     assert rows.positions.tolist() == [0, 1]
     assert rows.ratings.tolist() == [3.0, 3.5]
     assert rows.times.tolist() == [8.0, 9.0]
+    assert [each.tolist() for each in rows.user_times()] == [[8.0, 0.0], [8.5, 0.0], [9.0, 0.0]]
     starts, positions, ratings = rows.take(np.array([-1, 0]))
     assert starts.tolist() == [0, 0, 2]
     assert positions.tolist() == [0, 1]

@@ -10,6 +10,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive
 from sfumato.data.interactions import Interactions
+from sfumato.recommend.base import finite_number
 from sfumato.recommend.factorization.epochs import run_epochs
 from sfumato.recommend.factorization.sgd import STARS
 from sfumato.recommend.factorization.stored_vectors import FACTORS
@@ -357,7 +358,9 @@ class TimeSVDpp(RatingModel):
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
-        self._earliest, self.latest_ = (_finite(state, name) for name in ("earliest", "latest_"))
+        self._earliest, self.latest_ = (
+            finite_number(state, name) for name in ("earliest", "latest_")
+        )
         self._bin_seconds = positive.check("state", "bin_seconds", state["bin_seconds"])
         if self.latest_ < self._earliest:
             raise ValueError("latest_ must not be before the earliest time.")
@@ -369,10 +372,3 @@ def _taken(table: np.ndarray, at: np.ndarray) -> np.ndarray:
     out = table[at].astype(np.float64)
     out[at < 0] = 0
     return np.asarray(out)
-
-
-def _finite(state: dict[str, Any], name: str) -> float:
-    value = state[name]
-    if not isinstance(value, float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number.")
-    return value

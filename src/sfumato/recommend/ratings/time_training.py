@@ -27,7 +27,7 @@ class TimeTraining(SvdppTraining):
         self.earliest, self.latest = float(times.min()), float(times.max())
         self.bin_seconds = plain["bin_days"] * DAY
         count = int((self.latest - self.earliest) // self.bin_seconds) + 1
-        self.user_times = _user_times(times, users, rated.starts)
+        self.user_times = np.column_stack(rated.user_times())
         self.deviations = deviations(times - self.user_times[users, 1]).astype(np.float32)
         bins = bins_of(times, self.earliest, self.bin_seconds, count)
         self.bins = self.items.astype(np.int64) * count + bins
@@ -86,13 +86,3 @@ def day_keys(rows: np.ndarray, times: np.ndarray, earliest: float, latest: float
     inside = (days >= 0) & (days < count)
     keys = np.asarray(rows, np.int64) * int(count) + np.where(inside, days, 0).astype(np.int64)
     return np.where(inside, keys, -1)
-
-
-def _user_times(times: np.ndarray, users: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return first, mean and last time of each user, 0 without ratings."""
-    counts = np.diff(starts)
-    out, some = np.zeros((counts.size, 3)), counts > 0
-    out[:, 1] = np.bincount(users, times, counts.size) / np.maximum(counts, 1)
-    out[some, 0] = np.minimum.reduceat(times, starts[:-1][some])
-    out[some, 2] = np.maximum.reduceat(times, starts[:-1][some])
-    return out
