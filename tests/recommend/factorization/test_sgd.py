@@ -3,7 +3,6 @@
 import math
 import os
 import signal
-import threading
 import time
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from sfumato.data import Interactions
 from sfumato.recommend import DenseFactorization, SketchFactorization
-from sfumato.recommend.factorization.sgd import run_uninterrupted
 
 MODELS = [DenseFactorization, SketchFactorization]
 both = pytest.mark.parametrize("kind", MODELS)
@@ -86,24 +84,6 @@ def test_control_c_keeps_the_last_whole_epoch_and_is_raised_again(kind):
     # Two epochs of fifty have the rates of two epochs with a 25th of the decay.
     full = kind(epochs=2, decay=model.decay / 25).fit(TRAIN)
     assert (result(model) == result(full)).all()
-
-
-def test_control_c_in_an_epoch_waits_for_its_end():
-    ended = []
-
-    def work():
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.1)
-        ended.append(True)
-
-    with pytest.raises(KeyboardInterrupt):
-        run_uninterrupted(work)
-    assert ended == [True]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    other = threading.Thread(target=run_uninterrupted, args=(lambda: ended.append(False),))
-    other.start()
-    other.join()
-    assert ended == [True, False]
 
 
 @both

@@ -13,16 +13,7 @@ from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import ReleasedLinearItems
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
-from sfumato.recommend.ranking import (
-    barred,
-    best,
-    check_filter,
-    fitting,
-    listed,
-    listing,
-    own_ratings,
-    rated_once,
-)
+from sfumato.recommend.ranking import fitting, ranked_fold_in, rated_positions
 
 __all__ = ["PersonalNeighbours"]
 
@@ -191,19 +182,17 @@ class PersonalNeighbours:
         scores : ndarray of shape (k,)
             Their predictions before clipping.
         """
-        owner = "PersonalNeighbours"
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        allowed = check_filter(owner, filter, self.catalogue_)
-        table = self._scores(*self._own(items, ratings))[0][None]
-        own = listed(fitting(owner, "items", items, self.catalogue_.kind), self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+
+        def scored(what: np.ndarray) -> np.ndarray:
+            return self._scores(*self._own(what, ratings))[0][None]
+
+        return ranked_fold_in("PersonalNeighbours", self.catalogue_, items, n, filter, scored)
 
     def _own(self, items: Ids, ratings: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return positions of the known own items, each once, and their ratings in the bounds."""
         what = fitting("PersonalNeighbours", "items", items, self.catalogue_.kind)
-        rated = np.full(what.size, self.high_) if ratings is None else ratings
-        given = np.clip(own_ratings("PersonalNeighbours", rated, what.size), self.low_, self.high_)
-        return rated_once(self.catalogue_, what, given)
+        bounds = self.low_, self.high_
+        return rated_positions("PersonalNeighbours", self.catalogue_, what, ratings, bounds)
 
     def _scores(self, at: np.ndarray, ratings: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the predictions of all items before clipping, and the own bias."""

@@ -225,10 +225,8 @@ class RatingNeighbours(RatingModel):
         self._check_fitted()
         owner = type(self).__name__
         what = fitting(owner, "items", items, self.catalogue_.kind)
-        given = self._given_ratings(ratings, what.size)
-        at, first = np.unique(self.catalogue_.positions(what), return_index=True)
-        scores = self._folded_in(at[at >= 0], given[first][at >= 0])
-        bias = self._near.baseline.user_bias(at[at >= 0], given[first][at >= 0])
+        own = self._rated_positions(what, ratings)
+        scores, bias = self._folded_in(*own), self._near.baseline.user_bias(*own)
         columns = self.catalogue_.positions(fitting(owner, "wanted", wanted, self.catalogue_.kind))
         known = np.where(columns >= 0, scores[columns], self.mean_ + bias)
         return np.asarray(np.clip(known, self.low_, self.high_))
