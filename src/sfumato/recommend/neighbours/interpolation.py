@@ -154,14 +154,16 @@ class InterpolationWeights(RatingNeighbours):
     def _predicted(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
-        return self._near.at(rows, columns) + self._added(self._near.contexts, rows, columns)
+        learned = self._added(self._near.contexts, rows, columns)
+        return np.asarray(self._near.at(rows, columns) + learned)
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         base = self._near.baseline
         level = base.mean + base.user_bias(positions, ratings) + base.items[positions]
         own = np.array([0, positions.size]), positions, ratings - level
         every = np.arange(len(self.catalogue_))
-        return self._near.folded_in(positions, ratings) + self._added(own, 0 * every, every)
+        learned = self._added(own, 0 * every, every)
+        return np.asarray(self._near.folded_in(positions, ratings) + learned)
 
     def _parts(
         self, row: int, column: int

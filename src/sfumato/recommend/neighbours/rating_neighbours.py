@@ -249,8 +249,9 @@ class RatingNeighbours(RatingModel):
                 found[q, : rows.size], near[q, : rows.size] = rows[:n], similar[:n]
         return listing(listed, found, near, is_one(ids))
 
-    def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> None:
+    def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> bool:
         self._near = RatingNeighbourhood.learned(rows, self._settings(plain))
+        return True
 
     @staticmethod
     def _settings(plain: dict[str, Any]) -> dict[str, Any]:
