@@ -85,7 +85,7 @@ def test_the_worked_example_of_local_and_global_effects():
     user, item = model.users_.ids[joe], model.catalogue_.ids[film]
     assert model.predict(user, item) == pytest.approx(4.0)
     lists.columns[near], lists.values[near] = joker, 0.8
-    for name in ("_contexts", "_values"):
+    for name in ("contexts", "_values"):
         model._near.__dict__.pop(name)
     assert model.predict(user, item) == pytest.approx(3.8)
     lists.columns[near + 1], lists.values[near + 1] = other, 0.2
@@ -190,7 +190,9 @@ def test_similar_items_and_users_are_those_of_the_lists():
     np.testing.assert_allclose(near, -np.sort(-every, axis=1)[:, :4])
     assert model.similar_items(-3)[0].size == 0
     assert model.similar_items(model.catalogue_.ids[2], 60)[0].size == 8
-    with pytest.raises(ValueError, match="similar_users needs a model by users; fit one with by="):
+    with pytest.raises(
+        ValueError, match="similar_users needs a model by users; fit RatingNeighbours"
+    ):
         model.similar_users(1)
     users = fitted(by="users")
     _, near = users.similar_users(users.users_.ids[3], 3)
