@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from sfumato.data import Interactions
+from sfumato.data import Interactions, generate_world
 from sfumato.recommend import ModelFormatError, TemporalMeans, load
 
 DAY = 86400.0
@@ -56,7 +56,7 @@ def dense_terms(model, train):
 
 
 def test_all_terms_are_the_ridge_solution():
-    model = TemporalMeans(bounds=(-9, 9)).fit(TRAIN)
+    model = TemporalMeans(select=False, bounds=(-9, 9)).fit(TRAIN)
     matrix, dampings = dense_terms(model, TRAIN)
     targets = TRAIN.ratings.astype(np.float32) - model.mean_
     solved = np.linalg.solve(matrix.T @ matrix + np.diag(dampings), matrix.T @ targets)
@@ -108,7 +108,7 @@ def test_a_session_fades_with_the_days_since():
 
 
 def test_unknown_ids_have_no_bias_lists_and_explanations_agree():
-    model = TemporalMeans(bounds=(-9, 9)).fit(TRAIN)
+    model = TemporalMeans(select=False, bounds=(-9, 9)).fit(TRAIN)
     unknown = model.explain(999, 999)
     assert [unknown[each] for each in ("user", "drift", "session", "item", "item_bin")] == [0.0] * 5
     assert unknown["score"] == model.mean_ + unknown["trend"]
@@ -155,3 +155,16 @@ def test_the_last_bin_is_one_of_its_own():
     model = TemporalMeans(**{**OFF, "bin_damping": 1.0, "bin_days": 100.0}, day=1.0).fit(train)
     got = model.predict([0, 0, 0, 0], [0, 0, 1, 1], [0.0, 119.0, 0.0, 119.0])
     np.testing.assert_allclose(got, [5, 1, 1, 5], atol=0.5)
+
+
+def test_terms_of_times_that_mean_nothing_are_left_out():
+    rows = generate_world(users=200, items=80, ratings=6000, random_state=3).interactions
+    times = np.random.default_rng(4).uniform(0, 1e8, len(rows))
+    data = Interactions(rows.users, rows.items, rows.ratings, times)
+    model = TemporalMeans().fit(data)
+    assert model.terms_ == ()
+    static = TemporalMeans(**OFF).fit(data).predict(rows.users, rows.items, times)
+    assert (model.predict(rows.users, rows.items, times) == static).all()
+    every = TemporalMeans(select=False).fit(data)
+    assert every.terms_ == ("trend", "item_bin", "drift", "session")
+    assert {"trend", "session"} <= set(TemporalMeans().fit(drifting()).terms_)

@@ -1,5 +1,6 @@
 """Temporal means: biases of users and items that change in time."""
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, between, optional, positive
+from sfumato.core.validation import Limit, between, flag, optional, positive
 from sfumato.data.interactions import Coded
 from sfumato.errors import ParameterError
 from sfumato.kernels.recommend import crossed_effects
@@ -23,6 +24,15 @@ PENALTY = optional(positive)
 BINS = 2000  # more are taken for times of another unit than that of `day`
 MEMORY = 100.0  # days after which a session's effect on other days has fallen to 1/e
 STEPS = 500  # of conjugate gradients; about 60 suffice
+HELD_OUT, SEED = 0.1, 21  # fraction of the ratings that terms are chosen by, and their draw
+FEWEST = 100  # held-out ratings that a choice takes
+# The terms in time, and the parameter that leaves each out.
+TERMS = {
+    "trend": "trend_damping",
+    "item_bin": "bin_damping",
+    "drift": "drift_damping",
+    "session": "session_damping",
+}
 ENOUGH = 1e-12  # squared length of the gradient, as a fraction of the first, at which they end
 
 
@@ -32,7 +42,7 @@ class TemporalMeans(RatingModel):
     The prediction for user u and item i at time t is the sum of the mean, the overall trend of t's
     bin, the item's bias and that of its bin, the user's bias, drift and session bias. A damping of
     None leaves a term out; without all four, and without times, it is `DampedMeans` with biases
-    fitted together.
+    fitted together. Terms that do not help to predict held-out ratings are left out too.
 
     Parameters
     ----------
@@ -54,6 +64,9 @@ class TemporalMeans(RatingModel):
     damping : float, tuple of float or None, default=None
         Damping of the constant biases, as in `DampedMeans`: a number, a pair for users and items,
         or None to estimate both from the data.
+    select : bool, default=True
+        Whether to leave out terms in time that do not lower the error of a held-out tenth of the
+        ratings by at least a standard error; only where that tenth has 100 ratings or more.
     bounds : tuple of float or None, default=None
         Lowest and highest rating; None means those of the training data.
 
@@ -71,12 +84,14 @@ class TemporalMeans(RatingModel):
         Lower bound of ratings; predictions are clipped to it.
     mean_ : float
         Mean rating of the training data.
+    terms_ : tuple of str
+        Terms in time that are used, of "trend", "item_bin", "drift" and "session".
     users_ : Catalogue
         Users with training ratings.
 
     Notes
     -----
-    **Guarantee.** The coefficients of all terms minimise the sum of squared residuals plus, for
+    **Guarantee.** The coefficients of the terms used minimise the sum of squared residuals plus, for
     each term, its damping times the sum of squares (a damping is a number of prior ratings of
     residual 0, as in `DampedMeans`), up to a relative gradient of 1e-6. Before the first bin the
     first one counts, beyond the last the last one; a drift stays where the user's first or last
@@ -107,10 +122,12 @@ class TemporalMeans(RatingModel):
         "exponent": between(0, 1e9),
         "day": positive,
         "damping": DAMPING,
+        "select": flag,
         "bounds": OPTIONAL_BOUNDS,
     }
     dampings_: Dampings
     last_time_: float
+    terms_: tuple[str, ...]
     _clock: dict[str, float]
     _trend: np.ndarray
     _items: np.ndarray
@@ -130,12 +147,14 @@ class TemporalMeans(RatingModel):
         exponent: float = 0.4,
         day: float = 86400.0,
         damping: float | tuple[float, float] | None = None,
+        select: bool = True,
         bounds: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(bounds=bounds)
         self.bin_days, self.exponent, self.day, self.damping = bin_days, exponent, day, damping
         self.trend_damping, self.bin_damping = trend_damping, bin_damping
         self.drift_damping, self.session_damping = drift_damping, session_damping
+        self.select = select
 
     @property
     def uses_times(self) -> bool:
@@ -161,6 +180,24 @@ class TemporalMeans(RatingModel):
         return self._clipped_pairs(users, items, times)
 
     def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> None:
+        if plain["select"]:
+            plain = plain | dict.fromkeys(self._useless(rows, plain))
+        self._learn_terms(rows, plain)
+
+    def _useless(self, rows: RatedRows, plain: dict[str, Any]) -> list[str]:
+        """Return the dampings of the terms without which held-out ratings are predicted as well."""
+        held_out = np.random.default_rng(SEED).random(len(rows)) < HELD_OUT
+        if held_out.sum() < FEWEST or rows.times is None:
+            return []
+        part = copy.copy(self)
+        part._learn_terms(rows.filtered(~held_out), plain)
+        at = rows.user_rows[held_out], rows.positions[held_out], rows.times[held_out]
+        terms = part._terms(*at)
+        misses = rows.ratings[held_out] - rows.ratings[~held_out].mean() - sum(terms.values())
+        gains = {name: (misses + terms[term]) ** 2 - misses**2 for term, name in TERMS.items()}
+        return [name for name, gain in gains.items() if gain.sum() < np.sqrt(gain @ gain)]
+
+    def _learn_terms(self, rows: RatedRows, plain: dict[str, Any]) -> None:
         assert rows.times is not None
         mean = float(rows.ratings.mean(dtype=np.float64))
         targets = rows.ratings - mean
@@ -193,6 +230,7 @@ class TemporalMeans(RatingModel):
         self._session_keys, self._clock, self.dampings_ = sessions, clock, dampings
         self._first, self._middle, self._last = first, middle, last
         self.last_time_ = float(rows.times.max())
+        self.terms_ = tuple(term for term, name in TERMS.items() if plain[name] is not None)
 
     def _predicted(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
@@ -289,11 +327,13 @@ class TemporalMeans(RatingModel):
     def _state(self) -> dict[str, Any]:
         clock = {name: float(value) for name, value in self._clock.items()}
         times = {"clock": clock, "last_time_": self.last_time_}
-        return {**super()._state(), **times, "dampings": list(self.dampings_)}
+        more = {"dampings": list(self.dampings_), "terms": list(self.terms_)}
+        return {**super()._state(), **times, **more}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
         self.dampings_ = Dampings.restored(state["dampings"])
+        self.terms_ = tuple(term for term in TERMS if term in state["terms"])
         self._clock = {name: finite_number(state["clock"], name) for name in CLOCK}
         self.last_time_ = finite_number(state, "last_time_")
         whole = [self._clock[name] for name in ("bins", "days", "first_day")]
