@@ -1,0 +1,8 @@
+"""Frequent itemsets of baskets, in memory or read from disk pass by pass."""
+
+from sfumato.mine.itemsets.basket_files import read_baskets
+from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
+from sfumato.mine.itemsets.mining import frequent_itemsets
+from sfumato.mine.itemsets.results import Itemsets
+
+__all__ = ["BasketChunk", "Baskets", "Itemsets", "frequent_itemsets", "read_baskets"]

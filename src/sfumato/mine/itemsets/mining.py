@@ -1,0 +1,100 @@
+"""frequent_itemsets: one call for every algorithm, and the choice among them."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sfumato.core.validation import flag, integer, one_of, optional
+from sfumato.errors import ParameterError
+from sfumato.mine.itemsets.baskets import Baskets
+from sfumato.mine.itemsets.eclat import eclat
+from sfumato.mine.itemsets.results import Itemsets
+
+__all__ = ["METHODS", "frequent_itemsets", "min_count_of"]
+
+OWNER = "frequent_itemsets"
+Method = Callable[..., list[tuple[np.ndarray, np.ndarray]]]
+# mine(baskets, min_count, *, max_size, memory_limit, explain, **own) -> (codes, counts) by size
+METHODS: dict[str, Method] = {"eclat": eclat}
+
+
+def frequent_itemsets(
+    baskets: Any,
+    min_support: float,
+    *,
+    method: str = "auto",
+    max_size: int | None = None,
+    memory_limit: int | None = None,
+    explain: bool = False,
+) -> Itemsets:
+    """Find all sets of items that are together in at least so many baskets.
+
+    Parameters
+    ----------
+    baskets : Baskets or array_like
+        Baskets, or what `Baskets` takes.
+    min_support : float
+        Below 1 a fraction of all baskets, above 0; from 1 up an integer number of baskets.
+    method : str, default="auto"
+        Algorithm: "eclat"; "auto" chooses by size, density and memory, and says why in `reason`.
+    max_size : int or None, default=None
+        Number of items of the largest itemsets, at least 1; None for no limit.
+    memory_limit : int or None, default=None
+        Bytes that may be used; None for no limit.
+    explain : bool, default=False
+        Whether to record what each pass did, in `explain` of the result.
+
+    Returns
+    -------
+    Itemsets
+        The itemsets, with their counts and supports.
+
+    Notes
+    -----
+    **Guarantee.** Unless `exact` of the result is False, it has every itemset that is in at least
+    ``min_support`` baskets (a fraction is rounded up to a count), no other, with exact counts.
+
+    Examples
+    --------
+    >>> frequent_itemsets([["milk", "tea"], ["tea"], ["milk", "tea"]], 2).to_list()
+    [(('tea',), 3), (('milk',), 2), (('tea', 'milk'), 2)]
+    """
+    method = one_of(("auto", *METHODS)).check(OWNER, "method", method)
+    most = optional(integer(1)).check(OWNER, "max_size", max_size)
+    limit = optional(integer(1)).check(OWNER, "memory_limit", memory_limit)
+    record: list[dict[str, Any]] | None = [] if flag.check(OWNER, "explain", explain) else None
+    baskets = baskets if isinstance(baskets, Baskets) else Baskets(baskets)
+    min_count = min_count_of(min_support, baskets)
+    reason = "chosen by the caller"
+    if method == "auto":
+        method, reason = _choice(baskets, min_count, limit)
+    levels = METHODS[method](baskets, min_count, max_size=most, memory_limit=limit, explain=record)
+    return Itemsets.from_codes(
+        levels,
+        baskets,
+        min_count=min_count,
+        method=method,
+        reason=reason,
+        explain=record or (),
+    )
+
+
+def min_count_of(min_support: Any, baskets: Baskets, owner: str = OWNER) -> int:
+    """Number of baskets that a `min_support` stands for."""
+    wanted = "must be a fraction above 0 and below 1, or an integer number of baskets from 1 up"
+    try:
+        support = math.nan if isinstance(min_support, bool | np.bool_ | str) else float(min_support)
+    except (TypeError, ValueError, OverflowError):
+        support = math.nan
+    if not 0 < support < math.inf or (support >= 1 and support != int(support)):
+        raise ParameterError.of(owner, "min_support", f"{wanted}, not {min_support!r:.100}.")
+    if support >= 1:
+        return int(support)
+    # The product of a decimal fraction and a size may be a little above the integer it stands for.
+    return max(1, math.ceil(support * baskets.size * (1 - 1e-12)))
+
+
+def _choice(baskets: Baskets, min_count: int, limit: int | None) -> tuple[str, str]:
+    return "eclat", "the only method"

@@ -1,0 +1,119 @@
+"""Frequent itemsets as a table: items, size, count, support; closed and maximal ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.core.tables import Table, described
+from sfumato.mine.itemsets.baskets import Baskets
+
+__all__ = ["Itemsets"]
+
+
+class Itemsets(Table):
+    """Frequent itemsets and their counts, as `frequent_itemsets` returns them.
+
+    Attributes
+    ----------
+    levels : list
+        For each size k = 1, 2, ... the codes of the itemsets, int32 of shape (n, k), rising in a
+        row, and their counts, int64.
+    items : ndarray
+        Id of each code.
+    n_baskets : int
+        Number of baskets that were mined.
+    min_count : int
+        Number of baskets from which an itemset is frequent.
+    method, reason : str
+        Algorithm that was used, and why.
+    exact : bool
+        Whether all frequent itemsets are there with their exact counts.
+    explain : list of dict
+        What each pass did; empty unless requested.
+
+    Examples
+    --------
+    >>> from sfumato.mine.itemsets import frequent_itemsets
+    >>> found = frequent_itemsets([["milk", "tea"], ["tea"], ["milk", "tea"]], 2)
+    >>> found.to_list()
+    [(('tea',), 3), (('milk',), 2), (('tea', 'milk'), 2)]
+    """
+
+    def __init__(
+        self,
+        levels: Sequence[tuple[np.ndarray, np.ndarray]],
+        items: np.ndarray,
+        n_baskets: int,
+        *,
+        min_count: int = 1,
+        method: str = "",
+        reason: str = "",
+        exact: bool = True,
+        explain: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        self.levels = [level for level in levels if level[1].size]
+        self.items, self.n_baskets, self.min_count = items, n_baskets, min_count
+        self.method, self.reason, self.exact = method, reason, exact
+        self.explain = list(explain)
+
+    @classmethod
+    def from_codes(
+        cls, levels: Sequence[tuple[np.ndarray, np.ndarray]], baskets: Baskets, **about: Any
+    ) -> "Itemsets":
+        """Build the result of a method.
+
+        Parameters
+        ----------
+        levels : sequence
+            For each size the codes of the itemsets, one rising row each, and their counts.
+        baskets : Baskets
+            Baskets that were mined; they give the ids of the codes.
+        **about : object
+            Parameters of the class: `min_count`, `method`, `reason`, `exact`, `explain`.
+
+        Returns
+        -------
+        Itemsets
+            The result.
+        """
+        return cls(levels, baskets.items, baskets.size, **about)
+
+    def __len__(self) -> int:
+        return sum(counts.size for _, counts in self.levels)
+
+    def __repr__(self) -> str:
+        sizes = [counts.size for _, counts in self.levels]
+        return described(self, method=self.method, min_count=self.min_count, by_size=sizes)
+
+    def to_list(self) -> list[tuple[tuple[Any, ...], int]]:
+        """Convert the result to Python values.
+
+        Returns
+        -------
+        list of tuple
+            The items of each itemset and its count, small itemsets first.
+        """
+        names = np.array(self.items.tolist(), object)
+        out: list[tuple[tuple[Any, ...], int]] = []
+        for codes, counts in self.levels:
+            columns = [names[codes[:, k]].tolist() for k in range(codes.shape[1])]
+            out.extend(zip(zip(*columns, strict=True), counts.tolist(), strict=True))
+        return out
+
+    def _columns(self) -> dict[str, Any]:
+        sizes = [codes.shape[1] for codes, _ in self.levels]
+        lengths = [counts.size for _, counts in self.levels]
+        size = np.repeat(np.array(sizes, np.int64), lengths)
+        flat = [codes.ravel() for codes, _ in self.levels]
+        counts = np.concatenate([np.empty(0, np.int64), *(counts for _, counts in self.levels)])
+        names = pa.array(self.items, pa.large_string() if self.items.dtype == object else None)
+        items = names.take(pa.array(np.concatenate([np.empty(0, np.int32), *flat])))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(size)]))
+        return {
+            "items": pa.LargeListArray.from_arrays(offsets, items),
+            "size": size.astype(np.int32),
+            "count": counts,
+            "support": counts / max(self.n_baskets, 1),
+        }

@@ -1,0 +1,84 @@
+"""Items as integer codes: ids are coded as they come, and ranked by frequency once counted."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.ids import FIRST
+from sfumato.kernels.hash_tables import code
+
+__all__ = ["Ids", "IntegerCodes", "TextCodes", "codes_for"]
+
+Ids: TypeAlias = "np.ndarray | pa.Array"  # int64, or texts
+
+
+class IntegerCodes:
+    """Positions of integers among the distinct ones so far; the table doubles as it fills."""
+
+    def __init__(self) -> None:
+        self.known = 0
+        self._grow(FIRST)
+
+    def encode(self, ids: np.ndarray) -> np.ndarray:
+        """Positions of ids, new ones appended."""
+        out, done = np.empty(ids.size, np.int32), 0
+        while True:
+            done, self.known = code(ids, done, *self._table, self.known, self._distinct, out)
+            if done == ids.size:
+                return out
+            self._grow(4 * self._table[0].size)
+
+    def _grow(self, slots: int) -> None:
+        table = np.empty(slots, np.int64), np.full(slots, -1, np.int32)
+        distinct = np.empty(slots // 2 + 1, np.int64)
+        if self.known:
+            again = np.empty(self.known, np.int32)
+            code(self._distinct[: self.known], 0, *table, 0, distinct, again)
+        self._table, self._distinct = table, distinct
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The distinct ids by position."""
+        return self._distinct[: self.known]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(each.nbytes for each in (*self._table, self._distinct))
+
+
+class TextCodes:
+    """Positions of texts among the distinct ones so far."""
+
+    def __init__(self) -> None:
+        self._words = pa.array([], pa.large_string())
+
+    @property
+    def known(self) -> int:
+        return len(self._words)
+
+    def encode(self, ids: pa.Array) -> np.ndarray:
+        """Positions of ids, new ones appended."""
+        coded = ids if isinstance(ids, pa.DictionaryArray) else ids.dictionary_encode()
+        words = coded.dictionary.cast(pa.large_string())
+        found = pc.index_in(words, value_set=self._words)
+        fresh = words.filter(found.is_null()).unique()
+        if len(fresh):
+            self._words = pa.concat_arrays([self._words, fresh])
+            found = pc.index_in(words, value_set=self._words)
+        return np.asarray(found, np.int32)[np.asarray(coded.indices)]
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The distinct ids by position."""
+        return np.array(self._words.to_numpy(zero_copy_only=False), object)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._words.nbytes)
+
+
+def codes_for(ids: Any) -> IntegerCodes | TextCodes:
+    """An empty vocabulary of the kind of these ids."""
+    return IntegerCodes() if isinstance(ids, np.ndarray) else TextCodes()
