@@ -4,5 +4,15 @@ from sfumato.mine.itemsets.basket_files import read_baskets
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.mining import frequent_itemsets
 from sfumato.mine.itemsets.results import Itemsets
+from sfumato.mine.itemsets.streams import FrequentItems, FrequentPairs, PopularNow
 
-__all__ = ["BasketChunk", "Baskets", "Itemsets", "frequent_itemsets", "read_baskets"]
+__all__ = [
+    "BasketChunk",
+    "Baskets",
+    "FrequentItems",
+    "FrequentPairs",
+    "Itemsets",
+    "PopularNow",
+    "frequent_itemsets",
+    "read_baskets",
+]

@@ -12,7 +12,7 @@ from sfumato.mine.itemsets.baskets import Baskets
 from sfumato.mine.itemsets.eclat import eclat
 from sfumato.mine.itemsets.results import Itemsets
 
-__all__ = ["METHODS", "frequent_itemsets", "min_count_of"]
+__all__ = ["METHODS", "count_of", "frequent_itemsets", "min_count_of"]
 
 OWNER = "frequent_itemsets"
 Method = Callable[..., list[tuple[np.ndarray, np.ndarray]]]
@@ -83,6 +83,11 @@ def frequent_itemsets(
 
 def min_count_of(min_support: Any, baskets: Baskets, owner: str = OWNER) -> int:
     """Number of baskets that a `min_support` stands for."""
+    return count_of(min_support, lambda: baskets.size, owner)
+
+
+def count_of(min_support: Any, size: Callable[[], int], owner: str) -> int:
+    """Number of baskets that a `min_support` stands for, among as many as `size` returns."""
     wanted = "must be a fraction above 0 and below 1, or an integer number of baskets from 1 up"
     try:
         support = math.nan if isinstance(min_support, bool | np.bool_ | str) else float(min_support)
@@ -93,7 +98,7 @@ def min_count_of(min_support: Any, baskets: Baskets, owner: str = OWNER) -> int:
     if support >= 1:
         return int(support)
     # The product of a decimal fraction and a size may be a little above the integer it stands for.
-    return max(1, math.ceil(support * baskets.size * (1 - 1e-12)))
+    return max(1, math.ceil(support * size() * (1 - 1e-12)))
 
 
 def _choice(baskets: Baskets, min_count: int, limit: int | None) -> tuple[str, str]:
