@@ -4,6 +4,7 @@ from sfumato.mine.itemsets.basket_files import read_baskets
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.mining import frequent_itemsets
 from sfumato.mine.itemsets.results import Itemsets
+from sfumato.mine.itemsets.rules import Rules, association_rules
 from sfumato.mine.itemsets.streams import FrequentItems, FrequentPairs, PopularNow
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "FrequentPairs",
     "Itemsets",
     "PopularNow",
+    "Rules",
+    "association_rules",
     "frequent_itemsets",
     "read_baskets",
 ]

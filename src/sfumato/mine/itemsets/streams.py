@@ -1,4 +1,4 @@
-"""Streams of baskets in one pass: frequent items and pairs, their error, and what is popular now."""
+"""Streams of baskets in one pass: frequent items and pairs within an error, popular items now."""
 
 import warnings
 from collections.abc import Iterator
