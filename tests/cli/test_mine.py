@@ -1,0 +1,132 @@
+"""`sfumato mine`: files of baskets become the tables of the library, or a private release."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.cli.mine import rules as commands
+from sfumato.core.storage import load_any
+from sfumato.mine.itemsets import association_rules, frequent_itemsets
+from sfumato.mine.itemsets.rules import METRICS
+from sfumato.privacy import Ledger
+from support.cli_workspace import result_of, run, run_json
+
+
+@pytest.fixture(scope="module")
+def baskets():
+    rng = np.random.default_rng(0)
+    return [sorted({*(rng.zipf(1.4, rng.integers(1, 9)) % 20).tolist()}) for _ in range(300)]
+
+
+@pytest.fixture
+def folder(tmp_path, baskets):
+    (tmp_path / "b.dat").write_text("".join(f"{' '.join(map(str, row))}\n" for row in baskets))
+    (tmp_path / "ids.txt").write_text("".join(f"{k}\n" for k in range(20)))
+    return tmp_path
+
+
+def as_set(rows):
+    return {(tuple(sorted(row["items"])), row["count"]) for row in rows}
+
+
+def test_itemsets_are_those_of_the_library_in_every_format(folder, baskets):
+    wanted = {(tuple(sorted(i)), c) for i, c in frequent_itemsets(baskets, 0.05).to_list()}
+    words = ("mine", "itemsets", "b.dat", "--min-support", "0.05")
+    rows = run_json(folder, *words)["rows"]
+    assert as_set(rows) == wanted
+    assert [row["count"] for row in rows] == sorted((c for _, c in wanted), reverse=True)
+    for name in ("o.parquet", "o.csv", "o.json"):
+        about = run_json(folder, *words, "-o", name)
+        assert (about["itemsets"], about["baskets"], about["min_count"]) == (len(wanted), 300, 15)
+        assert about["passes"] >= 2
+    assert as_set(pq.read_table(folder / "o.parquet").to_pylist()) == wanted
+    assert as_set(json.loads((folder / "o.json").read_text())["rows"]) == wanted
+    with (folder / "o.csv").open() as file:
+        written = [{**row, "items": json.loads(row["items"])} for row in csv.DictReader(file)]
+    assert {(items, str(count)) for items, count in wanted} == as_set(written)
+
+
+def test_top_rows_on_the_screen_and_a_note_that_there_are_more(folder):
+    result = result_of(folder, "mine", "itemsets", "b.dat", "--min-support", "3", "--max-size", "2")
+    assert "20 of" in result.stderr
+    assert (
+        len(
+            run_json(folder, "mine", "itemsets", "b.dat", "--min-support", "3", "--top", "7")[
+                "rows"
+            ]
+        )
+        == 7
+    )
+
+
+def test_rules_are_those_of_the_library_and_are_drawn(folder, baskets):
+    found = frequent_itemsets(baskets, 9)
+    words = ("mine", "rules", "b.dat", "--min-support", "9", "--metric", "lift", "--min", "1.1")
+    words = (*words, "--consequents", "several")
+    wanted = association_rules(found, "lift", min=1.1, consequents="several").to_arrow()
+    rows = run_json(folder, *words)["rows"]
+    assert len(rows) == wanted.num_rows > 5
+    sides = {(tuple(r["antecedent"]), tuple(r["consequent"]), r["count"]) for r in rows}
+    assert sides == {
+        (tuple(r["antecedent"]), tuple(r["consequent"]), r["count"]) for r in wanted.to_pylist()
+    }
+    about = run_json(folder, *words, "--figure", "r.png", "-o", "r.parquet", "--top", "5")
+    assert about["rules"] == pq.read_table(folder / "r.parquet").num_rows == 5
+    assert (folder / "r.png").read_bytes().startswith(b"\x89PNG")
+    assert "confidence" in run(folder, *words)
+    assert ", ".join(METRICS) == commands.METRICS
+
+
+def test_a_private_release_is_charged_stored_and_gives_rules_at_no_cost(folder):
+    Ledger(folder / "l").create("shop", 5, unit="basket")
+    words = ("mine", "itemsets", "b.dat", "--epsilon", "4", "--max-items", "4")
+    words = (*words, "--vocabulary", "ids.txt")
+    paid = ("--ledger", "l", "--dataset", "shop", "--release-id", "one")
+    about = run_json(folder, *words, *paid, "-o", "a.itemsets")
+    assert about["statement"]["unit"] == "basket"
+    assert about["statement"]["epsilon"] == 4
+    assert not about["stored_before"]
+    again = run_json(folder, *words, *paid, "-o", "a.itemsets", "--force")
+    assert again["stored_before"]
+    assert Ledger(folder / "l").spent("shop").epsilon == 4
+    release = load_any(folder / "a.itemsets")
+    assert about["itemsets"] == len(release.itemsets()) > 0
+    rules = run_json(folder, "mine", "rules", "a.itemsets", "--min", "0")["rows"]
+    assert len(rules) == len(release.rules(min=0))
+    assert "ReleasedItemsets" in run(folder, "inspect", "a.itemsets")
+    refused = run(folder, *words, "--ledger", "l", "--dataset", "shop", code=2)
+    assert "shop" in refused
+    table = run_json(folder, *words, *paid, "-o", "a.csv")
+    assert table["stored_before"]
+    assert (folder / "a.csv").read_text().startswith('"items"')
+    assert "differential" in run(folder, *words).lower()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("itemsets b.dat", "--min-support must be given"),
+        ("itemsets b.dat --min-support 0", "min_support must be"),
+        ("itemsets b.dat --min-support 3 --method fun", "method must be"),
+        ("itemsets b.dat --min-support 3 -o x.txt", "must end in .parquet, .csv, .json"),
+        ("itemsets b.dat --min-support 3 -o no/x.csv", "there is no folder"),
+        ("itemsets b.dat --min-support 3 --memory-limit much", "--memory-limit must be bytes"),
+        ("itemsets b.dat --min-support 3 --closed --maximal", "exclude each other"),
+        ("itemsets b.dat --min-support 3 --max-items 3", "--max-items goes with --epsilon"),
+        ("itemsets b.dat --epsilon 1", "--max-items must be given"),
+        ("itemsets b.dat --epsilon 1 --max-items 3", "vocabulary must be given where delta is 0"),
+        ("itemsets b.dat --epsilon 1 --max-items 3 --explain", "--explain goes without"),
+        ("itemsets none.dat --min-support 3", "No such file"),
+        ("rules b.dat --min-support 3 --figure x.gif", "must end in .png, .svg, .pdf"),
+        ("rules b.dat --min-support 3 --metric fun", "metric must be"),
+        ("rules b.dat", "--min-support must be given"),
+    ],
+)
+def test_errors_are_one_line(folder, words, sentence):
+    text = run(folder, "mine", *words.split(), code=2)
+    assert sentence in text
+    assert len(text.strip().splitlines()) == 1
+    assert not set(folder.iterdir()) - {folder / "b.dat", folder / "ids.txt"}
