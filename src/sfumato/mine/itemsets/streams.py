@@ -109,7 +109,7 @@ class _Counters:
         return replace(self, items=self.items[used], codes=_int32(at.reshape(self.codes.shape)))
 
 
-class _Table:
+class _CounterTable:
     """Hash table of counters; when it is full, the smallest give way, as Misra and Gries do it.
 
     The largest count that does not fit is taken from all, so that each unit that a count lacks
@@ -203,7 +203,7 @@ class _Frequent(_ItemStream, in_files=False):
         self, counters: _Counters, items: np.ndarray, counted: Iterator[tuple[Any, Any]]
     ) -> tuple[int, _Counters]:
         """Add counts by keys of codes into `items`; return their sum and the counters."""
-        counters, table, total = counters.over(items), _Table(self.size), 0
+        counters, table, total = counters.over(items), _CounterTable(self.size), 0
         table.add(_keys(counters.codes), counters.counts)
         for keys, counts in counted:
             total += int(np.broadcast_to(counts, keys.shape).sum())
