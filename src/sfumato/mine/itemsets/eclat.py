@@ -87,7 +87,7 @@ class _Search:
         last, ends = np.full(self.n, -1, np.int32), self.starts[:-1].copy()
         kernels.transpose(offsets, items, ranks, self.n, last, ends, self.tids, self.rows)
         longest = int(np.diff(offsets).max(initial=0))
-        self.frames = np.zeros((min(longest, self.n) + 3, 7), np.int64)
+        self.frames = np.zeros((min(longest, self.n) + 3, 8), np.int64)
 
     @property
     def nbytes(self) -> int:
