@@ -416,19 +416,18 @@ def tally_sizes(found, sizes):
 
 
 @kernel
-def unfold(found, path, begins, ends, sizes, codes, counts):
-    """Write the itemsets of size k by columns of codes, the most frequent item first.
+def unfold(found, path, begins, ends, codes, counts):
+    """Write the itemsets of size k as rows of codes, the most frequent item first.
 
-    Column c of size k starts at codes[begins[k] + c * sizes[k]], and its counts end, so far, at
-    counts[ends[k]]. path: the items of the last itemset, in and out, as `found` comes in parts.
+    codes[begins[k]...] is the next row, counts[ends[k]] its count. path: the items of the last
+    itemset, in and out, as `found` comes in parts.
     """
     for r in range(found.shape[0]):
         size = found[r, 0]
         path[size - 1] = found[r, 1]
         at = begins[size]
         for k in range(size):
-            codes[at] = path[size - 1 - k]
-            at += sizes[size]
-        begins[size] += 1
+            codes[at + k] = path[size - 1 - k]
+        begins[size] = at + size
         counts[ends[size]] = found[r, 2]
         ends[size] += 1
