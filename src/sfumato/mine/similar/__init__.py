@@ -1,0 +1,25 @@
+"""Similar items: shingles, signatures, bands, near-duplicate documents and similarity joins."""
+
+from sfumato.mine.similar.banding import SCurve, choose_bands
+from sfumato.mine.similar.near_duplicates import clusters, connected_components, near_duplicates
+from sfumato.mine.similar.shingling import ShingleSets, shingles
+from sfumato.mine.similar.signatures import (
+    explicit_signatures,
+    linear_hashes,
+    permutation_ranks,
+    signatures,
+)
+
+__all__ = [
+    "SCurve",
+    "ShingleSets",
+    "choose_bands",
+    "clusters",
+    "connected_components",
+    "explicit_signatures",
+    "linear_hashes",
+    "near_duplicates",
+    "permutation_ranks",
+    "shingles",
+    "signatures",
+]
