@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.kernels.hash import ROW, mix, row_slot
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["insert_unlike", "insert_unlike_bloom", "pairs", "union"]
+__all__ = ["enter", "insert_unlike", "insert_unlike_bloom", "pairs", "union"]
 
 ONE = np.uint64(1)
 
@@ -98,26 +98,36 @@ def _is_like(keys, signatures, i, least, slots, heads, links, stored):
     return False
 
 
+@inline
+def _enter(keys, i, row, slots, heads, links):
+    bands = keys.shape[1]
+    for t in range(bands):
+        at = _slot(keys[i, t], slots)
+        slots[at] = keys[i, t]
+        links[row * bands + t] = heads[at]
+        heads[at] = row * bands + t
+
+
+@kernel
+def enter(keys, slots, heads, links):
+    """Enter the keys of stored rows 0, 1 and so on into an empty table, as `insert_unlike` does."""
+    for i in range(keys.shape[0]):
+        _enter(keys, i, i, slots, heads, links)
+
+
 @kernel
 def insert_unlike(keys, signatures, alone, least, slots, heads, links, stored, count, out):
     """out[i] = whether row i is unlike all stored rows; it is then stored too. Gives the new count.
 
     Rows that are `alone` are out[i] = True without being stored. slots and heads: an open table of
     2**j slots, 0 where free, that leads to the last entry of a key; links lead on to those before,
-    -1 at the end. Entry row * bands + t is of band t.
+    -1 at the end. Entry row * bands + t is of band t. Tables must have room for all rows.
     """
-    bands = keys.shape[1]
     for i in range(keys.shape[0]):
-        out[i] = alone[i] or not _is_like(
-            keys, signatures, i, least, slots, heads, links, stored
-        )
+        out[i] = alone[i] or not _is_like(keys, signatures, i, least, slots, heads, links, stored)
         if out[i] and not alone[i]:
             stored[count] = signatures[i]
-            for t in range(bands):
-                at = _slot(keys[i, t], slots)
-                slots[at] = keys[i, t]
-                links[count * bands + t] = heads[at]
-                heads[at] = count * bands + t
+            _enter(keys, i, count, slots, heads, links)
             count += 1
     return count
 

@@ -1,6 +1,7 @@
 """Similar items: shingles, signatures, bands, near-duplicate documents and similarity joins."""
 
 from sfumato.mine.similar.banding import SCurve, choose_bands
+from sfumato.mine.similar.deduplicator import Deduplicator
 from sfumato.mine.similar.near_duplicates import clusters, connected_components, near_duplicates
 from sfumato.mine.similar.shingling import ShingleSets, shingles
 from sfumato.mine.similar.signatures import (
@@ -11,6 +12,7 @@ from sfumato.mine.similar.signatures import (
 )
 
 __all__ = [
+    "Deduplicator",
     "SCurve",
     "ShingleSets",
     "choose_bands",
