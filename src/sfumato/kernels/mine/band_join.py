@@ -16,10 +16,10 @@ ONE = np.uint64(1)
 
 @inline
 def _shares_earlier(keys, i, j, band):
+    shared = False
     for t in range(band):
-        if keys[i, t] == keys[j, t]:
-            return True
-    return False
+        shared |= keys[i, t] == keys[j, t]
+    return shared
 
 
 @inline
@@ -47,11 +47,12 @@ def pairs(order, sorted_keys, keys, band, labels, signatures, least, star, state
                 state[0], state[1] = p, q
                 return count
             j = order[q]
-            if labels[i] != labels[j] and (star or not _shares_earlier(keys, i, j, band)):
-                if signatures.shape[1] == 0 or _matches(signatures, i, signatures, j) >= least:
-                    first[count], second[count] = min(i, j), max(i, j)
-                    count += 1
             q += 1
+            if labels[i] == labels[j] or (not star and _shares_earlier(keys, i, j, band)):
+                continue
+            if signatures.shape[1] == 0 or _matches(signatures, i, signatures, j) >= least:
+                first[count], second[count] = min(i, j), max(i, j)
+                count += 1
         p, q = (q if star else p + 1), 0
     state[0] = p
     return count

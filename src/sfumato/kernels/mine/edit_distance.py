@@ -12,8 +12,9 @@ import numpy as np
 
 from sfumato.kernels.hash import mix
 from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.lanes import population_count
 
-__all__ = ["distances", "segment_keys", "segment_matches", "substring_keys"]
+__all__ = ["distances", "letters", "segment_keys", "segment_matches", "substring_keys"]
 
 ONE, TOP = np.uint64(1), np.uint64(63)
 FULL = np.uint64(2**64 - 1)
@@ -170,12 +171,32 @@ def _first(keys, key):
 
 
 @kernel
-def segment_matches(sorted_keys, owners, keys, ends, rows, bounds, stamps, first, second):
+def letters(points, bounds, out):
+    """out[i] = bits of the characters of text i, modulo 32: once at least, and twice at least."""
+    for i in range(out.size):
+        once, twice = np.uint64(0), np.uint64(0)
+        for j in range(bounds[i], bounds[i + 1]):
+            bit = ONE << np.uint64(points[j] & np.uint32(31))
+            twice |= once & bit
+            once |= bit
+        out[i] = once | twice << np.uint64(32)
+
+
+@inline
+def _too_far(left, right, edits):
+    """Whether bits of `letters` differ by more than so many edits: each adds and clears one."""
+    added, cleared = population_count(right & ~left), population_count(left & ~right)
+    return max(added, cleared) > edits
+
+
+@kernel
+def segment_matches(sorted_keys, owners, keys, ends, rows, bounds, marks, edits, first, second):
     """Pairs of a row and an owner of an equal key; gives how many there are.
 
-    Of two texts of one length only the earlier row is an owner. stamps: the last row that met each
-    text, -1 at first, so that no pair comes twice. Without room in `first`, pairs are only counted.
+    Of two texts of one length only the earlier row is an owner. Pairs whose `letters`, marks, are
+    more than so many edits apart are left out. Past the end of `first`, pairs are only counted.
     """
+    stamps = np.full(bounds.size - 1, -1)  # the last row that met each text
     count = 0
     for r in range(rows.size):
         i = rows[r]
@@ -185,9 +206,10 @@ def segment_matches(sorted_keys, owners, keys, ends, rows, bounds, stamps, first
             while position < sorted_keys.size and sorted_keys[position] == keys[at]:
                 j = owners[position]
                 position += 1
-                fits = bounds[j + 1] - bounds[j] < size or j < i
-                if fits and stamps[j] != i:
-                    stamps[j] = i
+                if stamps[j] == i or _too_far(marks[i], marks[j], edits):
+                    continue
+                stamps[j] = i
+                if bounds[j + 1] - bounds[j] < size or j < i:
                     if count < first.size:
                         first[count], second[count] = min(i, j), max(i, j)
                     count += 1

@@ -2,6 +2,9 @@
 
 from sfumato.mine.similar.banding import SCurve, choose_bands
 from sfumato.mine.similar.deduplicator import Deduplicator
+from sfumato.mine.similar.distances import distances
+from sfumato.mine.similar.figure import plot_s_curve
+from sfumato.mine.similar.joins import similarity_join
 from sfumato.mine.similar.near_duplicates import clusters, connected_components, near_duplicates
 from sfumato.mine.similar.shingling import ShingleSets, shingles
 from sfumato.mine.similar.signatures import (
@@ -18,10 +21,13 @@ __all__ = [
     "choose_bands",
     "clusters",
     "connected_components",
+    "distances",
     "explicit_signatures",
     "linear_hashes",
     "near_duplicates",
     "permutation_ranks",
+    "plot_s_curve",
     "shingles",
     "signatures",
+    "similarity_join",
 ]

@@ -12,7 +12,7 @@ from sfumato.core.tables import described
 from sfumato.core.validation import fraction, integer, optional, positive
 from sfumato.retrieve.lsh.amplification import Sensitive
 
-__all__ = ["SCurve", "THRESHOLD", "UpTo", "choose_bands"]
+__all__ = ["THRESHOLD", "SCurve", "UpTo", "choose_bands"]
 
 COUNT = integer(1, 2**20)
 PERMUTATIONS = integer(1, 2**16)
@@ -239,7 +239,7 @@ class SCurve:
         return self._solved(lambda s, p: (p - s) / (s * (1 - s)))
 
     def _solved(self, rises: Any) -> float:
-        """Bisect for the similarity at which a function of similarity and probability changes sign."""
+        """Bisect for the similarity from which a function of it and its probability is positive."""
         low, high = 0.0, 1.0
         for _ in range(200):
             middle = (low + high) / 2

@@ -11,8 +11,9 @@ from sfumato.kernels.mine import band_join as kernels
 from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import keys_of
+from sfumato.mine.similar.set_source import source_of
 from sfumato.mine.similar.shingling import LENGTH, NORMALISED, NORMALS, UNIT, WORDS, Shingling
-from sfumato.mine.similar.signatures import PERMUTATIONS, minima, sets_from
+from sfumato.mine.similar.signatures import PERMUTATIONS, minima
 from sfumato.sketch.base import SEED
 
 __all__ = ["Deduplicator"]
@@ -33,7 +34,7 @@ class Deduplicator(Stored):
         Characters or words of a shingle.
     unit : {"characters", "words"}, default="characters"
         What a shingle is made of.
-    normalise : sequence of str, default=("case", "punctuation", "space", "unicode")
+    normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first, as in `shingles`.
     stop_words : sequence of str, default=()
         Words that a shingle starts with, as in `shingles`.
@@ -96,6 +97,10 @@ class Deduplicator(Stored):
     dropped: int
     _signatures: np.ndarray
     _words: np.ndarray
+    _count: int
+    _slots: np.ndarray
+    _heads: np.ndarray
+    _links: np.ndarray
     _scalars = {"retained": 0, "dropped": 0}
 
     def __init__(
@@ -163,7 +168,7 @@ class Deduplicator(Stored):
         ndarray of shape (n,)
             True for each text to keep, False for near-duplicates of an earlier one.
         """
-        rows = minima(sets_from(OWNER, texts, self._shingling), self.permutations)
+        rows = minima(source_of(OWNER, texts, self._shingling), self.permutations)
         alone = (rows == EMPTY).all(axis=1)
         keys = keys_of(rows, self._curve.bands, self._curve.rows)
         out = np.empty(len(rows), np.bool_)

@@ -13,14 +13,15 @@ from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import BandJoin, fewest_matches, keys_of
 from sfumato.mine.similar.pair_output import PAIRS, PairOutput
-from sfumato.mine.similar.shingling import NORMALISED, ShingleSets, Shingling, TextSets
-from sfumato.mine.similar.signatures import PERMUTATIONS, minima, sets_from
+from sfumato.mine.similar.set_source import SetSource, source_of
+from sfumato.mine.similar.shingling import NORMALISED, Shingling
+from sfumato.mine.similar.signatures import PERMUTATIONS, minima
 
 __all__ = ["clusters", "connected_components", "near_duplicates", "set_pairs"]
 
 REMEDY = (
-    "give output= a Parquet path, raise max_pairs or the threshold, or use clusters, which does not "
-    "list pairs."
+    "give output= a Parquet path, raise max_pairs or the threshold, or use clusters, which lists "
+    "no pairs."
 )
 MEMBERS = 1 << 24  # shingles held at a time for exact similarities
 EXPANDED = 1 << 20  # pairs of repeats written out at a time
@@ -54,7 +55,7 @@ def near_duplicates(
         Characters or words of a shingle.
     unit : {"characters", "words"}, default="characters"
         What a shingle is made of.
-    normalise : sequence of str, default=("case", "punctuation", "space", "unicode")
+    normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first, as in `shingles`.
     stop_words : sequence of str or None, default=None
         Words that a shingle starts with, as in `shingles`.
@@ -104,7 +105,7 @@ def near_duplicates(
     sizes = _check(owner, threshold, permutations, recall)
     exact = flag.check(owner, "exact", exact)
     PAIRS.check(owner, "max_pairs", max_pairs)
-    return set_pairs(owner, sets_from(owner, texts, shingling), sizes, exact, max_pairs, output)
+    return set_pairs(owner, source_of(owner, texts, shingling), sizes, exact, max_pairs, output)
 
 
 def clusters(
@@ -131,7 +132,7 @@ def clusters(
         Characters or words of a shingle.
     unit : {"characters", "words"}, default="characters"
         What a shingle is made of.
-    normalise : sequence of str, default=("case", "punctuation", "space", "unicode")
+    normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first, as in `shingles`.
     stop_words : sequence of str or None, default=None
         Words that a shingle starts with, as in `shingles`.
@@ -161,7 +162,7 @@ def clusters(
     owner = "clusters"
     shingling = Shingling.of(owner, k, unit, normalise, stop_words, seed)
     sizes = _check(owner, threshold, permutations, recall)
-    sets = sets_from(owner, texts, shingling)
+    sets = source_of(owner, texts, shingling)
     search = _Search(sets, *sizes, exact=True)
     labels = search.first_of.copy()
     for star in (True, False):  # after the stars, most pairs have one label and are passed over
@@ -205,7 +206,7 @@ def connected_components(first: Any, second: Any, rows: int) -> np.ndarray:
 
 def set_pairs(
     owner: str,
-    sets: ShingleSets | TextSets,
+    sets: SetSource,
     sizes: tuple[float, int, float],
     exact: bool,
     most: int,
@@ -242,7 +243,7 @@ class _Search:
 
     def __init__(
         self,
-        sets: ShingleSets | TextSets,
+        sets: SetSource,
         threshold: float,
         permutations: int,
         recall: float,
@@ -333,5 +334,3 @@ class _Search:
             once = (g != h) | (a < b)
             low, high = np.minimum(left, right)[once], np.maximum(left, right)[once]
             yield low, high, similar[pair][once]
-
-

@@ -28,9 +28,7 @@ class PairOutput:
         self.owner, self.remedy = owner, remedy
         self.most = PAIRS.check(owner, "max_pairs", most)
         self.path = None if path is None else Path(path)
-        self.schema = pa.schema(
-            {"first": pa.int64(), "second": pa.int64(), value: pa.float64()}
-        )
+        self.schema = pa.schema({"first": pa.int64(), "second": pa.int64(), value: pa.float64()})
         self.count = 0
         self._parts: list[pa.Table] = []
         self._writer: Any = None
@@ -44,7 +42,7 @@ class PairOutput:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if self._writer is not None:
             self._writer.close()
-            if kind is None:
+            if kind is None and self.path is not None:
                 self._partial.replace(self.path)
             else:
                 self._partial.unlink(missing_ok=True)

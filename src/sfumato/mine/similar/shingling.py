@@ -3,7 +3,7 @@
 import functools
 import string
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,7 +19,17 @@ from sfumato.mine.similar.texts import Texts, address, offsets
 from sfumato.sketch.base import SEED
 from sfumato.sketch.similarity.token_sets import checked_offsets
 
-__all__ = ["NORMALISED", "NORMALS", "WORDS", "ShingleSets", "Shingling", "shingles"]
+__all__ = [
+    "BLOCK",
+    "LENGTH",
+    "NORMALISED",
+    "NORMALS",
+    "UNIT",
+    "WORDS",
+    "ShingleSets",
+    "Shingling",
+    "shingles",
+]
 
 NORMALISED = ("case", "punctuation", "space", "unicode")
 LENGTH = integer(1, 2**16)
@@ -212,59 +222,6 @@ class ShingleSets:
         """Bytes of hashes and offsets."""
         return int(self.hashes.nbytes + self.offsets.nbytes)
 
-    def lengths(self) -> np.ndarray:
-        return self.sizes
-
-    def blocks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        yield 0, self.hashes, self.offsets
-
-    def members(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sorted distinct members of the sets of some rows, mixed, and where each set ends."""
-        ends = np.empty(rows.size + 1, np.int64)
-        size = int((self.offsets[rows + 1] - self.offsets[rows]).sum())
-        found, bounds = np.empty(size, np.uint64), np.empty_like(ends)
-        kernels.gather(self.hashes, self.offsets, rows, found, ends)
-        kernels.distinct(found, ends, bounds)
-        return found, bounds
-
-    def fingerprints(self) -> np.ndarray:
-        """One number per document; documents of equal numbers have the same members."""
-        out = np.empty(len(self), np.uint64)
-        kernels.fingerprints(self.hashes, self.offsets, out)
-        return out
-
-
-class TextSets:
-    """The same interface as `ShingleSets` over texts, whose shingles are hashed when needed."""
-
-    def __init__(self, texts: Texts, shingling: Shingling) -> None:
-        self.texts, self.shingling = texts, shingling
-        self._fingerprints = np.zeros(len(texts), np.uint64)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def lengths(self) -> np.ndarray:
-        return self.texts.lengths()
-
-    def blocks(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield first row, hashes and ends of some texts at a time."""
-        for row, chunk in self.texts.blocks(BLOCK):
-            block = self.shingling.hashed(chunk)
-            self._fingerprints[row : row + len(chunk)] = block.fingerprints
-            yield row, block.hashes, block.ends
-
-    def members(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sorted distinct shingles of the texts of ascending rows, and where each set ends."""
-        block = self.shingling.hashed(self.texts.take(rows))
-        bounds = np.empty_like(block.ends)
-        kernels.distinct(block.hashes, block.ends, bounds)
-        return block.hashes, bounds
-
-    def fingerprints(self) -> np.ndarray:
-        """One number per text, equal for texts that are equal when normalised; after `blocks`."""
-        return self._fingerprints
-
 
 def shingles(
     texts: Any,
@@ -287,7 +244,7 @@ def shingles(
         messages, 9 for long articles; 3 words.
     unit : {"characters", "words"}, default="characters"
         What a shingle is made of. Words are separated by white space.
-    normalise : sequence of str, default=("case", "punctuation", "space", "unicode")
+    normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first:
 
         - "case": upper and lower case;
@@ -327,7 +284,7 @@ def shingles(
     --------
     >>> sets = shingles(["abcab", "Abc, ab!", ""], k=2)
     >>> sets.sizes
-    array([3, 5, 0])
+    array([3, 4, 0])
     """
     shingling = Shingling.of("shingles", k, unit, normalise, stop_words, seed)
     if bits not in (32, 64):

@@ -7,12 +7,12 @@ import numpy as np
 
 from sfumato.core.validation import integer
 from sfumato.kernels.sketch.minhash import EMPTY, HASHES, permute
-from sfumato.mine.similar.shingling import NORMALISED, ShingleSets, Shingling, TextSets
-from sfumato.mine.similar.texts import Texts
+from sfumato.mine.similar.set_source import SetSource, source_of
+from sfumato.mine.similar.shingling import NORMALISED, Shingling
 from sfumato.sketch.similarity.packed_minima import coefficients
 from sfumato.sketch.similarity.token_sets import checked_offsets
 
-__all__ = ["explicit_signatures", "linear_hashes", "permutation_ranks", "sets_from", "signatures"]
+__all__ = ["explicit_signatures", "linear_hashes", "minima", "permutation_ranks", "signatures"]
 
 PERMUTATIONS = integer(1, 2**16)
 NO_KEY = np.uint64(0)
@@ -41,7 +41,7 @@ def signatures(
         Characters or words of a shingle.
     unit : {"characters", "words"}, default="characters"
         What a shingle is made of.
-    normalise : sequence of str, default=("case", "punctuation", "space", "unicode")
+    normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first, as in `shingles`.
     stop_words : sequence of str or None, default=None
         Words that a shingle starts with, as in `shingles`.
@@ -71,16 +71,11 @@ def signatures(
     (True, (3, 64))
     """
     owner = "signatures"
-    sets = sets_from(owner, texts, Shingling.of(owner, k, unit, normalise, stop_words, seed))
+    sets = source_of(owner, texts, Shingling.of(owner, k, unit, normalise, stop_words, seed))
     return minima(sets, PERMUTATIONS.check(owner, "permutations", permutations))
 
 
-def sets_from(owner: str, texts: Any, shingling: Shingling) -> ShingleSets | TextSets:
-    """The sets themselves, or those of texts."""
-    return texts if isinstance(texts, ShingleSets) else TextSets(Texts(owner, texts), shingling)
-
-
-def minima(sets: ShingleSets | TextSets, permutations: int) -> np.ndarray:
+def minima(sets: SetSource, permutations: int) -> np.ndarray:
     """The signature of each set."""
     out = np.full((len(sets), permutations), EMPTY, np.uint32)
     a, b = coefficients(permutations)

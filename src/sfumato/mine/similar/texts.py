@@ -107,7 +107,7 @@ def _refuse_others(owner: str, rows: list[Any]) -> None:
     if set(map(type, rows)) <= {str, bytes, type(None)}:
         return
     for row, text in enumerate(rows):
-        missing = isinstance(text, float) and text != text or type(text).__name__ in MISSING
+        missing = (isinstance(text, float) and text != text) or type(text).__name__ in MISSING
         if not (missing or isinstance(text, str | bytes)):
             raise TypeError(
                 f"{owner}: texts must be texts, not {type(text).__name__} at row {row}; convert "
@@ -146,5 +146,3 @@ def _first_invalid(chunk: pa.Array) -> int:
         except pa.ArrowInvalid:
             high = middle
     return low
-
-
