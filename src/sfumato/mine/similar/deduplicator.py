@@ -11,9 +11,9 @@ from sfumato.kernels.mine import band_join as kernels
 from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import keys_of
+from sfumato.mine.similar.document_signatures import PERMUTATIONS, minima
 from sfumato.mine.similar.set_source import source_of
 from sfumato.mine.similar.shingling import LENGTH, NORMALISED, NORMALS, UNIT, WORDS, Shingling
-from sfumato.mine.similar.signatures import PERMUTATIONS, minima
 from sfumato.sketch.base import SEED
 
 __all__ = ["Deduplicator"]

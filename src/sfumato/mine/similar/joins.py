@@ -11,9 +11,9 @@ from sfumato.core.validation import between, fraction, integer, one_of, positive
 from sfumato.kernels.mine import edit_distance as kernels
 from sfumato.mine.similar.banding import THRESHOLD
 from sfumato.mine.similar.candidates import BandJoin
-from sfumato.mine.similar.distances import code_points, hashed_sets, vector_distances
-from sfumato.mine.similar.near_duplicates import set_pairs
+from sfumato.mine.similar.duplicate_search import set_pairs
 from sfumato.mine.similar.pair_output import PAIRS, PairOutput
+from sfumato.mine.similar.row_distances import code_points, hashed_sets, vector_distances
 from sfumato.mine.similar.set_source import GivenSets
 from sfumato.mine.similar.texts import Texts
 from sfumato.retrieve.lsh.amplification import bands_and_rows

@@ -81,13 +81,13 @@ def address(chunk: pa.Array) -> np.uint64:
 def _arrow(owner: str, texts: Any) -> Any:
     if isinstance(texts, pa.Array | pa.ChunkedArray):
         return texts
+    if isinstance(texts, pa.Table | pa.RecordBatch) or hasattr(texts, "columns"):
+        raise TypeError(f"{owner}: texts must be one column, not a table; name the column.")
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise TypeError(
             f"{owner}: texts must be a column of texts, not {type(texts).__name__}; put a single "
             "text in a list."
         )
-    if isinstance(texts, pa.Table | pa.RecordBatch) or hasattr(texts, "columns"):
-        raise TypeError(f"{owner}: texts must be one column, not a table; name the column.")
     if hasattr(texts, "__arrow_c_stream__"):
         return pa.chunked_array(texts)
     rows = list(texts)

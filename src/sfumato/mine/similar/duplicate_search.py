@@ -12,10 +12,10 @@ from sfumato.kernels.mine.shingles import overlaps
 from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import BandJoin, fewest_matches, keys_of
+from sfumato.mine.similar.document_signatures import PERMUTATIONS, minima
 from sfumato.mine.similar.pair_output import PAIRS, PairOutput
 from sfumato.mine.similar.set_source import SetSource, source_of
 from sfumato.mine.similar.shingling import NORMALISED, Shingling
-from sfumato.mine.similar.signatures import PERMUTATIONS, minima
 
 __all__ = ["clusters", "connected_components", "near_duplicates", "set_pairs"]
 
