@@ -322,3 +322,10 @@ def _channels() -> Iterator[Any]:
     yield VectorChannel([[1.0, 1.0, 0.0]], np.eye(3), 0.1)
     yield SignChannel([[True, True, False]], np.eye(3), 0.5)
     yield SymbolChannel([[1, 2]], [0, 0, 1], [5, 7, 1], [1, 0, 1], 0.1, empty=2)
+
+
+def _mining() -> Iterator[Any]:
+    from sfumato.mine.similar import Deduplicator, choose_bands, shingles
+
+    yield from (choose_bands(0.8), shingles([SECRET]))
+    yield from (Deduplicator().partial_fit([SECRET]), Deduplicator(memory=64, seed=1))

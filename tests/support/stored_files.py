@@ -88,6 +88,7 @@ def examples() -> list[tuple[str, bytes]]:
         *(("index", data) for data in _indexes()),
         *_telemetry(),
         *_answers(),
+        *(("sketch", data) for data in _streams()),
     ]
     return [(loader, data) for loader, data in made if len(data) <= LARGEST]
 
@@ -302,6 +303,16 @@ def _saved(index: Any) -> bytes:
     with tempfile.TemporaryDirectory(dir=_folder()) as folder:
         index.save(Path(folder) / "index")
         return (Path(folder) / "index").read_bytes()
+
+
+def _streams() -> Iterator[bytes]:
+    from sfumato.mine.similar import Deduplicator
+
+    texts = ["the cat sat on the mat", "the dog", "", "The cat sat on the mat!"]
+    words = dict(unit="words", k=2, stop_words=["the"])
+    for memory in (None, 1024):
+        stream = Deduplicator(memory=memory, permutations=32, recall=0.9, **words)
+        yield stream.partial_fit(texts).to_bytes()
 
 
 def _schemes() -> dict[str, Any]:
