@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -11,6 +12,7 @@ from sfumato.cli.mine import rules as commands
 from sfumato.core.storage import load_any
 from sfumato.mine.itemsets import association_rules, frequent_itemsets
 from sfumato.mine.itemsets.rules import METRICS
+from sfumato.mine.similar import near_duplicates
 from sfumato.privacy import Ledger
 from support.cli_workspace import result_of, run, run_json
 
@@ -103,6 +105,25 @@ def test_a_private_release_is_charged_stored_and_gives_rules_at_no_cost(folder):
     assert table["stored_before"]
     assert (folder / "a.csv").read_text().startswith('"items"')
     assert "differential" in run(folder, *words).lower()
+
+
+def test_similar_documents_are_those_of_the_library(tmp_path):
+    texts = ["a rose is a rose", "a daisy", "A rose is a rose!", "a rose was a rose, is a rose"]
+    (tmp_path / "d.txt").write_text("".join(f"{text}\n" for text in texts))
+    rows = {"text": texts, "name": ["r", "d", "R", "q"]}
+    pq.write_table(pa.table(rows), tmp_path / "d.parquet")
+    words = ("mine", "similar", "d.txt", "--threshold", "0.5", "-k", "3")
+    wanted = near_duplicates(texts, 0.5, k=3).to_pylist()
+    found = run_json(tmp_path, *words)["rows"]
+    assert len(found) == 3
+    assert sorted(map(str, found)) == sorted(map(str, wanted))
+    table = ("mine", "similar", "d.parquet", "--column", "text", "--id-column", "name")
+    about = run_json(tmp_path, *table, "-o", "p.csv", "--figure", "p.svg")
+    assert (about["pairs"], about["documents"]) == (1, 4)
+    assert (tmp_path / "p.csv").read_text().splitlines()[1] == '"r","R",1'
+    assert b"<svg" in (tmp_path / "p.svg").read_bytes()
+    assert "--column must be given" in run(tmp_path, "mine", "similar", "d.parquet", code=2)
+    assert "no --column" in run(tmp_path, *words, "--column", "x", code=2)
 
 
 @pytest.mark.parametrize(

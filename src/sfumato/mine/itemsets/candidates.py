@@ -70,7 +70,7 @@ def independent(
     single = [items[index.find(itemsets[:, k : k + 1])] for k in range(itemsets.shape[1])]
     others = [counts[index.find(np.delete(itemsets, k, axis=1))] for k in range(itemsets.shape[1])]
     expected = [a.astype(np.float64) * b / total for a, b in zip(single, others, strict=True)]
-    return np.max(expected, axis=0)
+    return np.asarray(np.max(expected, axis=0))
 
 
 def shrunk(noisy: np.ndarray, expected: np.ndarray, sigma: float, reach: float) -> np.ndarray:
@@ -84,4 +84,5 @@ def shrunk(noisy: np.ndarray, expected: np.ndarray, sigma: float, reach: float) 
     excess = ((noisy - expected) ** 2 - sigma**2) * squares
     factor = max(float(excess.sum()), 0.0) / max(float((squares**2).sum()), 1.0)
     weight = factor * squares / (factor * squares + sigma**2)
-    return np.clip(expected + weight * (noisy - expected), noisy - reach, noisy + reach)
+    moved = expected + weight * (noisy - expected)
+    return np.asarray(np.clip(moved, noisy - reach, noisy + reach))

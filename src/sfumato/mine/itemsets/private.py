@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sfumato.core.ids import id_arrays, ids_of, kind_of, texts, unique
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
-from sfumato.core.validation import between, integer, optional, positive
+from sfumato.core.validation import Limit, between, integer, optional, positive
 from sfumato.mine.itemsets.candidates import independent, joined, shrunk
 from sfumato.mine.itemsets.mining import count_of
 from sfumato.mine.itemsets.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
@@ -17,13 +17,13 @@ from sfumato.mine.itemsets.released import MAX_ITEMS, MAX_SIZE, ReleasedItemsets
 from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
+from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 
 __all__ = ["PrivateItemsets"]
 
 OWNER = "PrivateItemsets"
 SEED = integer(0, 2**64 - 1)
-LIMITS = {
+LIMITS: dict[str, Limit] = {
     "epsilon": optional(positive),
     "delta": between(0, 1),
     "max_items": MAX_ITEMS,
@@ -193,7 +193,7 @@ class PrivateItemsets:
                 **{name: terms[name] for name, value in given.items() if value is None}
             )
             terms = {}
-        options = ReleaseOptions(**paid, **terms, privacy=privacy, source=source)
+        options: Any = {**paid, **terms, "privacy": privacy, "source": source}
         request = ReleaseRequest.of(OWNER, self.epsilon, self.delta, options)
         if (request.unit, request.relation, request.contributions) != ("basket", "add/remove", 1):
             raise ValueError(

@@ -172,7 +172,7 @@ class _Split(NamedTuple):
     level: int
     rows: np.ndarray
     bits: np.ndarray
-    count: np.ndarray
+    both: np.ndarray
     left: np.ndarray
     right: np.ndarray
 
@@ -213,7 +213,7 @@ class _Found:
         single = self._counted(
             level, np.repeat(rows, size), np.tile(np.eye(size, dtype=bool), (rows.size, 1))
         )
-        good = single.count / single.left >= least
+        good = single.both / single.left >= least
         possible = good.reshape(rows.size, size)  # right sides of one item that may grow
         split = single.take(np.flatnonzero(good))
         yield split
@@ -226,7 +226,7 @@ class _Found:
             bits = split.bits[at]
             bits[np.arange(at.size), new] = True
             split = self._counted(level, split.rows[at], bits)
-            split = split.take(np.flatnonzero(split.count / split.left >= least))
+            split = split.take(np.flatnonzero(split.both / split.left >= least))
             yield split
 
     def _counted(self, level: int, rows: np.ndarray, bits: np.ndarray) -> _Split:
@@ -252,7 +252,7 @@ class _Found:
         with np.errstate(divide="ignore", invalid="ignore"):
             conviction = (n - right) * left / (n * (left - both))
         return {
-            "count": split.count,
+            "count": split.both,
             "support": both / n,
             "antecedent_support": left / n,
             "consequent_support": right / n,

@@ -292,7 +292,7 @@ class _Frequent(_ItemStream, in_files=False):
         rows = np.sort(np.stack(codes, axis=1), axis=1)
         at = positions(_keys(rows), _keys(np.sort(self._codes, axis=1)))
         at[(rows < 0).any(axis=1)] = -1
-        return np.append(self._counts, 0)[at]
+        return np.asarray(np.append(self._counts, 0)[at])
 
     @property
     def _counters(self) -> _Counters:
