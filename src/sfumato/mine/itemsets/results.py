@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.tables import Table, described
+from sfumato.kernels.mine.basket_rows import translate
 from sfumato.mine.itemsets.baskets import Baskets
 
 __all__ = ["Itemsets"]
@@ -132,7 +133,9 @@ def _tuples(items: np.ndarray) -> Callable[[np.ndarray], Iterable[tuple[Any, ...
         small = items.astype(np.uint8)  # Python has an object of each, so unpacking makes none
 
         def unpacked(codes: np.ndarray) -> Iterable[tuple[Any, ...]]:
-            return struct.iter_unpack(f"{codes.shape[1]}B", np.ascontiguousarray(small[codes]))
+            ids = np.empty(codes.shape, np.uint8)
+            translate(small, codes, ids)
+            return struct.iter_unpack(f"{codes.shape[1]}B", ids)
 
         return unpacked
     names = np.array(items.tolist(), object)
