@@ -67,6 +67,8 @@ class Passes:
         longest: int = LONGEST,
     ) -> None:
         self.method, self.baskets, self.limit, self.explain = method, baskets, memory_limit, explain
+        self.size = baskets.size  # counts the items first, unless that is done
+        self._before = baskets.passes - 1
         self.longest = integer(2).check(OWNER, "longest", longest)
         self.budget = sys.maxsize if memory_limit is None else memory_limit // 2
         # Reading takes several copies of a chunk: decoded, coded and arranged.
@@ -97,7 +99,7 @@ class Passes:
         yield facts
         if self.explain is not None:
             seconds = time.perf_counter() - start
-            about = {"pass": self.baskets.passes, "work": work}
+            about = {"pass": self.baskets.passes - self._before, "work": work}
             self.explain.append({**about, **facts, "seconds": round(seconds, 6)})
 
     def frequent_items(self, min_count: int) -> tuple[int, Level]:

@@ -107,7 +107,7 @@ class _Plan(NamedTuple):
 def _planned(passes: Passes, n: int, min_count: int, sample: float | None, lowered: float) -> _Plan:
     share = optional(fraction).check(OWNER, "sample", sample)
     lowered = fraction.check(OWNER, "lowered", lowered)
-    size = max(passes.baskets.size, 1)
+    size = max(passes.size, 1)
     if share is None:
         share = min(1.0, max(SAMPLE_BASKETS / size, SAMPLE_COUNT / min_count))
         least = min(1.0, 2 / (lowered * min_count))  # for a threshold above 1
@@ -132,7 +132,7 @@ def _checked(passes: Passes, n: int, min_count: int, share: float, lowered: floa
 
 def _sample_bytes(passes: Passes, n: int) -> float:
     """Bytes of a sample of all baskets: while gathered, coded again, and as Eclat's sets."""
-    return 6 * passes.baskets.size * basket_bytes(passes.baskets, n)
+    return 6 * passes.size * basket_bytes(passes.baskets, n)
 
 
 def _larger(passes: Passes, plan: _Plan, n: int, min_count: int) -> _Plan:

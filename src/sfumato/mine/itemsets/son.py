@@ -59,7 +59,7 @@ def _first_pass(
     chunk_baskets: int | None,
     mapper: Callable[..., Iterable[Any]],
 ) -> Candidates:
-    size, candidates, chunks = passes.baskets.size, Candidates(), 0
+    size, candidates, chunks = passes.size, Candidates(), 0
     each = _chunk_baskets(passes, n, min_count, chunk_baskets)
     with passes.record("mine chunks") as facts:
         for found in mapper(
