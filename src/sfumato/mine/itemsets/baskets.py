@@ -9,7 +9,7 @@ from sfumato.core.tables import described
 from sfumato.core.validation import integer, optional
 from sfumato.kernels.mine import basket_rows as kernels
 from sfumato.mine.itemsets.basket_columns import RawChunk, as_rows, of_table
-from sfumato.mine.itemsets.vocabulary import codes_for
+from sfumato.mine.itemsets.vocabulary import coded, codes_for, rising
 
 __all__ = ["CHUNK_BYTES", "BasketChunk", "BasketSource", "Baskets"]
 
@@ -118,29 +118,42 @@ class Baskets:
         return made
 
     def _hold(self, rows: RawChunk) -> None:
-        """Count and code rows in memory."""
-        self._source, self._counted, self.passes = None, True, 1
-        self._vocabulary = codes_for(rows.ids)
-        codes = self._vocabulary.encode(rows.ids)
-        counts = np.zeros(self._vocabulary.known, np.int64)
-        kernels.tally(rows.offsets, codes, np.full(counts.size, -1, np.int64), counts)
-        self._rank(counts, rows.offsets.size - 1)
-        self._held = self._arranged(RawChunk(rows.offsets, codes), counts.size)
-        del self._vocabulary
+        """Count and code rows in memory; they are sorted when they are first read."""
+        self._source, self._held, self._counted, self.passes = None, None, True, 1
+        codes, ids = coded(rows.ids)
+        counts = np.zeros(ids.size, np.int64)
+        kernels.tally(rows.offsets, codes, np.full(ids.size, -1, np.int32), counts)
+        self._rank(ids, counts, rows.offsets.size - 1)
+        self._raw = RawChunk(rows.offsets, codes)
 
-    def _rank(self, counts: np.ndarray, size: int) -> None:
+    def _rank(self, ids: np.ndarray, counts: np.ndarray, size: int) -> None:
         """Fix the codes: by decreasing count, ties by id."""
-        ids = self._vocabulary.ids
-        order = np.lexsort([np.argsort(np.argsort(ids, kind="stable")), -counts])
+        present = np.flatnonzero(counts)
+        present = present[rising(ids[present])]
+        order = present[np.argsort(-counts[present], kind="stable")]
         self._ranks = np.empty(counts.size, np.int32)
-        self._ranks[order] = np.arange(counts.size, dtype=np.int32)
+        self._ranks[order] = np.arange(order.size, dtype=np.int32)
         self._ids, self._counts, self._size = ids[order], counts[order], size
 
     def _arranged(self, rows: RawChunk, limit: int) -> BasketChunk:
         offsets = np.empty(rows.offsets.size, np.int64)
         items = np.empty(len(rows.ids), np.int32)
         end = kernels.arrange(rows.offsets, rows.ids, self._ranks, limit, offsets, items)
-        return BasketChunk(offsets, items[:end])
+        return BasketChunk(offsets, items if end == items.size else items[:end].copy())
+
+    def _unsorted(self, limit: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One pass: offsets, numbers of items, and the code of each number, maybe past `limit`.
+
+        Items may be in any order and repeated, as they came; a source is read into memory.
+        """
+        if self._held is None and self._source is None:
+            self.passes += 1
+            return (*self._raw, self._ranks)
+        chunks = list(self.read(max_code=limit))
+        sizes = [np.diff(chunk.offsets) for chunk in chunks]
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *sizes]))])
+        items = np.concatenate([np.empty(0, np.int32), *(chunk.items for chunk in chunks)])
+        return offsets, items, np.arange(limit, dtype=np.int32)
 
     def _count(self) -> None:
         """Make the first pass over a source, unless it is done."""
@@ -154,9 +167,9 @@ class Baskets:
             vocabulary = codes_for(rows.ids) if vocabulary is None else vocabulary
             codes = vocabulary.encode(rows.ids)
             counts = np.concatenate([counts, np.zeros(vocabulary.known - counts.size, np.int64)])
-            kernels.tally(rows.offsets, codes, np.full(counts.size, -1, np.int64), counts)
+            kernels.tally(rows.offsets, codes, np.full(counts.size, -1, np.int32), counts)
         self._vocabulary = codes_for(np.empty(0, np.int64)) if vocabulary is None else vocabulary
-        self._rank(counts, size)
+        self._rank(self._vocabulary.ids, counts, size)
         self._counted, self.passes = True, self.passes + 1
 
     @property
@@ -182,7 +195,8 @@ class Baskets:
         """Bytes held: of a source its vocabulary, in memory also the baskets."""
         if not self._counted:
             return 0
-        held = 0 if self._held is None else sum(each.nbytes for each in self._held)
+        rows = self._held if self._held is not None else getattr(self, "_raw", ())
+        held = sum(each.nbytes for each in rows)
         coded = self._vocabulary.nbytes if self._source is not None else 0
         return int(held + coded + self._ids.nbytes + self._counts.nbytes + self._ranks.nbytes)
 
@@ -229,11 +243,13 @@ class Baskets:
         self._count()
         self.passes += 1
         limit = self._ids.size if limit is None else min(limit, self._ids.size)
-        if self._held is not None:
+        if self._source is None:
+            if self._held is None:
+                self._held = self._arranged(self._raw, self._ids.size)
+                del self._raw
             for chunk in _sliced(self._held, most):
                 yield chunk if limit == self._ids.size else _below(chunk, limit)
             return
-        assert self._source is not None
         for rows in self._source.chunks(CHUNK_BYTES if most is None else most):
             codes = self._vocabulary.encode(rows.ids)
             if self._vocabulary.known != self._ids.size:

@@ -1,6 +1,8 @@
 """Frequent itemsets as a table: items, size, count, support; closed and maximal ones."""
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -100,9 +102,10 @@ class Itemsets(Table):
         """
         names = np.array(self.items.tolist(), object)
         out: list[tuple[tuple[Any, ...], int]] = []
-        for codes, counts in self.levels:
-            columns = [names[codes[:, k]].tolist() for k in range(codes.shape[1])]
-            out.extend(zip(zip(*columns, strict=True), counts.tolist(), strict=True))
+        with _no_collection():
+            for codes, counts in self.levels:
+                columns = [names[codes[:, k]].tolist() for k in range(codes.shape[1])]
+                out.extend(zip(zip(*columns, strict=True), counts.tolist(), strict=True))
         return out
 
     def _columns(self) -> dict[str, Any]:
@@ -120,3 +123,15 @@ class Itemsets(Table):
             "count": counts,
             "support": counts / max(self.n_baskets, 1),
         }
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause garbage collection: a million new tuples of ids would be searched for cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

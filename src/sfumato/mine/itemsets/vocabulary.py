@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sfumato.core.ids import FIRST
 from sfumato.kernels.hash_tables import code
 
-__all__ = ["Ids", "IntegerCodes", "TextCodes", "codes_for"]
+__all__ = ["Ids", "IntegerCodes", "TextCodes", "coded", "codes_for", "rising"]
 
 Ids: TypeAlias = "np.ndarray | pa.Array"  # int64, or texts
 
@@ -82,3 +82,24 @@ class TextCodes:
 def codes_for(ids: Any) -> IntegerCodes | TextCodes:
     """An empty vocabulary of the kind of these ids."""
     return IntegerCodes() if isinstance(ids, np.ndarray) else TextCodes()
+
+
+def coded(ids: Ids) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of a whole column, and the id of each code; not every one of them need occur.
+
+    >>> coded(np.array([30, 10, 30]))[0].tolist()
+    [20, 0, 20]
+    """
+    if isinstance(ids, np.ndarray) and ids.size:
+        low, high = int(ids.min()), int(ids.max())
+        if high - low < max(4 * ids.size, 1 << 16):  # their own table
+            return np.subtract(ids, low, dtype=np.int32, casting="unsafe"), np.arange(low, high + 1)
+    vocabulary = codes_for(ids)
+    return vocabulary.encode(ids), vocabulary.ids
+
+
+def rising(ids: np.ndarray) -> np.ndarray:
+    """The positions of ids in rising order: integers by value, texts by code point."""
+    if ids.dtype != object:
+        return np.argsort(ids, kind="stable")
+    return np.asarray(pc.sort_indices(pa.array(ids, pa.large_string())), np.int64)
