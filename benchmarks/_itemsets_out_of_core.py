@@ -177,7 +177,7 @@ def eliminated(baskets, min_count, buckets):
             baskets, min_count, method=method, max_size=2, explain=True, buckets=buckets, **options
         )
         hashed = [each for each in found.explain if "buckets" in each]
-        counted = next(each for each in found.explain if each["work"] == "count pairs")
+        counted = next(each for each in found.explain if each["step"] == "count pairs")
         rows.append(
             {
                 "method": method,

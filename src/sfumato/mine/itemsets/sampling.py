@@ -118,7 +118,8 @@ def _planned(passes: Passes, n: int, min_count: int, sample: float | None, lower
 
 def _checked(passes: Passes, n: int, min_count: int, share: float, lowered: float) -> _Plan:
     passes.reserve("baskets of the sample", int(share * _sample_bytes(passes, n)))
-    threshold = max(1, math.ceil(lowered * share * min_count))
+    # The product may be a little above the integer it stands for.
+    threshold = max(1, math.ceil(lowered * share * min_count * (1 - 1e-12)))
     if threshold == 1 and share < 1 and min_count > 1:
         raise ParameterError.of(
             OWNER,
@@ -175,7 +176,7 @@ def expected_missed(counts: np.ndarray, share: float, threshold: int) -> float:
     found one stands for 1 / (1 - q) such itemsets, so q / (1 - q) of them were missed: without
     bias (Horvitz and Thompson).
     """
-    missed = bdtr(threshold - 1, counts.astype(np.float64), min(share, 1.0))
+    missed = bdtr(float(threshold - 1), counts, min(share, 1.0))
     return float((missed / np.maximum(1 - missed, 1e-12)).sum()) if share < 1 else 0.0
 
 

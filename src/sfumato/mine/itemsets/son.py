@@ -18,6 +18,7 @@ from sfumato.mine.itemsets.passes import Levels, Passes, level_of
 __all__ = ["local_candidates", "local_counts", "local_threshold", "merged", "son"]
 
 LEAST_COUNT = 8  # local threshold of chunks: at 1, all subsets of all their baskets are candidates
+COPIES = 24  # of a chunk, at most: the last one is of double size, gathered, coded, and in Eclat
 CHUNK_BASKETS = optional(integer(1))
 Candidates = list[np.ndarray]  # codes of itemsets of 2, 3, ... items, in lexicographic order
 
@@ -72,8 +73,7 @@ def _first_pass(
             chunks=chunks, chunk_baskets=each, threshold=local_threshold(min_count, each, size)
         )
         facts.update(candidates=sum(rows.shape[0] for rows in candidates))
-        # In memory a chunk is there as read, as coded again, and as Eclat's sets of baskets.
-        memory = int(3 * min(each, size) * basket_bytes(passes.baskets, n))
+        memory = int(COPIES * min(each, size) * basket_bytes(passes.baskets, n))
         facts.update(memory=memory + candidate_bytes(candidates))
     return candidates
 
@@ -85,12 +85,11 @@ def _chunk_baskets(passes: Passes, n: int, min_count: int, wanted: int | None) -
         return wanted
     baskets, each = passes.baskets, basket_bytes(passes.baskets, n)
     least = min(baskets.size, -(-LEAST_COUNT * baskets.size // min_count))
-    # Of the budget, a chunk takes a half in its three copies, the last one being twice as large.
     passes.reserve(
         f"chunks of {least} baskets, fewer of which would make most itemsets candidates,",
-        int(12 * least * each),
+        int(COPIES * least * each),
     )
-    fitting = passes.budget // int(12 * each)
+    fitting = int(passes.budget / (COPIES * each))
     return max(least, min(baskets.size, fitting))
 
 
