@@ -8,7 +8,7 @@ lack it, where few do). Tids count the baskets of the branch, so bitsets are sho
 `mine` can stop at any step and go on later: all its state is in arrays. They are
 state    settings and position, by the names below
 frames   one row per depth: FIRST, END of its extensions, AT the next of them, KIND, WIDTH in words
-         of a bitset, and the ends of what it uses of `words` and `lists`
+         of a bitset, the ends of what it uses of `words` and `lists`, and the bitset of the WHOLE
 branches one row per extension: ITEM, COUNT, START in `words` or `lists`, LENGTH of its list
 """
 
@@ -30,7 +30,7 @@ from sfumato.kernels.lanes import (
 __all__ = ["mine", "tally_sizes", "transpose", "unfold"]
 
 MIN_COUNT, MAX_SIZE, SPARSE, DENSE, NEXT, OPENED, DEPTH, FOUND = range(8)  # of state
-FIRST, END, AT, KIND, WIDTH, WORDS_END, LISTS_END = range(7)  # of frames
+FIRST, END, AT, KIND, WIDTH, WORDS_END, LISTS_END, WHOLE = range(8)  # of frames
 ITEM, COUNT, START, LENGTH = range(4)  # of branches
 BITS, TIDS, DIFFS = range(3)  # kinds
 RUNNING, DONE, OUT_FULL, WORDS_FULL, LISTS_FULL, BRANCHES_FULL = range(6)  # what `mine` returns
@@ -64,24 +64,52 @@ def transpose(offsets, codes, ranks, n, last, ends, tids, rows):
 
 
 @kernel
-def mine(
-    state, starts, tids, rows, counters, places, frames, branches, words, lists, marks, out
-):
+def mine(state, starts, tids, rows, counters, places, frames, branches, words, lists, marks, out):
     """Write (size, item, count) of frequent itemsets to `out`, state[FOUND] of them, depth first.
 
     An itemset is its item and those of the last smaller sizes before it. counters, marks: 0;
     places: 8 * (j % 4) for j; the trailing entries of counters and places are for items n + 3 and
     whole lanes.
     """
+    # What branches on arrays is here, not in helpers: Numba would count references at each call.
     state[FOUND] = 0
     status = RUNNING
     while status == RUNNING:
-        if state[DEPTH] == 0:
+        depth = state[DEPTH]
+        me, kind = frames[depth, AT], frames[depth, KIND]
+        if depth == 0:
             status = _next_item(
                 state, starts, tids, rows, counters, places, frames, branches, words, lists, out
             )
+        elif me == frames[depth, END]:
+            state[DEPTH] = depth - 1
+        elif out.shape[0] - state[FOUND] < me - frames[depth, FIRST] + 1:
+            status = OUT_FULL
+        elif branches.shape[0] < frames[depth, END] + me - frames[depth, FIRST]:
+            status = BRANCHES_FULL
+        elif _prepare(depth, me, frames, branches) > words.size:
+            status = WORDS_FULL
+        elif _lists_end(depth, me, frames, branches) > lists.size:
+            status = LISTS_FULL
         else:
-            status = _next_extension(state, frames, branches, words, lists, marks, out)
+            if depth + 1 < state[MAX_SIZE]:
+                if kind == DIFFS:
+                    _subtract(state[MIN_COUNT], depth, me, frames, branches, lists, marks)
+                else:
+                    if kind == TIDS:
+                        _project(state[MIN_COUNT], depth, me, frames, branches, words, lists, marks)
+                    else:
+                        _intersect(state[MIN_COUNT], depth, me, frames, branches, words)
+                    entries, lacking = _fill(depth + 1, branches[me, COUNT], frames, branches)
+                    chosen = _choose(state, depth + 1, frames, entries, lacking)
+                    if chosen != BITS:
+                        size = entries if chosen == TIDS else lacking
+                        if frames[depth, LISTS_END] + size > lists.size:
+                            status = LISTS_FULL
+                        else:
+                            _list(depth + 1, chosen, frames, branches, words, lists)
+            if status == RUNNING:
+                _leave(state, depth, me, frames, branches, out)
     return status
 
 
@@ -93,46 +121,47 @@ def _write(state, out, size, item, count):
 
 
 @inline
-def _next_item(
-    state, starts, tids, rows, counters, places, frames, branches, words, lists, out
-):
+def _next_item(state, starts, tids, rows, counters, places, frames, branches, words, lists, out):
     """Write the next item, and enter its branch if there is something to extend it by."""
-    i = state[NEXT]
+    i, status = state[NEXT], RUNNING
     if i == starts.size - 1:
-        return DONE
-    if branches.shape[0] < i:
-        return BRANCHES_FULL
-    mine = tids[starts[i] : starts[i + 1]]
-    if state[OPENED] < 0:
-        state[OPENED] = (
-            _count_pairs(i, mine, rows, counters, state[MIN_COUNT], branches)
-            if state[MAX_SIZE] > 1
-            else 0
-        )
-    m = state[OPENED]
-    if out.shape[0] - state[FOUND] < m + 1:
-        return OUT_FULL
-    deeper = m > 1 and state[MAX_SIZE] > 2
-    if deeper:
-        spare = (starts[1] + 511) // 512 * 8 + SPARE
-        status = _open(state, mine, rows, places, frames, branches, words, lists, spare, m)
-        if status != RUNNING:
-            return status
-    _write(state, out, 1, i, mine.size)
-    if not deeper:
-        for e in range(m):
-            _write(state, out, 2, branches[e, ITEM], branches[e, COUNT])
-    _append(i, mine, rows)
-    state[NEXT], state[OPENED], state[DEPTH] = i + 1, -1, np.int64(deeper)
-    return RUNNING
+        status = DONE
+    elif branches.shape[0] < i:
+        status = BRANCHES_FULL
+    else:
+        if state[OPENED] < 0:
+            state[OPENED] = 0
+            if state[MAX_SIZE] > 1:
+                _count_pairs(state, i, starts, tids, rows, counters, branches)
+        if out.shape[0] - state[FOUND] < state[OPENED] + 1:
+            status = OUT_FULL
+        elif state[OPENED] > 1 and state[MAX_SIZE] > 2:
+            status = _open(state, i, starts, tids, rows, places, frames, branches, words, lists)
+        if status == RUNNING:
+            _enter(state, i, starts, tids, rows, branches, out)
+    return status
 
 
 @inline
-def _count_pairs(i, mine, rows, counters, min_count, branches):
+def _enter(state, i, starts, tids, rows, branches, out):
+    """Write an item; enter its branch, or write that too if it goes no deeper."""
+    m, count = state[OPENED], starts[i + 1] - starts[i]
+    deeper = m > 1 and state[MAX_SIZE] > 2
+    _write(state, out, 1, i, count)
+    if not deeper:
+        for e in range(m):
+            _write(state, out, 2, branches[e, ITEM], branches[e, COUNT])
+    _append(i, starts[i], starts[i + 1], tids, rows)
+    state[NEXT], state[OPENED], state[DEPTH] = i + 1, -1, np.int64(deeper)
+
+
+@inline
+def _count_pairs(state, i, starts, tids, rows, counters, branches):
     """One row of the triangle of pairs: the items frequent with i become its extensions."""
-    for k in range(mine.size):
-        prefetch(rows, np.int64(mine[min(k + AHEAD, mine.size - 1)]))
-        row = np.int64(mine[k])
+    first, last = starts[i], starts[i + 1]
+    for k in range(first, last):
+        prefetch(rows, np.int64(tids[min(k + AHEAD, last - 1)]))
+        row = np.int64(tids[k])
         for r in range(row + 1, row + 1 + np.int64(rows[row]), 4):
             counters[rows[r]] += 1
             counters[rows[r + 1]] += 1
@@ -140,60 +169,64 @@ def _count_pairs(i, mine, rows, counters, min_count, branches):
             counters[rows[r + 3]] += 1
     m = 0
     for j in range(0, i, 16):
-        above = bits(load(counters, j) >= u32x16(min_count))
+        above = bits(load(counters, j) >= u32x16(state[MIN_COUNT]))
         while above:
             item = j + count_trailing_zeros(above)
             above &= above - ONE
             if item < i:
                 branches[m, ITEM], branches[m, COUNT] = item, counters[item]
                 m += 1
-    counters[:i] = 0
-    return m
+    for j in range(i):
+        counters[j] = 0
+    state[OPENED] = m
 
 
 @inline
-def _append(i, mine, rows):
+def _append(i, first, last, tids, rows):
     """Put i at the end of its rows, which so far have the items before it."""
-    for k in range(mine.size):
-        prefetch(rows, np.int64(mine[min(k + AHEAD, mine.size - 1)]))
-        row = np.int64(mine[k])
+    for k in range(first, last):
+        prefetch(rows, np.int64(tids[min(k + AHEAD, last - 1)]))
+        row = np.int64(tids[k])
         rows[row] += 1
         rows[row + np.int64(rows[row])] = i
 
 
 @inline
-def _open(state, mine, rows, places, frames, branches, words, lists, spare, m):
+def _open(state, i, starts, tids, rows, places, frames, branches, words, lists):
     """The branch of an item: bitsets of its extensions, or lists where few bits would be set."""
-    width, entries = (mine.size + 511) // 512 * 8, 0
+    first, last, m, entries = starts[i], starts[i + 1], state[OPENED], 0
     for e in range(m):
         entries += branches[e, COUNT]
-    sparse = entries * state[SPARSE] < m * width
-    if sparse and entries > lists.size:
-        return LISTS_FULL
-    if not sparse and spare + m * width > words.size:
-        return WORDS_FULL
-    if sparse:
-        _fill_lists(mine, rows, places, branches, lists, m)
-    else:
-        _fill_words(mine, rows, places, branches, words, spare, width, m)
+    width, spare = (last - first + 511) // 512 * 8, (starts[1] + 511) // 512 * 8 + SPARE
+    sparse, status = entries * state[SPARSE] < m * width, RUNNING
     frames[1, FIRST], frames[1, END], frames[1, AT] = 0, m, 0
     frames[1, KIND], frames[1, WIDTH] = TIDS if sparse else BITS, width
     frames[1, WORDS_END] = 0 if sparse else spare + m * width
     frames[1, LISTS_END] = entries if sparse else 0
-    return RUNNING
+    if frames[1, LISTS_END] > lists.size:
+        status = LISTS_FULL
+    elif frames[1, WORDS_END] > words.size:
+        status = WORDS_FULL
+    elif sparse:
+        _fill_lists(first, last, tids, rows, places, branches, lists, m)
+    else:
+        _fill_words(first, last, tids, rows, places, branches, words, spare, width, m)
+    return status
 
 
 @inline
-def _fill_words(mine, rows, places, branches, words, spare, width, m):
+def _fill_words(first, last, tids, rows, places, branches, words, spare, width, m):
     # Items that are no extension set bits in the spare words: a branch would be guessed wrong half
     # of the time. They have several places there, so that one write need not wait for another.
-    words[spare : spare + m * width] = 0
+    for w in range(spare, spare + m * width):
+        words[w] = 0
     for e in range(m):
-        branches[e, START] = spare + e * width
+        branches[e, START], branches[e, LENGTH] = spare + e * width, 0
         places[branches[e, ITEM]] = branches[e, START]
-    for k in range(mine.size):
-        prefetch(rows, np.int64(mine[min(k + AHEAD, mine.size - 1)]))
-        row, word, bit = np.int64(mine[k]), k >> 6, ONE << np.uint64(k & 63)
+    for k in range(first, last):
+        prefetch(rows, np.int64(tids[min(k + AHEAD, last - 1)]))
+        row, tid = np.int64(tids[k]), k - first
+        word, bit = tid >> 6, ONE << np.uint64(tid & 63)
         for r in range(row + 1, row + 1 + np.int64(rows[row]), 4):
             words[places[rows[r]] + word] |= bit
             words[places[rows[r + 1]] + word] |= bit
@@ -204,73 +237,56 @@ def _fill_words(mine, rows, places, branches, words, spare, width, m):
 
 
 @inline
-def _fill_lists(mine, rows, places, branches, lists, m):
+def _fill_lists(first, last, tids, rows, places, branches, lists, m):
     end = 0
     for e in range(m):
         branches[e, START], branches[e, LENGTH] = end, 0
         places[branches[e, ITEM]] = -1 - e
         end += branches[e, COUNT]
-    for k in range(mine.size):
-        row = np.int64(mine[k])
+    for k in range(first, last):
+        row = np.int64(tids[k])
         for r in range(row + 1, row + 1 + np.int64(rows[row])):
             e = -1 - places[rows[r]]
             if e >= 0:
-                lists[branches[e, START] + branches[e, LENGTH]] = k
+                lists[branches[e, START] + branches[e, LENGTH]] = k - first
                 branches[e, LENGTH] += 1
     for e in range(m):
         places[branches[e, ITEM]] = 8 * (branches[e, ITEM] & 3)
 
 
 @inline
-def _next_extension(state, frames, branches, words, lists, marks, out):
-    """Write the next extension of the deepest branch, and enter its own if it has one."""
-    depth = state[DEPTH]
-    me, first, end = frames[depth, AT], frames[depth, FIRST], frames[depth, END]
-    if me == end:
-        state[DEPTH] -= 1
-        return RUNNING
-    if out.shape[0] - state[FOUND] < me - first + 1:
-        return OUT_FULL
-    if branches.shape[0] < end + me - first:
-        return BRANCHES_FULL
-    if me > first and depth + 1 < state[MAX_SIZE]:
-        status = _narrow(state, depth, me, frames, branches, words, lists, marks)
-        if status != RUNNING:
-            return status
-        m = frames[depth + 1, END] - end
-    else:
-        m = 0
+def _leave(state, depth, me, frames, branches, out):
+    """Write an extension; enter its branch, or write that too if it goes no deeper."""
     _write(state, out, depth + 1, branches[me, ITEM], branches[me, COUNT])
     frames[depth, AT] = me + 1
-    if m > 1 and depth + 2 < state[MAX_SIZE]:
+    first, last = frames[depth, END], frames[depth + 1, END]
+    if last - first > 1 and depth + 2 < state[MAX_SIZE]:
         state[DEPTH] = depth + 1
     else:
-        for e in range(end, end + m):
+        for e in range(first, last):
             _write(state, out, depth + 2, branches[e, ITEM], branches[e, COUNT])
-    return RUNNING
 
 
 @inline
-def _narrow(state, depth, me, frames, branches, words, lists, marks):
-    """The branch of an extension: those before it that are frequent together with it."""
-    kind, width, min_count = frames[depth, KIND], frames[depth, WIDTH], state[MIN_COUNT]
-    end = frames[depth, END]
-    frames[depth + 1, FIRST] = frames[depth + 1, END] = frames[depth + 1, AT] = end
+def _prepare(depth, me, frames, branches):
+    """Start the branch of an extension, empty so far; returns the words that it may need."""
+    kind, count = frames[depth, KIND], branches[me, COUNT]
+    width = (count + 511) // 512 * 8 if kind == TIDS else frames[depth, WIDTH]
+    for field in range(WORDS_END):
+        frames[depth + 1, field] = frames[depth, END]
+    frames[depth + 1, KIND], frames[depth + 1, WIDTH] = DIFFS if kind == DIFFS else BITS, width
     frames[depth + 1, WORDS_END] = frames[depth, WORDS_END]
     frames[depth + 1, LISTS_END] = frames[depth, LISTS_END]
-    frames[depth + 1, KIND] = kind
-    if kind == DIFFS:
-        return _narrow_diffs(min_count, depth, me, frames, branches, lists, marks)
-    if kind == TIDS:
-        width = (branches[me, COUNT] + 511) // 512 * 8
-    frames[depth + 1, KIND], frames[depth + 1, WIDTH] = BITS, width
-    if frames[depth, WORDS_END] + (me - frames[depth, FIRST] + 2) * width > words.size:
-        return WORDS_FULL
-    if kind == TIDS:
-        whole = _narrow_tids(min_count, depth, me, frames, branches, words, lists, marks)
-    else:
-        whole = _narrow_bits(min_count, depth, me, frames, branches, words)
-    return _choose(state, depth + 1, me, whole, frames, branches, words, lists)
+    return frames[depth, WORDS_END] + (me - frames[depth, FIRST] + 2) * width
+
+
+@inline
+def _lists_end(depth, me, frames, branches):
+    """The end of the lists that the branch of an extension may need."""
+    end = frames[depth, LISTS_END]
+    for e in range(frames[depth, FIRST], me):
+        end += branches[e, LENGTH]
+    return end
 
 
 @inline
@@ -280,7 +296,7 @@ def _put(branches, at, item, count, start, length):
 
 
 @inline
-def _intersect(words, first, second, width, out):
+def _both(words, first, second, width, out):
     """words[out...] = the baskets in both bitsets; returns how many."""
     counts = u64x8(0)
     for w in range(0, width, 8):
@@ -291,31 +307,34 @@ def _intersect(words, first, second, width, out):
 
 
 @inline
-def _narrow_bits(min_count, depth, me, frames, branches, words):
+def _intersect(min_count, depth, me, frames, branches, words):
+    """Bitsets of (me, e), for the extensions e before `me`."""
     width, mine = frames[depth, WIDTH], branches[me, START]
     at, end = frames[depth, END], frames[depth, WORDS_END]
     for e in range(frames[depth, FIRST], me):
-        count = _intersect(words, mine, branches[e, START], width, end)
+        count = _both(words, mine, branches[e, START], width, end)
         if count >= min_count:
             _put(branches, at, branches[e, ITEM], count, end, 0)
             at += 1
             end += width
     frames[depth + 1, END], frames[depth + 1, WORDS_END] = at, end
-    return mine
+    frames[depth + 1, WHOLE] = mine
 
 
 @inline
-def _narrow_tids(min_count, depth, me, frames, branches, words, lists, marks):
-    """Bitsets over the tids of `me`; returns where the bitset of all of them is."""
+def _project(min_count, depth, me, frames, branches, words, lists, marks):
+    """Bitsets of (me, e) over the tids of `me`, and before them the one of all these."""
     width, whole, size = frames[depth + 1, WIDTH], frames[depth, WORDS_END], branches[me, COUNT]
-    words[whole : whole + width] = 0
+    for w in range(whole, whole + width):
+        words[w] = 0
     for k in range(size):
         marks[lists[branches[me, START] + k]] = k + 1
         words[whole + (k >> 6)] |= ONE << np.uint64(k & 63)
     at, end = frames[depth, END], whole + width
     for e in range(frames[depth, FIRST], me):
         count = 0
-        words[end : end + width] = 0
+        for w in range(end, end + width):
+            words[w] = 0
         for k in range(branches[e, COUNT]):
             mark = np.int64(marks[lists[branches[e, START] + k]])
             if mark:
@@ -328,17 +347,13 @@ def _narrow_tids(min_count, depth, me, frames, branches, words, lists, marks):
     for k in range(size):
         marks[lists[branches[me, START] + k]] = 0
     frames[depth + 1, END], frames[depth + 1, WORDS_END] = at, end
-    return whole
+    frames[depth + 1, WHOLE] = whole
 
 
 @inline
-def _narrow_diffs(min_count, depth, me, frames, branches, lists, marks):
+def _subtract(min_count, depth, me, frames, branches, lists, marks):
     """Diffset of (me, e) = the baskets that lack e and not me."""
-    room, at, start = 0, frames[depth, END], frames[depth, LISTS_END]
-    for e in range(frames[depth, FIRST], me):
-        room += branches[e, LENGTH]
-    if start + room > lists.size:
-        return LISTS_FULL
+    at, start = frames[depth, END], frames[depth, LISTS_END]
     for k in range(branches[me, LENGTH]):
         marks[lists[branches[me, START] + k]] = 1
     for e in range(frames[depth, FIRST], me):
@@ -355,46 +370,42 @@ def _narrow_diffs(min_count, depth, me, frames, branches, lists, marks):
     for k in range(branches[me, LENGTH]):
         marks[lists[branches[me, START] + k]] = 0
     frames[depth + 1, END], frames[depth + 1, LISTS_END] = at, start
-    return RUNNING
 
 
 @inline
-def _choose(state, depth, me, whole, frames, branches, words, lists):
-    """Turn the bitsets of a branch into tids or diffsets where these are much shorter."""
-    first, last, width, entries = frames[depth, FIRST], frames[depth, END], frames[depth, WIDTH], 0
-    if last - first < 2:
-        return RUNNING
-    for e in range(first, last):
+def _fill(depth, count, frames, branches):
+    """How many tids the extensions of a branch have together, and how many they lack."""
+    entries = 0
+    for e in range(frames[depth, FIRST], frames[depth, END]):
         entries += branches[e, COUNT]
-    lacking = (last - first) * branches[me, COUNT] - entries
-    sparse = entries * state[SPARSE] < (last - first) * width
-    dense = lacking * state[DENSE] < (last - first) * width
-    if not sparse and not dense:
-        return RUNNING
-    tids = sparse and not (dense and lacking < entries)
-    end = frames[depth, LISTS_END]
-    if end + (entries if tids else lacking) > lists.size:
-        return LISTS_FULL
-    for e in range(first, last):
-        start = end
-        end = _list_bits(words, whole, branches[e, START], width, tids, lists, start)
-        branches[e, START], branches[e, LENGTH] = start, end - start
-    frames[depth, KIND], frames[depth, LISTS_END] = TIDS if tids else DIFFS, end
-    return RUNNING
+    return entries, (frames[depth, END] - frames[depth, FIRST]) * count - entries
 
 
 @inline
-def _list_bits(words, whole, bitset, width, tids, lists, end):
-    """Append the tids in a bitset, or the others of the branch, to lists[end...]."""
-    for w in range(width):
-        word = words[bitset + w]
-        if not tids:
-            word = words[whole + w] & ~word
-        while word:
-            lists[end] = 64 * w + count_trailing_zeros(word)
-            word &= word - ONE
-            end += 1
-    return end
+def _choose(state, depth, frames, entries, lacking):
+    """The kind of a branch: lists where they are much shorter than bitsets."""
+    m = frames[depth, END] - frames[depth, FIRST]
+    sparse = entries * state[SPARSE] < m * frames[depth, WIDTH]
+    dense = lacking * state[DENSE] < m * frames[depth, WIDTH]
+    chosen = DIFFS if dense and not (sparse and entries <= lacking) else TIDS
+    return chosen if m > 1 and (sparse or dense) else BITS
+
+
+@inline
+def _list(depth, kind, frames, branches, words, lists):
+    """Replace the bitsets of a branch by lists of tids, or of those that they lack."""
+    end, whole = frames[depth, LISTS_END], frames[depth, WHOLE]
+    flip = np.uint64(0) if kind == TIDS else ~np.uint64(0)
+    for e in range(frames[depth, FIRST], frames[depth, END]):
+        start, bitset = end, branches[e, START]
+        for w in range(frames[depth, WIDTH]):
+            word = (words[bitset + w] ^ flip) & words[whole + w]
+            while word:
+                lists[end] = 64 * w + count_trailing_zeros(word)
+                word &= word - ONE
+                end += 1
+        branches[e, START], branches[e, LENGTH] = start, end - start
+    frames[depth, KIND], frames[depth, LISTS_END] = kind, end
 
 
 @kernel
@@ -405,19 +416,18 @@ def tally_sizes(found, sizes):
 
 
 @kernel
-def unfold(found, path, begins, ends, sizes, codes, counts):
-    """Write the itemsets of size k by columns of codes, the most frequent item first.
+def unfold(found, path, begins, ends, codes, counts):
+    """Write the itemsets of size k as rows of codes, the most frequent item first.
 
-    Column c of size k starts at codes[begins[k] + c * sizes[k]], and its counts end, so far, at
-    counts[ends[k]]. path: the items of the last itemset, in and out, as `found` comes in parts.
+    codes[begins[k]...] is the next row, counts[ends[k]] its count. path: the items of the last
+    itemset, in and out, as `found` comes in parts.
     """
     for r in range(found.shape[0]):
         size = found[r, 0]
         path[size - 1] = found[r, 1]
         at = begins[size]
         for k in range(size):
-            codes[at] = path[size - 1 - k]
-            at += sizes[size]
-        begins[size] += 1
+            codes[at + k] = path[size - 1 - k]
+        begins[size] = at + size
         counts[ends[size]] = found[r, 2]
         ends[size] += 1

@@ -87,7 +87,7 @@ class _Search:
         last, ends = np.full(self.n, -1, np.int32), self.starts[:-1].copy()
         kernels.transpose(offsets, items, ranks, self.n, last, ends, self.tids, self.rows)
         longest = int(np.diff(offsets).max(initial=0))
-        self.frames = np.zeros((min(longest, self.n) + 3, 7), np.int64)
+        self.frames = np.zeros((min(longest, self.n) + 3, 8), np.int64)
 
     @property
     def nbytes(self) -> int:
@@ -149,8 +149,8 @@ class _Search:
         codes, counts = np.empty(begins[-1], np.int32), np.empty(ends[-1], np.int64)
         path, code_ends, count_ends = np.empty(sizes.size, np.int32), begins.copy(), ends.copy()
         for part in self.parts:
-            kernels.unfold(part, path, code_ends, count_ends, sizes, codes, counts)
+            kernels.unfold(part, path, code_ends, count_ends, codes, counts)
         return [
-            (codes[begins[k] : begins[k + 1]].reshape(k, -1).T, counts[ends[k] : ends[k + 1]])
+            (codes[begins[k] : begins[k + 1]].reshape(-1, k), counts[ends[k] : ends[k + 1]])
             for k in range(1, longest + 1)
         ]

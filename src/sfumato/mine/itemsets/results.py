@@ -1,7 +1,8 @@
 """Frequent itemsets as a table: items, size, count, support; closed and maximal ones."""
 
 import gc
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +13,8 @@ from sfumato.core.tables import Table, described
 from sfumato.mine.itemsets.baskets import Baskets
 
 __all__ = ["Itemsets"]
+
+BLOCK = 1 << 12  # itemsets at a time, so that their codes stay in the cache
 
 
 class Itemsets(Table):
@@ -100,12 +103,13 @@ class Itemsets(Table):
         list of tuple
             The items of each itemset and its count, small itemsets first.
         """
-        names = np.array(self.items.tolist(), object)
+        rows = _tuples(self.items)
         out: list[tuple[tuple[Any, ...], int]] = []
         with _no_collection():
             for codes, counts in self.levels:
-                columns = [names[codes[:, k]].tolist() for k in range(codes.shape[1])]
-                out.extend(zip(zip(*columns, strict=True), counts.tolist(), strict=True))
+                for at in range(0, counts.size, BLOCK):
+                    block = rows(codes[at : at + BLOCK])
+                    out.extend(zip(block, counts[at : at + BLOCK].tolist(), strict=True))
         return out
 
     def _columns(self) -> dict[str, Any]:
@@ -123,6 +127,19 @@ class Itemsets(Table):
             "count": counts,
             "support": counts / max(self.n_baskets, 1),
         }
+
+
+def _tuples(items: np.ndarray) -> Callable[[np.ndarray], Iterable[tuple[Any, ...]]]:
+    """A function that turns rows of codes into tuples of ids."""
+    if items.dtype != object and (not items.size or (items.min() >= 0 and items.max() < 256)):
+        small = items.astype(np.uint8)  # Python has an object of each, so unpacking makes none
+
+        def unpacked(codes: np.ndarray) -> Iterable[tuple[Any, ...]]:
+            return struct.iter_unpack(f"{codes.shape[1]}B", np.ascontiguousarray(small[codes]))
+
+        return unpacked
+    names = np.array(items.tolist(), object)
+    return lambda codes: zip(*names[codes.T].tolist(), strict=True)
 
 
 @contextmanager
