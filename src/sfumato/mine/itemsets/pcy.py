@@ -4,19 +4,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.core.validation import integer, optional
+from sfumato.core.validation import Limit, integer, optional
 from sfumato.kernels.mine import pair_counts as kernels
 from sfumato.mine.itemsets.apriori import count_pairs
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.candidates import add_larger
 from sfumato.mine.itemsets.pair_counters import Filters, Triples, shortened
-from sfumato.mine.itemsets.passes import LONGEST, Levels, Passes
+from sfumato.mine.itemsets.passes import LONGEST, OWNER, Levels, Passes
 
 __all__ = ["BucketCounts", "multihash", "multistage", "pcy"]
 
 BUCKETS = 1 << 20
 ROWS = 2048  # of the triangle of pairs that are tried on the bitmaps for a report
-LIMITS = {
+LIMITS: dict[str, Limit] = {
     "buckets": optional(integer(1, 2**32 - 1)),
     "stages": integer(2, 16),
     "tables": integer(2, 16),
@@ -54,7 +54,7 @@ def multistage(
 ) -> Levels:
     """Mine by multistage: each further pass hashes the surviving pairs anew."""
     passes = Passes("multistage", baskets, memory_limit, explain, longest)
-    stages = LIMITS["stages"].check(passes.method, "stages", stages)
+    stages = LIMITS["stages"].check(OWNER, "stages", stages)
     return _mine(passes, min_count, max_size, _Plan(buckets, stages, 1, seed))
 
 
@@ -72,7 +72,7 @@ def multihash(
 ) -> Levels:
     """Mine by multihash: several smaller tables of buckets are filled in one pass."""
     passes = Passes("multihash", baskets, memory_limit, explain, longest)
-    tables = LIMITS["tables"].check(passes.method, "tables", tables)
+    tables = LIMITS["tables"].check(OWNER, "tables", tables)
     return _mine(passes, min_count, max_size, _Plan(buckets, 1, tables, seed))
 
 
@@ -98,7 +98,7 @@ def _mine(passes: Passes, min_count: int, max_size: int | None, plan: _Plan) -> 
 def _hashed(passes: Passes, n: int, min_count: int, plan: _Plan) -> Filters:
     """One pass per stage; the bitmaps of all."""
     buckets = _bucket_count(passes, n, min_count, plan)
-    rng = np.random.default_rng(LIMITS["seed"].check(passes.method, "seed", plan.seed))
+    rng = np.random.default_rng(LIMITS["seed"].check(OWNER, "seed", plan.seed))
     filters, total = Filters.none(n), n * (n - 1) // 2
     for stage in range(plan.stages):
         # The bitmaps of earlier stages take 1/32 of the memory each.
@@ -120,16 +120,16 @@ def _hashed(passes: Passes, n: int, min_count: int, plan: _Plan) -> Filters:
 
 def _bucket_count(passes: Passes, n: int, min_count: int, plan: _Plan) -> int:
     """Buckets as given, else enough for an average count of min_count / 4, if they fit."""
-    wanted = LIMITS["buckets"].check(passes.method, "buckets", plan.buckets)
+    wanted = LIMITS["buckets"].check(OWNER, "buckets", plan.buckets)
     size = np.dtype(_counter_type(min_count)).itemsize
     if wanted is not None:
         passes.reserve("buckets", wanted * size)
-        return wanted
+        return int(wanted)
     baskets = passes.baskets
     length = baskets.item_counts[:n].sum() / baskets.size
     pairs = baskets.size * length * length / 2
     enough = max(BUCKETS, min(2**31, int(4 * pairs / min_count)))
-    return max(1, min(enough, passes.budget // 2 // size))
+    return int(max(1, min(enough, passes.budget // 2 // size)))
 
 
 class BucketCounts:
@@ -168,7 +168,7 @@ class BucketCounts:
     @property
     def frequent(self) -> np.ndarray:
         """Whether each bucket is frequent."""
-        return self._counts >= self._cap
+        return np.asarray(self._counts >= self._cap)
 
     @property
     def above(self) -> int:
@@ -203,4 +203,4 @@ def _surviving_share(filters: Filters) -> float:
     """Fraction of the pairs of items that survive: of all pairs, or those of about 2048 items."""
     step = max(1, filters.hashes.shape[1] // ROWS)
     survivors, pairs = kernels.surviving_share(step, *filters)
-    return survivors / max(pairs, 1)
+    return float(survivors / max(pairs, 1))

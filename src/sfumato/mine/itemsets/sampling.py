@@ -56,7 +56,7 @@ def sampling(
         levels.extend((codes, count) for (codes, _), count in zip(found, rounded, strict=True))
     counts = np.concatenate([np.empty(0, np.int64), *(count for _, count in levels[1:])])
     levels.missed = expected_missed(counts[counts >= min_count], plan.share, plan.threshold)
-    levels.exact = plan.share >= 1 and verify
+    levels.exact = plan.share >= 1
     return levels
 
 
@@ -118,8 +118,9 @@ def _planned(passes: Passes, n: int, min_count: int, sample: float | None, lower
 
 def _checked(passes: Passes, n: int, min_count: int, share: float, lowered: float) -> _Plan:
     passes.reserve("baskets of the sample", int(share * _sample_bytes(passes, n)))
-    # The product may be a little above the integer it stands for.
-    threshold = max(1, math.ceil(lowered * share * min_count * (1 - 1e-12)))
+    # The product may be a little above the integer it stands for; all baskets need no lower one.
+    lower = math.ceil(lowered * share * min_count * (1 - 1e-12))
+    threshold = min_count if share >= 1 else max(1, lower)
     if threshold == 1 and share < 1 and min_count > 1:
         raise ParameterError.of(
             OWNER,
@@ -211,7 +212,8 @@ def _bordered(
 
 def _absent(rows: np.ndarray, known: np.ndarray) -> int:
     """How many of the rows are not among the known ones."""
-    return rows.shape[0] if not known.size else union([rows, known]).shape[0] - known.shape[0]
+    both = union([rows, known]) if known.size else rows
+    return int(both.shape[0] - known.shape[0])
 
 
 def _padded(found: list[np.ndarray]) -> Iterator[np.ndarray]:

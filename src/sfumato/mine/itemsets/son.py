@@ -73,7 +73,7 @@ def _first_pass(
             chunks=chunks, chunk_baskets=each, threshold=local_threshold(min_count, each, size)
         )
         facts.update(candidates=sum(rows.shape[0] for rows in candidates))
-        memory = int(COPIES * min(each, size) * basket_bytes(passes.baskets, n))
+        memory = int(COPIES / 2 * min(2 * each, size) * basket_bytes(passes.baskets, n))
         facts.update(memory=memory + candidate_bytes(candidates))
     return candidates
 
