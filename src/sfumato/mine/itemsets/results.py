@@ -36,6 +36,8 @@ class Itemsets(Table):
         Algorithm that was used, and why.
     exact : bool
         Whether all frequent itemsets are there with their exact counts.
+    missed : float
+        Expected number of frequent itemsets that are not there; above 0 for a sample only.
     explain : list of dict
         What each pass did; empty unless requested.
 
@@ -57,11 +59,12 @@ class Itemsets(Table):
         method: str = "",
         reason: str = "",
         exact: bool = True,
+        missed: float = 0.0,
         explain: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.levels = [level for level in levels if level[1].size]
         self.items, self.n_baskets, self.min_count = items, n_baskets, min_count
-        self.method, self.reason, self.exact = method, reason, exact
+        self.method, self.reason, self.exact, self.missed = method, reason, exact, missed
         self.explain = list(explain)
 
     @classmethod
@@ -77,7 +80,7 @@ class Itemsets(Table):
         baskets : Baskets
             Baskets that were mined; they give the ids of the codes.
         **about : object
-            Parameters of the class: `min_count`, `method`, `reason`, `exact`, `explain`.
+            Parameters of the class: `min_count`, `method`, `reason`, `exact`, `missed`, `explain`.
 
         Returns
         -------
