@@ -10,7 +10,7 @@ from sfumato.attack.mechanism_audit.audit import audit
 from sfumato.core.storage import load_any
 from sfumato.errors import FormatError
 from sfumato.mine.itemsets import Baskets, PrivateItemsets, association_rules, frequent_itemsets
-from sfumato.mine.itemsets.candidates import joined, shrunk
+from sfumato.mine.itemsets.noisy_candidates import joined, shrunk
 from sfumato.mine.itemsets.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
 from sfumato.privacy import BudgetExceeded, Ledger, Privacy
 from sfumato.privacy.accounting.losses import Loss

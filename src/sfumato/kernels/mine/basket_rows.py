@@ -4,7 +4,7 @@ import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["arrange", "prefixes", "tally", "transpose"]
+__all__ = ["arrange", "prefixes", "tally", "translate", "transpose"]
 
 SHORT = 48  # items up to which insertion beats NumPy's sort
 
@@ -79,6 +79,14 @@ def prefixes(offsets, items, limit, out_offsets, out):
             end += 1
         out_offsets[b + 1] = end
     return end
+
+
+@kernel
+def translate(ids, codes, out):
+    """out[r, k] = ids[codes[r, k]]."""
+    for r in range(codes.shape[0]):
+        for k in range(codes.shape[1]):
+            out[r, k] = ids[codes[r, k]]
 
 
 @kernel

@@ -138,12 +138,12 @@ def _next_item(state, starts, tids, rows, counters, places, frames, branches, wo
         elif state[OPENED] > 1 and state[MAX_SIZE] > 2:
             status = _open(state, i, starts, tids, rows, places, frames, branches, words, lists)
         if status == RUNNING:
-            _enter(state, i, starts, tids, rows, branches, out)
+            _enter(state, i, starts, branches, out)
     return status
 
 
 @inline
-def _enter(state, i, starts, tids, rows, branches, out):
+def _enter(state, i, starts, branches, out):
     """Write an item; enter its branch, or write that too if it goes no deeper."""
     m, count = state[OPENED], starts[i + 1] - starts[i]
     deeper = m > 1 and state[MAX_SIZE] > 2
@@ -151,13 +151,15 @@ def _enter(state, i, starts, tids, rows, branches, out):
     if not deeper:
         for e in range(m):
             _write(state, out, 2, branches[e, ITEM], branches[e, COUNT])
-    _append(i, starts[i], starts[i + 1], tids, rows)
     state[NEXT], state[OPENED], state[DEPTH] = i + 1, -1, np.int64(deeper)
 
 
 @inline
 def _count_pairs(state, i, starts, tids, rows, counters, branches):
-    """One row of the triangle of pairs: the items frequent with i become its extensions."""
+    """One row of the triangle of pairs: the items frequent with i become its extensions.
+
+    Rows have the items before i so far; now i is put at their end.
+    """
     first, last = starts[i], starts[i + 1]
     for k in range(first, last):
         prefetch(rows, np.int64(tids[min(k + AHEAD, last - 1)]))
@@ -167,6 +169,8 @@ def _count_pairs(state, i, starts, tids, rows, counters, branches):
             counters[rows[r + 1]] += 1
             counters[rows[r + 2]] += 1
             counters[rows[r + 3]] += 1
+        rows[row] += 1
+        rows[row + np.int64(rows[row])] = i
     m = 0
     for j in range(0, i, 16):
         above = bits(load(counters, j) >= u32x16(state[MIN_COUNT]))
@@ -179,16 +183,6 @@ def _count_pairs(state, i, starts, tids, rows, counters, branches):
     for j in range(i):
         counters[j] = 0
     state[OPENED] = m
-
-
-@inline
-def _append(i, first, last, tids, rows):
-    """Put i at the end of its rows, which so far have the items before it."""
-    for k in range(first, last):
-        prefetch(rows, np.int64(tids[min(k + AHEAD, last - 1)]))
-        row = np.int64(tids[k])
-        rows[row] += 1
-        rows[row + np.int64(rows[row])] = i
 
 
 @inline

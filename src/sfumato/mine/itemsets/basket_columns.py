@@ -1,4 +1,4 @@
-"""Baskets as callers have them (lists, Arrow lists, sparse rows, tables) as offsets and item ids."""
+"""Baskets as callers have them, lists, sparse rows or tables, as offsets and ids of items."""
 
 from array import array
 from collections import deque
@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.ids import as_ids, distinct, ids_of
+from sfumato.errors import NullValueError
 from sfumato.kernels.sparse_rows import group
 from sfumato.mine.itemsets.vocabulary import Ids
 
-__all__ = ["RawChunk", "as_rows", "of_arrow", "of_table"]
+__all__ = ["LISTS", "RawChunk", "as_rows", "grouped", "of_arrow", "of_table", "offsets_of"]
 
 OWNER = "Baskets"
 LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
@@ -36,8 +37,8 @@ def as_rows(baskets: Any) -> RawChunk:
         return of_arrow(baskets, OWNER)
     if isinstance(baskets, str | bytes) or hasattr(baskets, "columns"):
         raise TypeError(
-            f"{OWNER}: one column of baskets is expected, not {type(baskets).__name__}; for a table "
-            "take Baskets.from_table, for a file read_baskets."
+            f"{OWNER}: a column of baskets is expected, not {type(baskets).__name__}; "
+            "for a table take Baskets.from_table, for a file read_baskets."
         )
     if hasattr(baskets, "__arrow_c_stream__") and not hasattr(baskets, "iloc"):
         return of_arrow(pa.chunked_array(baskets), OWNER)
@@ -62,7 +63,7 @@ def _of_lists(baskets: Sequence[Any]) -> RawChunk:
     except (TypeError, OverflowError):
         return _of_sequences(baskets)
     sizes = np.fromiter(map(len, baskets), np.int64, len(baskets))
-    chunk = RawChunk(_offsets(sizes), np.frombuffer(flat, np.int64) if len(flat) else _no_ids())
+    chunk = RawChunk(offsets_of(sizes), np.frombuffer(flat, np.int64) if len(flat) else _no_ids())
     _refuse_booleans(baskets, chunk)
     return chunk
 
@@ -87,7 +88,8 @@ def _of_sequences(baskets: Sequence[Any]) -> RawChunk:
     rows = [_row(basket, at) for at, basket in enumerate(baskets)]
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
     flat = [item for row in rows for item in row]
-    return RawChunk(_offsets(sizes), _ids(flat, _offsets(sizes)))
+    offsets = offsets_of(sizes)
+    return RawChunk(offsets, _ids(flat, offsets))
 
 
 def _row(basket: Any, at: int) -> Any:
@@ -101,14 +103,18 @@ def _row(basket: Any, at: int) -> Any:
         raise TypeError(f"{OWNER}: basket {at} is {kind}, not a list of items.") from None
 
 
-def _ids(flat: Any, offsets: np.ndarray) -> Ids:
+def _ids(flat: Any, offsets: np.ndarray, owner: str = OWNER, first: int = 0) -> Ids:
     """Item ids as int64 or texts; the error of a bad one names its basket."""
     if not len(flat):
         return _no_ids()
+    if isinstance(flat, pa.Array) and flat.null_count:
+        at = flat.is_null().index(True).as_py()
+        row = first + int(np.searchsorted(offsets, at, side="right")) - 1
+        raise NullValueError(f"{owner}: basket {row} has a null item; drop nulls first.")
     try:
         column = as_ids(flat, "items")
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{OWNER}: {error}") from None
+        raise type(error)(f"{owner}: {error} {ITEMS}") from None
     return column if isinstance(column, np.ndarray) else _joined(column)
 
 
@@ -116,16 +122,16 @@ def _joined(column: Any) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def of_arrow(column: Any, owner: str) -> RawChunk:
-    """Baskets of an Arrow column of lists."""
+def of_arrow(column: Any, owner: str, first: int = 0) -> RawChunk:
+    """Baskets of an Arrow column of lists, the one in row 0 of which has this number."""
     column = _joined(column)
     if not any(test(column.type) for test in LISTS):
         raise TypeError(f"{owner}: a column of lists is expected, not {column.type}; {HINT}")
     if column.null_count:
-        row = column.is_null().index(True).as_py()
-        raise ValueError(f"{owner}: basket {row} is null; drop or fill nulls first.")
-    sizes = np.asarray(column.value_lengths(), np.int64)
-    return RawChunk(_offsets(sizes), _ids(column.flatten(), _offsets(sizes)))
+        row = first + column.is_null().index(True).as_py()
+        raise NullValueError(f"{owner}: basket {row} is null; drop or fill nulls first.")
+    offsets = offsets_of(np.asarray(column.value_lengths(), np.int64))
+    return RawChunk(offsets, _ids(column.flatten(), offsets, owner, first))
 
 
 def _of_sparse(matrix: Any) -> RawChunk:
@@ -168,7 +174,7 @@ def grouped(baskets: Any, items: Any, basket: str, item: str) -> RawChunk:
     column = as_ids(items, item)
     ids = column if isinstance(column, np.ndarray) else _joined(column)
     sizes = np.bincount(rows) if rows.size else np.zeros(0, np.int64)
-    offsets = _offsets(sizes)
+    offsets = offsets_of(sizes)
     if (np.diff(rows) >= 0).all():
         return RawChunk(offsets, ids)
     order = np.empty(rows.size, np.int64)
@@ -178,7 +184,7 @@ def grouped(baskets: Any, items: Any, basket: str, item: str) -> RawChunk:
     )
 
 
-def _offsets(sizes: np.ndarray) -> np.ndarray:
+def offsets_of(sizes: np.ndarray) -> np.ndarray:
     out = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=out[1:])
     return out

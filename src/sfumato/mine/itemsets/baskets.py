@@ -1,5 +1,6 @@
 """Baskets of items, in memory or read again pass by pass: items numbered by frequency."""
 
+import os
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -255,6 +256,30 @@ class Baskets:
             if self._vocabulary.known != self._ids.size:
                 raise ValueError(f"{self._source.name}: has changed since the items were counted.")
             yield self._arranged(RawChunk(rows.offsets, codes), limit)
+
+    def write(self, path: str | os.PathLike[str], format: str | None = None) -> None:
+        """Write the baskets to a file that `read_baskets` reads, in one pass.
+
+        Parameters
+        ----------
+        path : str or path_like
+            The file; it replaces one that is there. Text formats may end in .gz.
+        format : str or None, default=None
+            "fimi" (.dat), "lines" (.csv), "flat" (integers, -1 ends a basket; .flat) or "lists"
+            (.parquet); None for the one of the ending.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = pathlib.Path(folder.name, "baskets.flat")
+        >>> Baskets([[20, 52], [], [20]]).write(path)
+        >>> path.read_text()
+        '20,52,-1,-1,20,-1,'
+        """
+        from sfumato.mine.itemsets.basket_files import write_baskets
+
+        write_baskets(self, path, format)
 
     def __len__(self) -> int:
         return self.size

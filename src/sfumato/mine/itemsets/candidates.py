@@ -1,88 +1,109 @@
-"""Candidate itemsets: those all of whose subsets of one item less were found, the best first."""
+"""Candidate itemsets: joined from smaller ones, pruned by subsets, counted in one pass."""
+
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from sfumato.mine.itemsets.itemset_index import ItemsetIndex
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.mine import itemset_counts as kernels
+from sfumato.mine.itemsets.baskets import BasketChunk
+from sfumato.mine.itemsets.passes import Level, Levels, Passes, level_of
 
-__all__ = ["independent", "joined", "shrunk"]
+__all__ = ["Supports", "add_larger", "candidate_bytes", "join", "union"]
+
+BLOCK_BYTES = 1 << 20  # of bits that are worked on together: they should stay in cache
+LANE_BASKETS = 512  # baskets of one vector of bits
+MOST_BASKETS = 1 << 16
 
 
-def joined(levels: list[tuple[np.ndarray, np.ndarray]], most: int) -> np.ndarray:
-    """Return itemsets of the next size, at most so many: those with the largest smallest subset.
+def join(codes: np.ndarray) -> np.ndarray:
+    """Itemsets one item larger, all of whose subsets one item smaller are rows of `codes`.
+
+    Rows are rising and in lexicographic order, before and after.
+    """
+    stops = np.empty(codes.shape[0], np.int64)
+    valid = np.empty(kernels.joined(codes, stops), np.uint8)
+    out = np.empty((kernels.survivors(codes, stops, valid), codes.shape[1] + 1), np.int32)
+    kernels.fill(codes, stops, valid, out)
+    return out
+
+
+def union(groups: Iterable[np.ndarray]) -> np.ndarray:
+    """All different rows of some matrices of one width, in lexicographic order."""
+    rows = np.concatenate(list(groups))
+    rows = rows[np.lexsort(rows.T[::-1])]
+    fresh = np.ones(rows.shape[0], bool)
+    fresh[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[fresh]
+
+
+def candidate_bytes(codes: Iterable[np.ndarray]) -> int:
+    """Bytes of candidates with their counts, and once more their codes as rows of bits."""
+    return sum(2 * each.nbytes + 8 * each.shape[0] for each in codes)
+
+
+class Supports:
+    """Exact counts of candidates of several sizes, at least 2, each chunk in blocks of bits.
 
     Parameters
     ----------
-    levels : list
-        For each size 1, 2, ... rising rows of codes, and counts.
-    most : int
-        Largest number of itemsets.
-
-    Returns
-    -------
-    ndarray of shape (n, size)
-        Rising rows of codes.
-
-    Examples
-    --------
-    >>> items = np.array([[0], [1], [2]], np.int32), np.array([9, 5, 7])
-    >>> joined([items], 1)
-    array([[0, 2]], dtype=int32)
+    candidates : sequence of ndarray
+        For each size the codes, rising in a row, rows in lexicographic order.
+    n : int
+        Items have codes below it.
     """
-    codes, counts = levels[-1]
-    index = ItemsetIndex([rows for rows, _ in levels])
-    left, right = _pairs(codes, counts, most)
-    found = np.concatenate([codes[left], codes[right, -1:]], axis=1)
-    least = np.minimum(counts[left], counts[right])
-    for column in range(found.shape[1] - 2):
-        at = index.find(np.delete(found, column, axis=1))
-        least = np.where(at >= 0, np.minimum(least, counts[at]), np.iinfo(np.int64).min)
-    valid = np.flatnonzero(least > np.iinfo(np.int64).min)
-    best = valid[np.argsort(-least[valid], kind="stable")][:most]
-    return found[np.sort(best)]
+
+    def __init__(self, candidates: Sequence[np.ndarray], n: int) -> None:
+        self.candidates = [each for each in candidates if each.size]
+        self.counts = [np.zeros(each.shape[0], np.int64) for each in self.candidates]
+        used = np.zeros(n, bool)
+        for each in self.candidates:
+            used[each] = True
+        self._rows = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
+        self._coded = [self._rows[each] for each in self.candidates]
+        items, longest = int(used.sum()), max((e.shape[1] for e in self.candidates), default=2)
+        # Few items: long blocks, to visit candidates less often; many: short ones, for the cache.
+        fitting = BLOCK_BYTES * 8 // max(items + longest, 1) // LANE_BASKETS * LANE_BASKETS
+        self._block = int(np.clip(fitting, LANE_BASKETS, MOST_BASKETS))
+        self._bits = aligned((items, self._block // 64), np.uint64)
+        self._prefixes = aligned((longest, self._block // 64), np.uint64)
+
+    @property
+    def nbytes(self) -> int:
+        return candidate_bytes(self.candidates) + self._bits.nbytes + self._prefixes.nbytes
+
+    def add(self, chunk: BasketChunk) -> None:
+        """Count the baskets of a chunk."""
+        if not self.candidates:
+            return
+        size = chunk.offsets.size - 1
+        for first in range(0, size, self._block):
+            self._bits[:] = 0
+            last = min(first + self._block, size)
+            kernels.set_bits(*chunk, first, last, self._rows, self._bits)
+            for codes, counts in zip(self._coded, self.counts, strict=True):
+                kernels.add_supports(self._bits, codes, self._prefixes, counts)
+
+    def frequent(self, min_count: int) -> list[Level]:
+        """The frequent ones of each size."""
+        pairs = zip(self.candidates, self.counts, strict=True)
+        return [level_of(codes, counts, min_count) for codes, counts in pairs]
 
 
-def _pairs(codes: np.ndarray, counts: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of rows that differ in their last item only, the smaller one first."""
-    if codes.shape[1] == 1:
-        # Of items the best pairs are those among the first so many.
-        reach = int(np.sqrt(2 * most)) + 2
-        rows = np.argsort(-counts, kind="stable")[:reach]
-        rows = np.sort(rows)
-        left, right = np.triu_indices(rows.size, 1)
-        return rows[left], rows[right]
-    order = np.lexsort(codes.T[::-1])
-    same = (codes[order][1:, :-1] == codes[order][:-1, :-1]).all(axis=1)
-    group = np.concatenate([[0], np.cumsum(~same)])[: order.size]
-    ends = np.searchsorted(group, group, side="right")
-    partners = ends - np.arange(order.size) - 1
-    left = np.repeat(np.arange(order.size), partners)
-    starts = np.repeat(np.cumsum(partners) - partners, partners)
-    right = left + 1 + np.arange(left.size) - starts
-    return order[left], order[right]
-
-
-def independent(
-    itemsets: np.ndarray, levels: list[tuple[np.ndarray, np.ndarray]], total: float
-) -> np.ndarray:
-    """Return the counts to expect if an item were independent of the others, the largest such."""
-    index = ItemsetIndex([rows for rows, _ in levels])
-    items, counts = levels[0][1], levels[-1][1]
-    single = [items[index.find(itemsets[:, k : k + 1])] for k in range(itemsets.shape[1])]
-    others = [counts[index.find(np.delete(itemsets, k, axis=1))] for k in range(itemsets.shape[1])]
-    expected = [a.astype(np.float64) * b / total for a, b in zip(single, others, strict=True)]
-    return np.asarray(np.max(expected, axis=0))
-
-
-def shrunk(noisy: np.ndarray, expected: np.ndarray, sigma: float, reach: float) -> np.ndarray:
-    """Return noisy counts, shrunk to what is expected as far as their noise explains the rest.
-
-    Empirical Bayes with true counts that scatter around the expected ones by a common factor of
-    them, which is estimated by moments; no count moves by more than `reach`, so that a rare
-    itemset far from independence stays (a limited translation rule, Efron and Morris 1972).
-    """
-    squares = expected**2
-    excess = ((noisy - expected) ** 2 - sigma**2) * squares
-    factor = max(float(excess.sum()), 0.0) / max(float((squares**2).sum()), 1.0)
-    weight = factor * squares / (factor * squares + sigma**2)
-    moved = expected + weight * (noisy - expected)
-    return np.asarray(np.clip(moved, noisy - reach, noisy + reach))
+def add_larger(passes: Passes, levels: Levels, min_count: int, max_size: int | None) -> Levels:
+    """Append sizes 3, 4, ... to frequent items and pairs: join, prune and one pass for each."""
+    n = levels[0][1].size
+    while levels[-1][1].size and (max_size is None or len(levels) < max_size):
+        candidates = join(levels[-1][0])
+        if not candidates.shape[0]:
+            break
+        size = candidates.shape[1]
+        passes.reserve(f"candidates of size {size}", candidate_bytes([candidates]))
+        with passes.record(f"count itemsets of size {size}") as facts:
+            supports = Supports([candidates], n)
+            for chunk in passes.read(n):
+                supports.add(chunk)
+            levels.append(supports.frequent(min_count)[0])
+            facts.update(candidates=candidates.shape[0], frequent=levels[-1][1].size)
+            facts.update(memory=supports.nbytes)
+    return levels

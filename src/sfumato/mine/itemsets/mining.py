@@ -1,23 +1,37 @@
 """frequent_itemsets: one call for every algorithm, and the choice among them."""
 
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from sfumato.core.validation import flag, integer, one_of, optional
 from sfumato.errors import ParameterError
+from sfumato.mine.itemsets.apriori import apriori
 from sfumato.mine.itemsets.baskets import Baskets
 from sfumato.mine.itemsets.eclat import eclat
+from sfumato.mine.itemsets.pcy import multihash, multistage, pcy
 from sfumato.mine.itemsets.results import Itemsets
+from sfumato.mine.itemsets.sampling import sampling, toivonen
+from sfumato.mine.itemsets.son import son
 
 __all__ = ["METHODS", "count_of", "frequent_itemsets", "min_count_of"]
 
 OWNER = "frequent_itemsets"
 Method = Callable[..., list[tuple[np.ndarray, np.ndarray]]]
 # mine(baskets, min_count, *, max_size, memory_limit, explain, **own) -> (codes, counts) by size
-METHODS: dict[str, Method] = {"eclat": eclat}
+METHODS: dict[str, Method] = {
+    "eclat": eclat,
+    "apriori": apriori,
+    "pcy": pcy,
+    "multistage": multistage,
+    "multihash": multihash,
+    "sampling": sampling,
+    "son": son,
+    "toivonen": toivonen,
+}
 
 
 def frequent_itemsets(
@@ -28,6 +42,7 @@ def frequent_itemsets(
     max_size: int | None = None,
     memory_limit: int | None = None,
     explain: bool = False,
+    **options: Any,
 ) -> Itemsets:
     """Find all sets of items that are together in at least so many baskets.
 
@@ -38,13 +53,19 @@ def frequent_itemsets(
     min_support : float
         Below 1 a fraction of all baskets, above 0; from 1 up an integer number of baskets.
     method : str, default="auto"
-        Algorithm: "eclat"; "auto" chooses by size, density and memory, and says why in `reason`.
+        Algorithm: "eclat", "apriori", "pcy", "multistage", "multihash", "sampling", "son" or
+        "toivonen"; "auto" chooses by size, density and memory, and says why in `reason`.
     max_size : int or None, default=None
         Number of items of the largest itemsets, at least 1; None for no limit.
     memory_limit : int or None, default=None
         Bytes that may be used; None for no limit.
     explain : bool, default=False
         Whether to record what each pass did, in `explain` of the result.
+    **options : object
+        Of the method: `buckets` and `seed` (pcy, multistage, multihash), `stages` (multistage),
+        `tables` (multihash), `sample`, `lowered` and `random_state` (sampling, toivonen), `verify`
+        (sampling), `chunk_baskets` (son), and `longest` (those that count pairs): how many items of
+        a basket, the most frequent ones, are paired.
 
     Returns
     -------
@@ -70,15 +91,27 @@ def frequent_itemsets(
     reason = "chosen by the caller"
     if method == "auto":
         method, reason = _choice(baskets, min_count, limit)
-    levels = METHODS[method](baskets, min_count, max_size=most, memory_limit=limit, explain=record)
+    mine = METHODS[method]
+    _check_options(method, mine, options)
+    levels = mine(baskets, min_count, max_size=most, memory_limit=limit, explain=record, **options)
     return Itemsets.from_codes(
         levels,
         baskets,
         min_count=min_count,
         method=method,
         reason=reason,
+        exact=getattr(levels, "exact", True),
+        missed=getattr(levels, "missed", 0.0),
         explain=record or (),
     )
+
+
+def _check_options(method: str, mine: Method, options: Mapping[str, Any]) -> None:
+    known = list(inspect.signature(mine).parameters)[5:]
+    for name in options:
+        if name not in known:
+            valid = ", ".join(known) or "none"
+            raise TypeError(f"{OWNER}: method {method!r} has no option {name!r}; it has: {valid}.")
 
 
 def min_count_of(min_support: Any, baskets: Baskets, owner: str = OWNER) -> int:

@@ -10,8 +10,8 @@ from sfumato.core.ids import id_arrays, ids_of, kind_of, texts, unique
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, integer, optional, positive
-from sfumato.mine.itemsets.candidates import independent, joined, shrunk
 from sfumato.mine.itemsets.mining import count_of
+from sfumato.mine.itemsets.noisy_candidates import independent, joined, shrunk
 from sfumato.mine.itemsets.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
 from sfumato.mine.itemsets.released import MAX_ITEMS, MAX_SIZE, ReleasedItemsets
 from sfumato.privacy.noise.discrete import LARGEST

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.tables import Table, described
+from sfumato.kernels.mine.basket_rows import translate
 from sfumato.mine.itemsets.baskets import Baskets
 
 __all__ = ["Itemsets"]
@@ -35,6 +36,8 @@ class Itemsets(Table):
         Algorithm that was used, and why.
     exact : bool
         Whether all frequent itemsets are there with their exact counts.
+    missed : float
+        Expected number of frequent itemsets that are not there; above 0 for a sample only.
     explain : list of dict
         What each pass did; empty unless requested.
 
@@ -56,11 +59,12 @@ class Itemsets(Table):
         method: str = "",
         reason: str = "",
         exact: bool = True,
+        missed: float = 0.0,
         explain: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.levels = [level for level in levels if level[1].size]
         self.items, self.n_baskets, self.min_count = items, n_baskets, min_count
-        self.method, self.reason, self.exact = method, reason, exact
+        self.method, self.reason, self.exact, self.missed = method, reason, exact, missed
         self.explain = list(explain)
 
     @classmethod
@@ -76,7 +80,7 @@ class Itemsets(Table):
         baskets : Baskets
             Baskets that were mined; they give the ids of the codes.
         **about : object
-            Parameters of the class: `min_count`, `method`, `reason`, `exact`, `explain`.
+            Parameters of the class: `min_count`, `method`, `reason`, `exact`, `missed`, `explain`.
 
         Returns
         -------
@@ -132,7 +136,9 @@ def _tuples(items: np.ndarray) -> Callable[[np.ndarray], Iterable[tuple[Any, ...
         small = items.astype(np.uint8)  # Python has an object of each, so unpacking makes none
 
         def unpacked(codes: np.ndarray) -> Iterable[tuple[Any, ...]]:
-            return struct.iter_unpack(f"{codes.shape[1]}B", np.ascontiguousarray(small[codes]))
+            ids = np.empty(codes.shape, np.uint8)
+            translate(small, codes, ids)
+            return struct.iter_unpack(f"{codes.shape[1]}B", ids)
 
         return unpacked
     names = np.array(items.tolist(), object)
