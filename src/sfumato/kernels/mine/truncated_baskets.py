@@ -1,4 +1,4 @@
-"""Baskets cut to a public number of items, and the counts of itemsets in them.
+"""Baskets cut to a public number of items.
 
 What is left of a basket depends on its own items, not on other baskets.
 """
@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.kernels.hash import mix
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["bitmaps", "cut", "together"]
+__all__ = ["cut"]
 
 
 @inline
@@ -66,33 +66,3 @@ def cut(offsets, items, hashes, places, twins, sampled, most, best, out_offsets,
         end += size
         out_offsets[b + 1] = end
     return end
-
-
-@kernel
-def bitmaps(offsets, items, words):
-    """Set bit b of words[i] for each item i of basket b; words start at 0."""
-    for b in range(offsets.size - 1):
-        for k in range(offsets[b], offsets[b + 1]):
-            words[items[k], b >> 6] |= np.uint64(1) << np.uint64(b & 63)
-
-
-@inline
-def _ones(x):
-    x -= (x >> np.uint64(1)) & np.uint64(0x5555555555555555)
-    x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
-
-
-@kernel
-def together(words, itemsets, counts):
-    """counts[i] += number of baskets with all items of itemsets[i]."""
-    width = words.shape[1]
-    for i in range(itemsets.shape[0]):
-        total = np.uint64(0)
-        for w in range(width):
-            both = words[itemsets[i, 0], w]
-            for k in range(1, itemsets.shape[1]):
-                both &= words[itemsets[i, k], w]
-            total += _ones(both)
-        counts[i] += np.int64(total)

@@ -1,7 +1,8 @@
-"""Candidate itemsets: those all of whose subsets of one item less were found, the best first."""
+"""Candidates by noisy counts: the best of those whose subsets were found, and better counts."""
 
 import numpy as np
 
+from sfumato.mine.itemsets.candidates import join
 from sfumato.mine.itemsets.itemset_index import ItemsetIndex
 
 __all__ = ["independent", "joined", "shrunk"]
@@ -13,14 +14,14 @@ def joined(levels: list[tuple[np.ndarray, np.ndarray]], most: int) -> np.ndarray
     Parameters
     ----------
     levels : list
-        For each size 1, 2, ... rising rows of codes, and counts.
+        For each size 1, 2, ... rising rows of codes in lexicographic order, and counts.
     most : int
         Largest number of itemsets.
 
     Returns
     -------
     ndarray of shape (n, size)
-        Rising rows of codes.
+        Rising rows of codes in lexicographic order.
 
     Examples
     --------
@@ -29,36 +30,17 @@ def joined(levels: list[tuple[np.ndarray, np.ndarray]], most: int) -> np.ndarray
     array([[0, 2]], dtype=int32)
     """
     codes, counts = levels[-1]
-    index = ItemsetIndex([rows for rows, _ in levels])
-    left, right = _pairs(codes, counts, most)
-    found = np.concatenate([codes[left], codes[right, -1:]], axis=1)
-    least = np.minimum(counts[left], counts[right])
-    for column in range(found.shape[1] - 2):
-        at = index.find(np.delete(found, column, axis=1))
-        least = np.where(at >= 0, np.minimum(least, counts[at]), np.iinfo(np.int64).min)
-    valid = np.flatnonzero(least > np.iinfo(np.int64).min)
-    best = valid[np.argsort(-least[valid], kind="stable")][:most]
-    return found[np.sort(best)]
-
-
-def _pairs(codes: np.ndarray, counts: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of rows that differ in their last item only, the smaller one first."""
     if codes.shape[1] == 1:
-        # Of items the best pairs are those among the first so many.
-        reach = int(np.sqrt(2 * most)) + 2
-        rows = np.argsort(-counts, kind="stable")[:reach]
-        rows = np.sort(rows)
-        left, right = np.triu_indices(rows.size, 1)
-        return rows[left], rows[right]
-    order = np.lexsort(codes.T[::-1])
-    same = (codes[order][1:, :-1] == codes[order][:-1, :-1]).all(axis=1)
-    group = np.concatenate([[0], np.cumsum(~same)])[: order.size]
-    ends = np.searchsorted(group, group, side="right")
-    partners = ends - np.arange(order.size) - 1
-    left = np.repeat(np.arange(order.size), partners)
-    starts = np.repeat(np.cumsum(partners) - partners, partners)
-    right = left + 1 + np.arange(left.size) - starts
-    return order[left], order[right]
+        # Of items the best pairs are those among the first so many; all would be too many.
+        best = np.argsort(-counts, kind="stable")[: int(np.sqrt(2 * most)) + 2]
+        codes = codes[np.sort(best)]
+    found = join(codes)
+    index = ItemsetIndex([rows for rows, _ in levels])
+    least = np.full(found.shape[0], np.iinfo(np.int64).max)
+    for column in range(found.shape[1]):
+        least = np.minimum(least, counts[index.find(np.delete(found, column, axis=1))])
+    best = np.argsort(-least, kind="stable")[:most]
+    return np.asarray(found[np.sort(best)])
 
 
 def independent(

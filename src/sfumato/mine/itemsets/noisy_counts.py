@@ -20,6 +20,7 @@ from sfumato.core.ids import texts
 from sfumato.core.row_values import ids_by_row
 from sfumato.kernels.mine import truncated_baskets as kernels
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
+from sfumato.mine.itemsets.candidates import Supports
 from sfumato.privacy.accounting.gaussian_steps import Budget
 from sfumato.privacy.accounting.losses import Approximate, Loss, Pure
 from sfumato.privacy.noise import discrete as noise
@@ -28,7 +29,6 @@ from sfumato.privacy.random_source import Source
 __all__ = ["GRID", "CutBaskets", "NoisePlan", "baskets_of"]
 
 GRID = 64  # parts of a basket that counts are rounded to: Gaussian steps are sized by integers
-ROWS = 2**16  # baskets whose bitmaps are made at a time
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,14 @@ class CutBaskets:
         return counts
 
     def counts(self, items: pa.Array, itemsets: np.ndarray) -> np.ndarray:
-        """Return the number of cut baskets with all items of each row of positions in `items`."""
-        counts = np.zeros(itemsets.shape[0], np.int64)
+        """Return the number of cut baskets with all items of each row of positions in `items`.
+
+        The rows are rising, and in lexicographic order.
+        """
+        supports = Supports([itemsets], len(items))
         for chunk in self._cut(items, sampled=False):
-            for start in range(0, chunk.offsets.size - 1, ROWS):
-                offsets = chunk.offsets[start : start + ROWS + 1]
-                words = np.zeros((len(items), (offsets.size + 62) // 64), np.uint64)
-                kernels.bitmaps(offsets, chunk.items, words)
-                kernels.together(words, itemsets, counts)
-        return counts
+            supports.add(chunk)
+        return supports.counts[0] if itemsets.size else np.zeros(0, np.int64)
 
     def _cut(self, items: pa.Array, sampled: bool) -> Iterator[BasketChunk]:
         found = pc.fill_null(pc.index_in(self.names, value_set=items), -1)
