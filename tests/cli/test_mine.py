@@ -64,6 +64,29 @@ def test_top_rows_on_the_screen_and_a_note_that_there_are_more(folder):
     )
 
 
+def test_long_tables_lines_and_encodings(tmp_path):
+    (tmp_path / "long.csv").write_text("who,what\n1,tea\n1,milk\n2,tea\n3,tea\n3,milk\n")
+    (tmp_path / "lines.txt").write_bytes("th\xe9;milk\nth\xe9;milk\nth\xe9\n".encode("latin-1"))
+    long = ("long.csv", "--basket-column", "who", "--item-column", "what")
+    lines = ("lines.txt", "--format", "lines", "--separator", ";", "--encoding", "latin-1")
+    for words, tea in ((long, "tea"), (lines, "th\xe9")):
+        rows = run_json(tmp_path, "mine", "itemsets", *words, "--min-support", "2")["rows"]
+        assert as_set(rows) == {((tea,), 3), (("milk",), 2), (("milk", tea), 2)}
+        assert len(run_json(tmp_path, "mine", "rules", *words, "--min-support", "2")["rows"]) == 2
+    assert "UTF-8" in run(
+        tmp_path, "mine", "itemsets", *lines[:-2], "--min-support", "2", code=2
+    ).replace("utf-8", "UTF-8")
+
+
+def test_private_itemsets_of_marked_files_and_of_empty_baskets(tmp_path):
+    (tmp_path / "b.flat").write_text("1,2,-1," * 200)
+    (tmp_path / "none.dat").write_text("\n" * 20)
+    words = ("--epsilon", "9", "--delta", "1e-3", "--max-items", "2")
+    found = run_json(tmp_path, "mine", "itemsets", "b.flat", *words)
+    assert {tuple(sorted(row["items"])) for row in found["rows"]} == {("1",), ("2",), ("1", "2")}
+    assert run_json(tmp_path, "mine", "itemsets", "none.dat", *words)["rows"] == []
+
+
 def test_rules_are_those_of_the_library_and_are_drawn(folder, baskets):
     found = frequent_itemsets(baskets, 9)
     words = ("mine", "rules", "b.dat", "--min-support", "9", "--metric", "lift", "--min", "1.1")
@@ -140,7 +163,7 @@ def test_similar_documents_are_those_of_the_library(tmp_path):
         ("itemsets b.dat --epsilon 1", "--max-items must be given"),
         ("itemsets b.dat --epsilon 1 --max-items 3", "vocabulary must be given where delta is 0"),
         ("itemsets b.dat --epsilon 1 --max-items 3 --explain", "--explain goes without"),
-        ("itemsets none.dat --min-support 3", "No such file"),
+        ("itemsets none.dat --min-support 3", "there is no file none.dat"),
         ("rules b.dat --min-support 3 --figure x.gif", "must end in .png, .svg, .pdf"),
         ("rules b.dat --min-support 3 --metric fun", "metric must be"),
         ("rules b.dat", "--min-support must be given"),

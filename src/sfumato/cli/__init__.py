@@ -40,6 +40,7 @@ HINTS = {
     ("BinaryIndex", "rerank"): "Without: --rerank none.",
     ("CountSketch", "candidates"): "That is --among FILE.",
     ("ReleasedCountSketch", "candidates"): "That is --among FILE.",
+    ("read_baskets", "basket"): "That is --basket-column.",
     ("read_interactions", "delimiter"): "That is --delimiter.",
     ("read_interactions", "header"): "They are --header and --no-header.",
     ("read_interactions", "items"): "That is --item-column.",

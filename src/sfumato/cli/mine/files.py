@@ -12,6 +12,7 @@ from sfumato.cli.options import check_output
 
 __all__ = [
     "PICTURES",
+    "READING",
     "TABLES",
     "Baskets",
     "MaxSize",
@@ -22,13 +23,27 @@ __all__ = [
     "Top",
     "check_outputs",
     "mined",
+    "opened",
     "print_rows",
+    "watched",
     "write",
 ]
 
 TABLES = (".parquet", ".csv", ".json")
 PICTURES = (".png", ".svg", ".pdf")
 SHOWN = 20  # rows on the screen
+FORMATS = "fimi, lines, flat, lists, long"
+READING = {
+    "format": Annotated[
+        str | None, typer.Option(help=f"Of the file: {FORMATS}; default: by its ending.")
+    ],
+    "basket_column": Annotated[str | None, typer.Option(help="Of a long table: its baskets.")],
+    "item_column": Annotated[
+        str | None, typer.Option(help="Of a long table: its items; of Parquet: its lists.")
+    ],
+    "separator": Annotated[str | None, typer.Option(help="Between the items of a line.")],
+    "encoding": Annotated[str | None, typer.Option(help="Of text; default: utf-8.")],
+}
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 Baskets = Annotated[
@@ -62,9 +77,19 @@ def check_outputs(
         check_output(path, force, *inputs)
 
 
+def opened(file: Path, given: dict[str, Any], *, text: bool = False) -> Any:
+    """The baskets of a file, as the options say."""
+    from sfumato.mine.itemsets import read_baskets
+
+    names = {"basket_column": "basket", "item_column": "item"}
+    options = {names.get(name, name): given[name] for name in READING if given[name] is not None}
+    flat = given["format"] == "flat" or (given["format"] is None and ".flat" in file.suffixes)
+    return read_baskets(file, text=text and not flat, **options)  # flat ones are integers
+
+
 def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
     """The frequent itemsets of a file, by the options of a command."""
-    from sfumato.mine.itemsets import frequent_itemsets, read_baskets
+    from sfumato.mine.itemsets import frequent_itemsets
 
     support = given["min_support"]
     if support is None:
@@ -72,7 +97,7 @@ def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
     options = {name: given[name] for name in ("method", "max_size")}
     limit = _bytes(given["memory_limit"])
     explain = bool(given.get("explain"))
-    with watched(read_baskets(file), hidden=hidden) as baskets:
+    with watched(opened(file, given), hidden=hidden) as baskets:
         found = frequent_itemsets(baskets, support, memory_limit=limit, explain=explain, **options)
         return found, baskets.passes
 

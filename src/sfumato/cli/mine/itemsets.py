@@ -9,7 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.mine import files
-from sfumato.cli.options import Dataset, Force, Json, Ledger, Quiet, ReleaseId, check_output
+from sfumato.cli.options import (
+    Dataset,
+    Force,
+    Json,
+    Ledger,
+    Quiet,
+    ReleaseId,
+    check_output,
+    takes,
+)
 
 __all__ = ["itemsets"]
 
@@ -17,6 +26,7 @@ PAID = ("ledger", "dataset", "release_id")
 PRIVATE = {"delta": "--delta", "max_items": "--max-items", "vocabulary": "--vocabulary"}
 
 
+@takes(files.READING, before="min_support")
 def itemsets(
     context: typer.Context,
     baskets: files.Baskets,
@@ -170,9 +180,8 @@ def _listed(path: Path) -> Any:
 
 
 def _fitted(model: Any, given: dict[str, Any], paid: dict[str, Any]) -> Any:
-    from sfumato.mine.itemsets import read_baskets
-
-    baskets = read_baskets(given["baskets"])
+    # As texts: whether all others are integers must not decide how an item is read.
+    baskets = files.opened(given["baskets"], given, text=True)
     with files.watched(baskets, hidden=given["quiet"] or given["json"]):
         return model.fit(baskets, **paid).release_
 

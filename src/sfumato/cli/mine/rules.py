@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli.mine import files
-from sfumato.cli.options import Force, Json, Quiet
+from sfumato.cli.options import Force, Json, Quiet, takes
 
 __all__ = ["rules"]
 
@@ -16,6 +16,7 @@ METRICS = "confidence, support, interest, lift, leverage, conviction"
 COLUMNS = ("antecedent", "consequent", "support", "confidence", "interest", "sign", "lift")
 
 
+@takes(files.READING, before="min_support")
 def rules(
     context: typer.Context,
     baskets: Annotated[

@@ -23,6 +23,8 @@ class IntegerCodes:
 
     def encode(self, ids: np.ndarray) -> np.ndarray:
         """Positions of ids, new ones appended."""
+        if not len(ids):  # of a file of empty baskets, whose items may be texts
+            return np.empty(0, np.int32)
         out, done = np.empty(ids.size, np.int32), 0
         while True:
             done, self.known = code(ids, done, *self._table, self.known, self._distinct, out)
