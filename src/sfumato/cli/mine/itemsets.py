@@ -93,8 +93,7 @@ def _show(found: Any, given: dict[str, Any], measured: dict[str, Any]) -> None:
     """Write the table, or print it, with what was done."""
     from sfumato.cli import printing
 
-    table, output, json = found.to_arrow(), given["output"], given["json"]
-    table = table.sort_by([("count", "descending"), ("size", "ascending")])
+    table, output, json = _sorted(found), given["output"], given["json"]
     table = table if given["top"] is None else table.slice(0, given["top"])
     if output is None:
         files.print_rows(table, json, given["top"], ("items", "count", "support"))
@@ -113,6 +112,11 @@ def _show(found: Any, given: dict[str, Any], measured: dict[str, Any]) -> None:
         printing.document({**about, **({"explain": found.explain} if json else {})}, json)
     if given["explain"] and not json:
         printing.rows(found.explain, False)
+
+
+def _sorted(found: Any) -> Any:
+    """All rows, the most frequent first."""
+    return found.to_arrow().sort_by([("count", "descending"), ("size", "ascending")])
 
 
 def _refuse(given: dict[str, Any], names: tuple[str, ...], why: str) -> None:
@@ -188,7 +192,7 @@ def _fitted(model: Any, given: dict[str, Any], paid: dict[str, Any]) -> Any:
 
 def _write(output: Path, release: Any) -> None:
     if output.suffix.lower() in files.TABLES:
-        files.write(output, release.itemsets().to_arrow())
+        files.write(output, _sorted(release.itemsets()))
     else:
         release.save(output)
 
@@ -199,7 +203,7 @@ def _show_release(release: Any, given: dict[str, Any], stored: bool) -> None:
     found = release.itemsets()
     if given["output"] is None and not given["json"]:
         columns = ("items", "count", "support")
-        files.print_rows(found.to_arrow(), False, given["top"], columns)
+        files.print_rows(_sorted(found), False, given["top"], columns)
         return
     about: dict[str, Any] = {
         "file": given["output"] and str(given["output"]),
@@ -211,5 +215,5 @@ def _show_release(release: Any, given: dict[str, Any], stored: bool) -> None:
         "stored_before": stored,
     }
     if given["output"] is None:
-        about["rows"] = found.to_arrow().slice(0, given["top"]).to_pylist()
+        about["rows"] = _sorted(found).slice(0, given["top"]).to_pylist()
     printing.document(about, given["json"])

@@ -62,24 +62,27 @@ class Rules(Table):
         bytes
             Content of the file. Needs matplotlib.
         """
-        from matplotlib.colors import TwoSlopeNorm  # only here: most who mine draw nothing
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # only here: most who mine draw nothing
 
         kind = one_of(("png", "svg", "pdf")).check("Rules", "kind", kind)
         drawn = Figure(figsize=(7, 5), layout="constrained")
         axis: Any = drawn.subplots()
-        lift = np.asarray(self._all["lift"])
-        top = max(float(lift.max(initial=1.0)), 1.0 + 1e-9)
+        # On a scale of factors, with grey where items are independent.
+        lift = np.log2(np.asarray(self._all["lift"]))
+        most = max(float(np.abs(lift).max(initial=0.0)), 1e-9)
+        order = np.argsort(np.abs(lift), kind="stable")  # the strongest are drawn last
         shown = axis.scatter(
-            self._all["support"],
-            self._all["confidence"],
-            c=lift,
+            np.asarray(self._all["support"])[order],
+            np.asarray(self._all["confidence"])[order],
+            c=lift[order],
             cmap="coolwarm",
-            norm=TwoSlopeNorm(1.0, min(float(lift.min(initial=1.0)), 1.0 - 1e-9), top),
+            vmin=-most,
+            vmax=most,
             s=14,
             linewidths=0,
         )
-        drawn.colorbar(shown, ax=axis, label="lift")
+        bar = drawn.colorbar(shown, ax=axis, label="lift")
+        bar.ax.yaxis.set_major_formatter(lambda power, _: f"{2.0**power:.3g}")
         axis.set_xlabel("support")
         axis.set_ylabel("confidence")
         if len(self):
