@@ -195,11 +195,18 @@ def _tuples(items: np.ndarray) -> Callable[[np.ndarray], Iterable[tuple[Any, ...
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Pause garbage collection: a million new tuples of ids would be searched for cycles."""
+    """Pause garbage collection, which would search each of a million new tuples for cycles.
+
+    They cannot be in one, so they join the oldest objects at once, by freezing and thawing all,
+    unless the program has frozen objects of its own.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         if enabled:
             gc.enable()
