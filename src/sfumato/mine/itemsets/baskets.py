@@ -14,7 +14,7 @@ from sfumato.mine.itemsets.vocabulary import coded, codes_for, rising
 
 __all__ = ["CHUNK_BYTES", "BasketChunk", "BasketSource", "Baskets"]
 
-CHUNK_BYTES = 32 << 20  # of one chunk of a source
+CHUNK_BYTES = 8 << 20  # of one chunk of a source: in memory it takes several times as much
 BYTES = optional(integer(1))
 CODE = optional(integer(0, 2**31 - 1))
 
@@ -230,7 +230,7 @@ class Baskets:
         ----------
         chunk_bytes : int or None, default=None
             Approximate size of a chunk; None for all baskets that are in memory at once, and for
-            32 MiB of a file.
+            8 MiB of a file.
         max_code : int or None, default=None
             Leave out items whose code is not below it; None for no item. Baskets stay, maybe empty.
 
@@ -252,7 +252,8 @@ class Baskets:
                 yield chunk if limit == self._ids.size else _below(chunk, limit)
             return
         for rows in self._source.chunks(CHUNK_BYTES if most is None else most):
-            codes = self._vocabulary.encode(rows.ids)
+            nothing = np.empty(0, np.int32)
+            codes = self._vocabulary.encode(rows.ids) if len(rows.ids) else nothing
             if self._vocabulary.known != self._ids.size:
                 raise ValueError(f"{self._source.name}: has changed since the items were counted.")
             yield self._arranged(RawChunk(rows.offsets, codes), limit)
