@@ -64,6 +64,20 @@ def test_top_rows_on_the_screen_and_a_note_that_there_are_more(folder):
     )
 
 
+def test_closed_maximal_methods_and_what_each_pass_did(folder, baskets):
+    found = frequent_itemsets(baskets, 15)
+    words = ("mine", "itemsets", "b.dat", "--min-support", "15")
+    for option, kind in (("--closed", found.closed()), ("--maximal", found.maximal())):
+        wanted = {(tuple(sorted(items)), count) for items, count in kind.to_list()}
+        assert as_set(run_json(folder, *words, option)["rows"]) == wanted
+    about = run_json(folder, *words, "--method", "pcy", "--explain", "-o", "x.csv")
+    assert about["method"] == "pcy"
+    assert len(about["explain"]) >= 2
+    limited = run_json(folder, *words, "--memory-limit", "64M", "--method", "son", "-o", "y.csv")
+    assert limited["itemsets"] == len(found)
+    assert "bitmap" in run(folder, *words, "--method", "pcy", "--explain")
+
+
 def test_long_tables_lines_and_encodings(tmp_path):
     (tmp_path / "long.csv").write_text("who,what\n1,tea\n1,milk\n2,tea\n3,tea\n3,milk\n")
     (tmp_path / "lines.txt").write_bytes("th\xe9;milk\nth\xe9;milk\nth\xe9\n".encode("latin-1"))

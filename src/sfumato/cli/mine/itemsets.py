@@ -111,7 +111,8 @@ def _show(found: Any, given: dict[str, Any], measured: dict[str, Any]) -> None:
         }
         printing.document({**about, **({"explain": found.explain} if json else {})}, json)
     if given["explain"] and not json:
-        printing.rows(found.explain, False)
+        names = list(dict.fromkeys(name for each in found.explain for name in each))
+        printing.rows([{name: each.get(name) for name in names} for each in found.explain], False)
 
 
 def _sorted(found: Any) -> Any:
@@ -171,7 +172,7 @@ def _model(given: dict[str, Any]) -> Any:
 
 def _listed(path: Path) -> Any:
     """Public ids, one per line: integers if all of them are."""
-    from sfumato.cli.model_options import typed
+    from sfumato.cli.input_files import typed
 
     try:
         lines = path.read_text("utf-8-sig").splitlines()
