@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sfumato.cli import model_options
+from sfumato.cli import input_files
 from sfumato.profile import load
 from support.cli_workspace import run
 
@@ -36,13 +36,13 @@ def folder(tmp_path_factory):
 @pytest.fixture
 def read(monkeypatch):
     """The interactions that commands read, one after the other."""
-    retained, real = [], model_options.read
+    retained, real = [], input_files.read
 
     def noted(*given):
         retained.append(real(*given))
         return retained[-1]
 
-    monkeypatch.setattr(model_options, "read", noted)
+    monkeypatch.setattr(input_files, "read", noted)
     return retained
 
 

@@ -8,6 +8,8 @@ import types
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import sfumato
 
 ROOT = Path(sfumato.__file__).parent
@@ -145,6 +147,30 @@ print(loaded, "sklearn" in sys.modules)
 """
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False True"
+
+
+def test_recommend_loads_only_the_models_that_are_used():
+    code = """
+import sys, sfumato.recommend
+before = "numpy" in sys.modules
+sfumato.recommend.SVDpp, sfumato.recommend.ALS
+others = "sketch", "retrieve", "recommend.hybrid", "recommend.content", "recommend.private"
+print(before, [name for name in others if "sfumato." + name in sys.modules])
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False []"
+
+
+@pytest.mark.parametrize("room", ["density", "recommend"])
+def test_names_on_demand_are_those_that_type_checkers_read(room):
+    package = importlib.import_module(f"sfumato.{room}")
+    nodes = [node for node in FILES[ROOT / room / "__init__.py"].body if isinstance(node, ast.If)]
+    imports = {alias.name: node.module for node in nodes[0].body for alias in node.names}
+    assert sorted(imports) == sorted(package.__all__)
+    for name, home in imports.items():
+        assert getattr(package, name) is getattr(importlib.import_module(home), name)
+    with pytest.raises(AttributeError, match="has no attribute"):
+        package.Missing  # noqa: B018
 
 
 def test_a_class_name_has_one_meaning():

@@ -181,3 +181,9 @@ def test_a_place_without_an_item_is_no_item_and_counts_as_none():
     assert metrics.recall(texts.astype(str), ([0, 0], ["tea", ""])) == 0.5
     # Where -1 is an item, scores say which slots contain it.
     assert metrics.recall([[-1, -1]], ([0], [-1]), scores=[[1.0, -np.inf]]) == 1.0
+
+
+def test_blocks_of_rows_cover_a_table_within_the_room():
+    assert list(ranking.row_blocks(5, 3, 7)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert list(ranking.row_blocks(2, 9, 7)) == [slice(0, 1), slice(1, 2)]
+    assert not list(ranking.row_blocks(0, 3))

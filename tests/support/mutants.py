@@ -1,4 +1,4 @@
-"""Break privacy code in small known ways: a test must fail for every way (`make mutants`).
+"""Break private code and recommenders in small ways: a test must fail for each (`make mutants`).
 
 `mutants.toml` lists the mutants: a file below src/sfumato, a text that occurs in it once, the text
 that takes its place, and the tests that must notice. The tests run once on the code as it is, and

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import model_options
+from sfumato.cli import input_files, model_runs
 from sfumato.cli import profiles as _encoding
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
@@ -18,7 +18,7 @@ COMMAND = "audit profiles"
 
 
 @takes(_encoding.CODES, before="attacked")
-@takes(model_options.COLUMNS, before="force")
+@takes(input_files.COLUMNS, before="force")
 def profiles(
     context: typer.Context,
     interactions: Annotated[Path, typer.Argument(help="File of interactions: user, item, ...")],
@@ -59,7 +59,7 @@ def profiles(
     nothing; exit code 1 means that no epsilon is small enough for --max-recovery.
     """
     from sfumato.attack import audit_profiles
-    from sfumato.cli import model_options, printing
+    from sfumato.cli import printing
     from sfumato.core.file_format import write_atomic
 
     allowed = _allowed(epsilon, choose_epsilon, max_recovery)
@@ -68,10 +68,10 @@ def profiles(
     for path in positions.values():
         check_output(path, force, interactions)
     # A profile is a set, in which a repeated row counts once.
-    rows = model_options.read(
-        interactions, {**model_options.columns(context.params), "duplicates": "keep"}
+    rows = input_files.read(
+        interactions, {**input_files.columns(context.params), "duplicates": "keep"}
     )
-    with model_options.bar("attacking", hidden=quiet or json) as advance:
+    with model_runs.bar("attacking", hidden=quiet or json) as advance:
         found = audit_profiles(
             rows,
             encoder,
@@ -84,7 +84,7 @@ def profiles(
     for kind, data in found.files().items():
         write_atomic(positions[kind], data)
     files = {kind: str(path) for kind, path in positions.items()}
-    report = {**found.to_dict(), **model_options.reported(rows), "files": files}
+    report = {**found.to_dict(), **input_files.reported(rows), "files": files}
     printing.document(report if json else _summary(report), json)
     if not json:
         print(*_sentences(report), sep="\n")
@@ -188,7 +188,7 @@ def mechanism(
 
 
 @app.command()
-@takes(model_options.COLUMNS, before="force")
+@takes(input_files.COLUMNS, before="force")
 def model(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that fit wrote.")],
@@ -211,9 +211,9 @@ def model(
     positions = {kind: begin.with_name(f"{begin.name}.{kind}") for kind in ("json", "png", "html")}
     for path in positions.values():
         check_output(path, force, file, train, test)
-    given = model_options.columns(context.params)
+    given = input_files.columns(context.params)
     learned = load(file)
-    found = audit_model(learned, model_options.read(train, given), model_options.read(test, given))
+    found = audit_model(learned, input_files.read(train, given), input_files.read(test, given))
     found.save_json(positions["json"])
     found.save_png(positions["png"])
     found.save_html(positions["html"])

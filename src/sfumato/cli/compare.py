@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli import model_options
+from sfumato.cli import input_files, model_options, model_runs
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["compare"]
 
 
-@takes(model_options.FEATURES, before="output")
-@takes(model_options.SEED | model_options.COLUMNS, before="output")
+@takes(input_files.FEATURES, before="output")
+@takes(model_options.SEED | input_files.COLUMNS, before="output")
 def compare(
     context: typer.Context,
     ratings: Annotated[Path, typer.Argument(help="A file of ratings: user, item, rating, time.")],
@@ -51,9 +51,7 @@ def compare(
     if output is not None:
         check_output(output, force, ratings)
     made = named_models(_names(models), objective)
-    known = model_options.features(
-        "compare", [type(each) for each in made.values()], context.params
-    )
+    known = input_files.features("compare", [type(each) for each in made.values()], context.params)
     protocol = EvaluationProtocol(
         objective=objective,
         split=split,
@@ -64,13 +62,13 @@ def compare(
         relevant_from=relevant_from,
         confidence=confidence,
     )
-    data = model_options.read(ratings, model_options.columns(context.params))
-    with model_options.bar("comparing", hidden=quiet or json) as advance:
+    data = input_files.read(ratings, input_files.columns(context.params))
+    with model_runs.bar("comparing", hidden=quiet or json) as advance:
         found = compared(made, data, protocol, progress=advance, **known)
     if output is not None:
         found.save_html(output)
     if json:
-        printing.document({**found.to_dict(), **model_options.reported(data)}, json)
+        printing.document({**found.to_dict(), **input_files.reported(data)}, json)
     else:
         print(headline(found))
         for columns in tables(found):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import model_options
+from sfumato.cli import input_files, model_options, model_runs
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["evaluate", "fit", "models", "recommend", "show", "tune"]
@@ -21,8 +21,8 @@ Ratings = Annotated[
 Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
 
 
-@takes(model_options.LEARNED | model_options.FEATURES, before="valid")
-@takes(model_options.SEED | model_options.PRIVATE_COLUMNS, before="report")
+@takes(model_options.LEARNED | input_files.FEATURES, before="valid")
+@takes(model_options.SEED | input_files.PRIVATE_COLUMNS, before="report")
 def fit(
     context: typer.Context,
     ratings: Ratings,
@@ -50,7 +50,7 @@ def fit(
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays epsilon.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
     release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
-    report: model_options.Report = None,
+    report: input_files.Report = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -67,26 +67,26 @@ def fit(
     from sfumato.cli import model_options, printing
 
     check_output(output, force, ratings, valid, catalogue, accounts)
-    model_options.check_report(report, output, force, ratings, catalogue, accounts)
+    input_files.check_report(report, output, force, ratings, catalogue, accounts)
     options = context.params
-    model, public = model_options.make("fit", options), model_options.public(options)
-    private, given = epsilon is not None, model_options.columns(options)
-    public |= model_options.features("fit", [type(model)], options)
-    train = model_options.read(ratings, model_options.private(options) if private else given)
-    watched = None if valid is None else model_options.read(valid, given)
+    model, public = model_options.make("fit", options), input_files.public(options)
+    private, given = epsilon is not None, input_files.columns(options)
+    public |= input_files.features("fit", [type(model)], options)
+    train = input_files.read(ratings, input_files.private(options) if private else given)
+    watched = None if valid is None else input_files.read(valid, given)
     begin, stopped = time.perf_counter(), None
     more: dict[str, Any]
     if private:
-        model_options.curators_report(report, train, public, bounds)
-        more = {"stored": model_options.release(model, train, public, options)}
+        input_files.curators_report(report, train, public, bounds)
+        more = {"stored": model_runs.release(model, train, public, options)}
     else:
         rows = "ratings" if train.has_ratings else "interactions"
-        more = {rows: len(train), **model_options.reported(train, watched)}
-        stopped = model_options.run(model, train, watched, public, hidden=quiet or json)
-        more |= model_options.validated(model, train, watched)
+        more = {rows: len(train), **input_files.reported(train, watched)}
+        stopped = model_runs.run(model, train, watched, public, hidden=quiet or json)
+        more |= model_runs.validated(model, train, watched)
     model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    printing.document({**model_options.described(model, output), **more, "seconds": seconds}, json)
+    printing.document({**model_runs.described(model, output), **more, "seconds": seconds}, json)
     if model.statement is not None:
         printing.promise(model.statement, json)
     if stopped is not None:
@@ -96,11 +96,11 @@ def fit(
 
 def show(file: Path, json: bool) -> None:
     """Describe the model in a file."""
-    from sfumato.cli import model_options, printing
+    from sfumato.cli import printing
     from sfumato.recommend import load
 
     model = load(file)
-    printing.document(model_options.described(model, file), json)
+    printing.document(model_runs.described(model, file), json)
     if model.statement is not None:
         printing.promise(model.statement, json)
 
@@ -113,7 +113,7 @@ def models(json: Json = False) -> None:
     printing.rows([each.facts() for each in MODELS.values()], json)
 
 
-@takes(model_options.COLUMNS, before="json")
+@takes(input_files.COLUMNS, before="json")
 def evaluate(
     context: typer.Context,
     model: Model,
@@ -140,18 +140,18 @@ def evaluate(
     from sfumato.recommend import load
     from sfumato.recommend.metrics.rating import evaluate as measured
 
-    given = model_options.columns(context.params)
-    rows = model_options.read(test, given)
-    known = None if exclude is None else model_options.read(exclude, given)
+    given = input_files.columns(context.params)
+    rows = input_files.read(test, given)
+    known = None if exclude is None else input_files.read(exclude, given)
     loaded = load(model)
     errors = getattr(loaded, "predicts_ratings", False) and rows.has_ratings
     if top is None and not (errors and exclude is None and relevant_from is None):
-        top = model_options.LIST
+        top = model_runs.LIST
     scores = measured(loaded, rows, n=top, exclude=known, relevant_from=relevant_from)
-    printing.document({**scores, **model_options.reported(rows, known)}, json)
+    printing.document({**scores, **input_files.reported(rows, known)}, json)
 
 
-@takes(model_options.COLUMNS, before="json")
+@takes(input_files.COLUMNS, before="json")
 def recommend(
     context: typer.Context,
     model: Model,
@@ -168,7 +168,7 @@ def recommend(
     json: Json = False,
 ) -> None:
     """Recommend items to a user, or to a new user who likes some items."""
-    from sfumato.cli import model_options, printing
+    from sfumato.cli import printing
 
     if (user is None) == (not likes):
         raise ValueError("recommend: give either a user's id or, for a new user, --likes ITEM.")
@@ -179,16 +179,14 @@ def recommend(
 
     loaded = load(model)
     known = (
-        None
-        if exclude is None
-        else model_options.read(exclude, model_options.columns(context.params))
+        None if exclude is None else input_files.read(exclude, input_files.columns(context.params))
     )
-    found = model_options.best(loaded, user, likes or [], n, known)
+    found = model_runs.best(loaded, user, likes or [], n, known)
     printing.rows([{"item": item, "score": score} for item, score in found], json)
 
 
-@takes(model_options.TUNED | model_options.FEATURES, before="force")
-@takes(model_options.SEED | model_options.COLUMNS, before="force")
+@takes(model_options.TUNED | input_files.FEATURES, before="force")
+@takes(model_options.SEED | input_files.COLUMNS, before="force")
 def tune(
     context: typer.Context,
     ratings: Ratings,
@@ -216,14 +214,14 @@ def tune(
 
     if output is not None:
         check_output(output, force, ratings, valid, log)
-    given = model_options.columns(context.params)
+    given = input_files.columns(context.params)
     model = model_options.make("tune", {**context.params, "valid": None})
     kind = model_options.kind("tune", context.params)
     if not kind.grids:
         raise ValueError(f"tune: --model {kind.name} has nothing to tune; name another.")
-    known = model_options.features("tune", [kind.kind], context.params)
-    train, held = _parts(model_options.read(ratings, given), valid, given)
-    with model_options.bar("tuning", hidden=quiet or json) as advance:
+    known = input_files.features("tune", [kind.kind], context.params)
+    train, held = _parts(input_files.read(ratings, given), valid, given)
+    with model_runs.bar("tuning", hidden=quiet or json) as advance:
         try:
             found = search(
                 model,
@@ -248,7 +246,7 @@ def tune(
         f"valid_{found.metric}": getattr(found, found.metric),
         "trials": len(found.trials),
         "model": None if output is None else str(output),
-        **model_options.reported(train, held),
+        **input_files.reported(train, held),
     }
     printing.document(summary, json)
 
@@ -261,6 +259,6 @@ def _value(trial: Any) -> float | None:
 
 def _parts(ratings: Any, valid: Path | None, given: dict[str, Any]) -> tuple[Any, Any]:
     if valid is not None:
-        return ratings, model_options.read(valid, given)
+        return ratings, input_files.read(valid, given)
     train, held = ratings.split(0.9, 0.1, random_state=0)
     return train, held

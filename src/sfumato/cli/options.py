@@ -2,7 +2,7 @@
 
 import inspect
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +18,9 @@ __all__ = [
     "Relation",
     "ReleaseId",
     "check_output",
+    "given_options",
+    "option_name",
+    "refuse_options",
     "takes",
 ]
 
@@ -87,3 +90,20 @@ def check_output(output: Path, force: bool, *inputs: Path | None) -> None:
         # name, where the system can, so that a command that is killed here leaves none behind.
         with tempfile.TemporaryFile(dir=output.parent, prefix=f".{output.name}."):
             pass
+
+
+def given_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: each for name, each in options.items() if each is not None and each is not False}
+
+
+def option_name(name: str) -> str:
+    """Return a parameter's name as it is written on the command line."""
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+
+
+def refuse_options(command: str, wanted: str, given: dict[str, Any], names: Iterable[str]) -> None:
+    """Raise ValueError where one of these options was given."""
+    for name in names:
+        if name in given:
+            raise ValueError(f"{command}: {option_name(name)} does not go with {wanted}.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import model_options
+from sfumato.cli import input_files
 from sfumato.cli.options import (
     Dataset,
     Force,
@@ -47,7 +47,7 @@ CODES = {
 }
 TIMELESS = {
     name: kind
-    for name, kind in model_options.COLUMNS.items()
+    for name, kind in input_files.COLUMNS.items()
     if name not in ("time_column", "skip_bad")
 }
 
@@ -107,9 +107,9 @@ def release(
     ledger: Ledger = None,
     dataset: Dataset = None,
     release_id: ReleaseId = None,
-    encoding: model_options.Encoding = "utf-8",
+    encoding: input_files.Encoding = "utf-8",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", hidden=True)] = False,
-    report: model_options.Report = None,
+    report: input_files.Report = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -123,13 +123,13 @@ def release(
 
     check_output(output, force, interactions, users)
     encoder = make("profiles", context.params, epsilon)
-    model_options.check_report(report, output, force, interactions, users)
-    named = model_options.listed(users, "users", interactions, encoding)
+    input_files.check_report(report, output, force, interactions, users)
+    named = input_files.listed(users, "users", interactions, encoding)
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}
     if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
-    rows = model_options.read(interactions, model_options.private(context.params))
-    model_options.curators_report(report, rows, {"users": named})
+    rows = input_files.read(interactions, input_files.private(context.params))
+    input_files.curators_report(report, rows, {"users": named})
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     stored = release_options.is_stored(ledger, release_id)
@@ -169,7 +169,7 @@ def similar(
     from sfumato.profile.released import METRICS
 
     METRICS.check("similar", "measure", measure)
-    one = model_options.id_of(user, found.kind)
+    one = input_files.id_of(user, found.kind)
     if one not in found.users_:
         raise ValueError(f"{file}: has no profile of the user that was named.")
     most = min(n, max(len(found) - 1, 1))

@@ -118,7 +118,7 @@ class Stored:
         -----
         **Guarantee.** Nothing is unpickled or executed, so untrusted bytes are safe to read.
         """
-        return read(data, cls, Stored.KINDS.get, _restored, "make it anew from its data")
+        return read(data, cls, class_of, _restored, "make it anew from its data")
 
     @classmethod
     def _reads(cls, packed: Packed) -> bool:
@@ -321,7 +321,8 @@ def class_of(kind: str) -> type[Any] | None:
     """The class that reads files of a kind, imported if needed; None if unknown."""
     found = next((each[kind] for each in REGISTRIES if kind in each), None)
     if found is None:
-        importlib.import_module(HOMES.get(kind, "sfumato.sketch"))
+        home = importlib.import_module(HOMES.get(kind, "sfumato.sketch"))
+        getattr(home, kind, None)  # some packages import their names when they are used
         found = next((each[kind] for each in REGISTRIES if kind in each), None)
     return found
 

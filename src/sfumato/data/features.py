@@ -16,6 +16,7 @@ from sfumato.errors import ParameterError
 __all__ = ["CategoryColumn", "Features"]
 
 OWNER = "Features"
+SEVERAL = (list, tuple, set, frozenset, np.ndarray)  # types of cells with several values
 
 
 class CategoryColumn(NamedTuple):
@@ -335,19 +336,18 @@ def _listed(values: Any) -> Any:
     if hasattr(values, "dtype") and values.dtype != object:
         return values
     cells = list(values)
-    several = [isinstance(cell, list | tuple | set | frozenset | np.ndarray) for cell in cells]
-    if not any(several):
+    if not any(isinstance(cell, SEVERAL) for cell in cells):
         return cells
-    return [
-        sorted(cell, key=str)
-        if isinstance(cell, set | frozenset)
-        else list(cell)
-        if is_list
-        else None
-        if cell is None or cell != cell
-        else [cell]
-        for cell, is_list in zip(cells, several, strict=True)
-    ]
+    return [_as_list(cell) for cell in cells]
+
+
+def _as_list(cell: Any) -> list[Any] | None:
+    """Return the values of a cell, None where it is missing; sets in an order that is always so."""
+    if isinstance(cell, set | frozenset):
+        return sorted(cell, key=str)
+    if isinstance(cell, SEVERAL):
+        return list(cell)
+    return None if cell is None or cell != cell else [cell]
 
 
 def _categories(values: Any, name: str, separator: str | None) -> CategoryColumn:

@@ -26,7 +26,7 @@ from sfumato.core.ids import kind_of
 from sfumato.core.storage import HOMES, REGISTRIES, Cells, Stored, class_of, read
 from sfumato.core.tables import described
 from sfumato.core.typing import Bytes
-from sfumato.core.validation import Limit, optional
+from sfumato.core.validation import Limit, optional, random_seed
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
 from sfumato.privacy.parameters import separate_parameters
@@ -42,6 +42,7 @@ __all__ = [
     "NotFittedError",
     "Parameters",
     "check_has_ratings",
+    "finite_number",
     "kind_in",
     "label_of",
     "load",
@@ -72,9 +73,9 @@ def to_bytes(model: "Estimator") -> bytes:
     return pack(header, {**arrays, **model.catalogue_.arrays()})
 
 
-def read_model(data: Any, wanted: type[M], kinds: dict[str, type[Any]]) -> M:
+def read_model(data: Any, wanted: type[M]) -> M:
     """Return the model of class `wanted` in `data`; raise ModelFormatError if there is none."""
-    return read(data, wanted, kinds.get, _restored, "fit the model anew", MODEL)
+    return read(data, wanted, class_of, _restored, "fit the model anew", MODEL)
 
 
 def model_file(path: str | os.PathLike[str]) -> memoryview:
@@ -207,6 +208,7 @@ def _defaults(kind: Any) -> dict[str, Any]:
 
 Label = Literal["none", "measured", "proved"]
 SCALARS = ("mean_", "low_", "high_")
+LARGEST_RATING = 1e12  # in size: models store ratings as float32, and sum up their squares
 # Parameters of models of lists that read ratings, and their values that read none.
 RATING_READERS = {"relevant_from": None, "weighting": "equal"}
 
@@ -251,6 +253,14 @@ def predictions(model: Any, rows: Interactions) -> np.ndarray:
     return np.asarray(model.predict(rows.users, rows.items, **when))
 
 
+def finite_number(state: dict[str, Any], name: str) -> float:
+    """Return a number of a file's state; raise ValueError unless it is a finite float."""
+    value = state[name]
+    if not isinstance(value, float) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number.")
+    return value
+
+
 def label_of(statement: PrivacyStatement | None) -> Label:
     """Return "proved", "measured" or "none"; "none" also for a statement with seeded noise."""
     if statement is None or statement.insecure:
@@ -275,6 +285,7 @@ class Estimator(Parameters):
     low_: float
     high_: float
     catalogue_: Catalogue
+    _seed: int = 0  # drawn from random_state when training began, by models that have one
 
     def __init_subclass__(cls, *, in_files: bool = True) -> None:
         super().__init_subclass__()
@@ -347,7 +358,7 @@ class Estimator(Parameters):
         ModelFormatError
             If the data is truncated, damaged, or a model of another class or version.
         """
-        return read_model(data, cls, Estimator.KINDS)
+        return read_model(data, cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file.
@@ -386,7 +397,13 @@ class Estimator(Parameters):
         """Return the parameters as plain types; raise ValueError for the first invalid one."""
         plain = self._limited()
         self._check_together(plain)
+        if not isinstance(plain.get("random_state", 0), int):  # a file stores the seed drawn
+            plain["random_state"] = self._seed
         return plain
+
+    def _new_seed(self) -> int:
+        """Return a seed drawn from `random_state`."""
+        return random_seed(type(self).__name__, self.get_params()["random_state"])
 
     def _check_together(self, plain: dict[str, Any]) -> None:
         """Raise ValueError if valid parameters contradict each other."""
@@ -418,6 +435,13 @@ class Estimator(Parameters):
     ) -> tuple[float, float]:
         """Return the given bounds if they contain all ratings, or those of the data if None."""
         ratings = train.ratings
+        size = max(map(abs, bounds or (float(ratings.min()), float(ratings.max()))))
+        if size > LARGEST_RATING or 0 < size < 1 / LARGEST_RATING:
+            raise ValueError(
+                f"{type(self).__name__}: ratings must be 0, or up to a size from "
+                f"{1 / LARGEST_RATING:g} to {LARGEST_RATING:g}, of which squares fit into floats; "
+                "scale them."
+            )
         if bounds is None:
             return float(ratings.min()), float(ratings.max())
         outside = (ratings < bounds[0]) | (ratings > bounds[1])
@@ -467,10 +491,7 @@ class Estimator(Parameters):
     def _restore_state(self, state: dict[str, Any]) -> None:
         """Set the fitted scalars from a file; raise ValueError for an invalid one."""
         for name in SCALARS:
-            value = state[name]
-            if not isinstance(value, float) or not math.isfinite(value):
-                raise ValueError(f"{name} must be a finite number.")
-            setattr(self, name, value)
+            setattr(self, name, finite_number(state, name))
         if self.low_ > self.high_:
             raise ValueError("low_ must not be above high_.")
 

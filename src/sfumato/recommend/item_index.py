@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from sfumato.core.hashing import SEED
 from sfumato.core.ids import positions
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
@@ -12,17 +13,17 @@ from sfumato.data.interactions import Interactions
 from sfumato.errors import StaleIndexError
 from sfumato.kernels.retrieve import rerank
 from sfumato.privacy.statement import PrivacyStatement
+from sfumato.recommend.candidate_index import CandidateIndex
 from sfumato.recommend.ranking import CatalogueVectors, ExcludedItems
 from sfumato.retrieve.binary.index import BinaryIndex
 from sfumato.retrieve.encoders.factories import tight_frame
 from sfumato.retrieve.lsh.index import LshIndex
 from sfumato.retrieve.metric import Lift
-from sfumato.sketch.base import SEED
 
 if TYPE_CHECKING:
     from sfumato.recommend.factorization.base import Factorization
 
-__all__ = ["MOST_ROWS", "CodeSearch", "ItemIndex", "Ranking", "StaleIndexError", "Tables"]
+__all__ = ["MOST_ROWS", "CodeSearch", "ItemIndex", "StaleIndexError", "Tables"]
 
 MOST_ROWS = 64  # bits in the key of a band
 CODE = 256  # bits of a code
@@ -226,19 +227,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-class Ranking(Protocol):
-    """What finds the best items of a catalogue for query vectors (see `CatalogueVectors.best`)."""
-
-    def best(
-        self,
-        queries: np.ndarray,
-        n: int,
-        allowed: np.ndarray | None = None,
-        excluded: ExcludedItems | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-
-class ItemIndex:
+class ItemIndex(CandidateIndex):
     """Index of a model's items: finds candidates fast and ranks them by their exact scores.
 
     Use it where scoring the entire catalogue for every user is too slow. Usually made by
@@ -294,6 +283,7 @@ class ItemIndex:
     bands: int
     probes: int
     seed: int
+    _model: "Factorization"
 
     def __init__(
         self,
@@ -313,7 +303,8 @@ class ItemIndex:
             raise ValueError(
                 f"{OWNER}: bits of a bucket's key must be at most 64, not {self.bits}."
             )
-        self._model, self._learned = model, _learned(model)
+        self._model = model
+        self._learned = self._state()
         items = model._in_blocks(model._item_vectors, model.catalogue_.ids)
         self._items: CodeSearch | Tables = (
             CodeSearch(self, items) if kind == "codes" else Tables(self, items)
@@ -324,11 +315,6 @@ class ItemIndex:
         return described(self, **facts, model=type(self._model).__name__, stale=self.stale)
 
     @property
-    def stale(self) -> bool:
-        """Whether the model has changed since the index was built."""
-        return _learned(self._model) is not self._learned
-
-    @property
     def statement(self) -> PrivacyStatement | None:
         """Privacy statement of the model; the index is computed from what it released."""
         return self._model.statement
@@ -337,66 +323,6 @@ class ItemIndex:
     def nbytes(self) -> int:
         """Size of codes or hash tables and of the item vectors, in bytes."""
         return self._items.nbytes
-
-    def recommend(
-        self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Recommend the n best candidates to each user.
-
-        Parameters
-        ----------
-        users : array_like or scalar
-            User ids, or a single id.
-        n : int, default=10
-            Number of items per user, at least 1.
-        exclude : Interactions or None, default=None
-            Interactions whose items are not recommended to the same user again.
-        filter : array_like of bool or None, default=None
-            Mask over the model's `catalogue_`; only items with True are recommended.
-
-        Returns
-        -------
-        tuple of ndarray
-            Item ids and scores, best first, in the shapes of the model's `recommend`.
-
-        Raises
-        ------
-        StaleIndexError
-            If the model has changed since the index was built.
-        """
-        return self._fresh()._recommended(users, n, exclude, filter, self._items)
-
-    def recall(
-        self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
-    ) -> float:
-        """Measure the fraction of the model's n best items that the index finds.
-
-        An item whose score equals the model's n-th best counts as found. A filter that leaves only
-        items with low scores makes buckets miss most of them: measure with the filter in use.
-
-        Parameters
-        ----------
-        users : array_like or scalar
-            User ids to measure on.
-        n : int, default=10
-            Length of the lists, at least 1.
-        exclude : Interactions or None, default=None
-            As in `recommend`.
-        filter : array_like of bool or None, default=None
-            As in `recommend`.
-
-        Returns
-        -------
-        float
-            Recall from 0 to 1, over all items of all users.
-        """
-        model = self._fresh()
-        users = model._user_ids(users)
-        true = model.recommend(users, n, exclude=exclude, filter=filter)[1]
-        mine = self.recommend(users, n, exclude=exclude, filter=filter)[1]
-        there = true > -np.inf
-        worst = np.where(there, true, np.inf).min(axis=1, keepdims=True)
-        return float((mine >= worst).sum() / max(there.sum(), 1))
 
     def touched(self, users: Ids) -> float:
         """Measure the mean fraction of the catalogue examined per user.
@@ -411,20 +337,16 @@ class ItemIndex:
         float
             A fraction from 0 to 1; always 1 for "codes", which compares every code.
         """
-        model = self._fresh()
+        self._check_fresh()
+        model = self._model
         vectors = model._in_blocks(model._user_vectors, model._user_ids(users))
         vectors[:, -1] = 1  # beside the items' biases
         return self._items.touched(vectors)
 
-    def _fresh(self) -> "Factorization":
-        """Return the model; raise StaleIndexError if it has changed."""
-        if self.stale:
-            raise StaleIndexError(
-                f"{OWNER}: the model has learned since the index was made; call index again."
-            )
-        return self._model
+    def _state(self) -> Any:
+        return self._model.__dict__.setdefault("_catalogue_vectors", {})
 
-
-def _learned(model: "Factorization") -> Any:
-    """Return an object that the model replaces whenever its fitted state changes."""
-    return model.__dict__.setdefault("_catalogue_vectors", {})
+    def _listed(
+        self, users: Ids, n: int, exclude: Interactions | None, filter: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return self._model._recommended(users, n, exclude, filter, self._items)

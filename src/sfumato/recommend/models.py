@@ -256,7 +256,7 @@ MODELS: dict[str, ModelKind] = {
             "ratings",
             "ratings of users, nearest items",
             "item-based neighbours with learned weights",
-            {"regularization": (0.3, 1.0, 3.0), "shrinkage": (30.0, 100.0, 300.0)},
+            {"regularization": (10.0, 20.0, 40.0), "shrinkage": (20.0, 50.0, 100.0)},
         ),
         ModelKind(
             "time-svdpp",

@@ -14,7 +14,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.hybrid.parts import score_table
-from sfumato.recommend.ranking import barred, check_filter, excluded_by
+from sfumato.recommend.ranking import barred, check_filter, excluded_by, row_blocks
 
 __all__ = ["recommend_package"]
 
@@ -23,7 +23,6 @@ COUNT = integer(1, 1000)
 MONEY = between(0, math.inf)
 STATES = 1 << 17  # undominated selections of one size, beyond which the search gives up
 ROUNDING = 1e-9  # of the budget that sums of costs may exceed it by
-BLOCK = 1 << 20  # scores that are computed at a time
 
 
 def recommend_package(
@@ -112,11 +111,9 @@ def recommend_package(
     excluded = excluded_by(OWNER, who, exclude, catalogue)
     found = np.full((who.size, sum(group.size for group in groups)), -1, np.int64)
     totals = np.full(who.size, -np.inf)
-    step = max(1, BLOCK // len(catalogue))
-    for start in range(0, who.size, step):
-        part = slice(start, min(start + step, who.size))
+    for part in row_blocks(who.size, len(catalogue)):
         table = barred(score_table(model, who[part]), allowed, excluded, part)
-        for row, scores in enumerate(table, start):
+        for row, scores in enumerate(table, part.start):
             found[row], totals[row] = _best_package(scores, prices, groups, most)
     if not is_one(users):
         return catalogue.take(found), totals

@@ -3,9 +3,9 @@
 Helpers of all recommenders check ids, filters and exclusions, and lay out the resulting lists.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,22 +21,31 @@ from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 __all__ = [
     "CatalogueVectors",
     "ExcludedItems",
+    "Ranking",
     "barred",
     "beside",
     "best",
     "check_filter",
     "excluded_by",
     "fitting",
+    "given_ratings",
     "listed",
     "listing",
+    "one_pair",
+    "own_ratings",
     "pairs",
+    "ranked_fold_in",
     "ranked_tables",
+    "rated_positions",
+    "row_blocks",
+    "table_pairs",
     "taken",
 ]
 
 COUNT = integer(1, 2**31 - 1)
 ONE_ROW = np.zeros(1, np.int64)
 LONG = 256  # from this n on, sorting all scores is faster than keeping a sorted list of n
+TABLE = 1 << 21  # scores that models compute at a time
 ROOM = 1 << 19  # bytes of vectors, barred bits or scores in one batch, so that they stay in cache
 
 
@@ -49,6 +58,18 @@ class ExcludedItems(NamedTuple):
     starts: np.ndarray
     positions: np.ndarray
     rows: np.ndarray
+
+
+class Ranking(Protocol):
+    """What finds the best items of a catalogue for query vectors (see `CatalogueVectors.best`)."""
+
+    def best(
+        self,
+        queries: np.ndarray,
+        n: int,
+        allowed: np.ndarray | None = None,
+        excluded: ExcludedItems | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -252,6 +273,17 @@ def fitting(owner: str, name: str, ids: Any, kind: str) -> np.ndarray:
     return column
 
 
+def own_ratings(owner: str, ratings: Any, size: int) -> np.ndarray:
+    """Return a new user's ratings as float64; raise ValueError unless each item has a number."""
+    try:
+        given = np.asarray(ratings, np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        given = np.full(size, np.nan)
+    if given.size != size or not np.isfinite(given).all():
+        raise ValueError(f"{owner}: ratings must be {size} finite numbers, one per item.")
+    return given
+
+
 def pairs(
     owner: str, users: Any, items: Any, kinds: tuple[str, str]
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -275,6 +307,16 @@ def beside(
     return who, what
 
 
+def one_pair(
+    owner: str, user: Any, item: Any, kinds: tuple[str, str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return columns of the one user and the one item that `explain` takes."""
+    who, what = pairs(owner, user, item, kinds)
+    if who.size != 1:
+        raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+    return who, what
+
+
 def barred(
     scores: np.ndarray, allowed: np.ndarray | None, excluded: ExcludedItems | None, part: slice
 ) -> np.ndarray:
@@ -293,6 +335,32 @@ def best(scores: np.ndarray, n: int, least: float | None = None) -> tuple[np.nda
     if least is not None:
         positions[found < least], found[found < least] = -1, -np.inf
     return positions, found
+
+
+def row_blocks(rows: int, columns: int, cells: int = TABLE) -> Iterator[slice]:
+    """Yield slices of consecutive rows of a table, of at most `cells` cells unless of one row."""
+    step = max(1, cells // max(columns, 1))
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def table_pairs(
+    rows: np.ndarray,
+    positions: np.ndarray,
+    tables: Callable[[np.ndarray], Iterable[tuple[slice, np.ndarray]]],
+) -> np.ndarray:
+    """Return the score of each pair of a row and a catalogue position, 0 for position -1.
+
+    `tables` yields the scores of all items for a slice of different rows at a time.
+    """
+    out, known = np.zeros(rows.size), np.flatnonzero(positions >= 0)
+    different, codes = np.unique(rows[known], return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    known, codes = known[order], codes[order]
+    for part, table in tables(different):
+        mine = slice(*np.searchsorted(codes, (part.start, part.stop)))
+        out[known[mine]] = table[codes[mine] - part.start, positions[known[mine]]]
+    return out
 
 
 def ranked_tables(
@@ -317,6 +385,42 @@ def ranked_tables(
     for part, table in tables(who):
         found[part], scores[part] = best(barred(table, mask, excluded, part), n)
     return listing(catalogue, found, scores, is_one(users))
+
+
+def given_ratings(owner: str, ratings: Any, size: int, bounds: tuple[float, float]) -> np.ndarray:
+    """Return a new user's ratings of so many items, clipped to the bounds; None: the highest."""
+    if ratings is None:
+        return np.full(size, bounds[1])
+    return np.clip(own_ratings(owner, ratings, size), *bounds)
+
+
+def rated_positions(
+    owner: str, catalogue: Catalogue, items: np.ndarray, ratings: Any, bounds: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions of a new user's known items, each once, and means of `given_ratings`."""
+    given = given_ratings(owner, ratings, items.size, bounds)
+    at, which = np.unique(catalogue.positions(items), return_inverse=True)
+    means = np.bincount(which, given, at.size) / np.bincount(which, minlength=at.size)
+    return at[at >= 0], means[at >= 0]
+
+
+def ranked_fold_in(
+    owner: str,
+    catalogue: Catalogue,
+    items: Any,
+    n: Any,
+    allowed: Any,
+    scored: Callable[[np.ndarray], np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the n best other items of a new user with these items, and their scores.
+
+    `scored` returns the scores of all items for a column of the ids, (1, n_items), writeable.
+    """
+    n = min(COUNT.check(owner, "n", n), len(catalogue))
+    what = fitting(owner, "items", items, catalogue.kind)
+    mask = check_filter(owner, allowed, catalogue)
+    table = barred(scored(what), mask, listed(what, catalogue), slice(0, 1))
+    return listing(catalogue, *best(table, n), True)
 
 
 def listing(

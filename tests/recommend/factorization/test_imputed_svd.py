@@ -60,6 +60,10 @@ def test_the_penalty_is_in_units_of_the_largest_singular_value_by_chance():
         for _ in range(20)
     ]
     assert 0.8 * min(norms) < model.penalty_ / 2 < 1.2 * max(norms)
+    # Of rank 1 with signs: the largest singular value is 24.5, by chance about 5.5 + 4.5.
+    users, items = np.divmod(np.arange(600), 20)
+    signs = Interactions(users, items, 3.0 + (-1.0) ** (users + items))
+    assert 5 < ImputedSVD(shrinkage=1.0, iterations=0).fit(signs).penalty_ < 15
     nothing = ImputedSVD(shrinkage=100.0).fit(TRAIN)
     assert not nothing._user_rows[:, :-1].any()
 

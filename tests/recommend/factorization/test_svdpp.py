@@ -22,7 +22,7 @@ def training(rate, factors=6, **parameters):
     train = Interactions(pairs // 7, pairs % 7, ratings)
     model = SVDpp(factors=factors, learning_rate=rate, decay=0.0, **{**OWN, **parameters})
     rows = RatedRows.of(train, Catalogue(np.arange(8)))  # nobody has rated the last item
-    made = SvdppTraining(model._check(), rows, 3.0, 1.0)
+    made = SvdppTraining("SVDpp", model._check(), rows, 3.0, 1.0)
     for table in (made.p, made.q, made.y):
         table[:, : factors - 1] = rng.normal(0, 0.5, (len(table), factors - 1))
     for biases in made.biases:
@@ -48,7 +48,7 @@ def test_an_epoch_is_a_step_on_every_number_at_every_rating(factors):
     order = np.random.default_rng()
     order.bit_generator.state = made.random.bit_generator.state
     order = order.permutation(made.starts.size - 1)
-    made.epoch(0, "SVDpp")
+    made.epoch(0)
     for u, rows in visits(made, order):
         own = made.items[rows]
         for i, target in zip(own, made.targets[rows], strict=True):
@@ -82,7 +82,7 @@ def loss(made, numbers):
 def test_small_steps_go_along_the_gradient():
     made, rate = training(1e-3), 1e-3
     before = tables(made)
-    made.epoch(0, "SVDpp")
+    made.epoch(0)
     after = tables(made)
     for number, table in enumerate(before):
         for at in np.ndindex(*(min(each, 5) for each in table.shape)):

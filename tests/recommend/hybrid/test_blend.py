@@ -7,6 +7,7 @@ from sfumato.data import Interactions, generate_world
 from sfumato.recommend import BellKorBlend, DampedMeans, DenseFactorization, load
 from sfumato.recommend.base import ModelFormatError
 from sfumato.recommend.hybrid import blend as blending
+from sfumato.recommend.hybrid.probing import _Errors
 from sfumato.recommend.hybrid.stacking import Probe, Stacking, design
 
 WORLD = generate_world(users=120, items=80, ratings=4500, random_state=2).interactions
@@ -51,6 +52,27 @@ def test_weights_depend_on_support_where_that_predicts_better():
     plain, varied = Stacking.of(probe, meta=False), found
     errors = [np.mean((each.validated(probe) - probe.targets) ** 2) for each in (plain, varied)]
     assert errors[1] < errors[0]
+
+
+def test_rows_are_validated_by_weights_of_the_other_users():
+    probe = probe_of(5, rows=200)
+    columns, none = np.column_stack([probe.scores, np.ones(200)]), np.zeros((3, 2))
+    got = Stacking(none, none, rows=0.0, meta=False).validated(probe)
+    for fold in range(5):
+        mine = probe.groups == fold
+        weights = np.linalg.lstsq(columns[~mine], probe.targets[~mine], rcond=None)[0]
+        np.testing.assert_allclose(got[mine], columns[mine] @ weights, atol=1e-5)
+
+
+def test_errors_of_a_probe_are_those_of_clipped_predictions():
+    errors = _Errors(np.array([0, 0]), np.array([0.0, 1.0]), (-1.0, 1.0))
+    assert errors.of(np.array([5.0, -3.0])).linearized(True)[0] == pytest.approx(2.5**0.5)
+
+
+def test_weights_are_shrunk_to_the_simple_blend():
+    probe, mean = probe_of(6, rows=200), np.array([[0.5, 0], [0.5, 0], [0, 0]])
+    got = Stacking(mean, mean, rows=1e12, meta=True).validated(probe)
+    np.testing.assert_allclose(got, probe.scores.mean(axis=1), atol=1e-6)
 
 
 def test_design_is_every_product_of_score_and_meta_feature():

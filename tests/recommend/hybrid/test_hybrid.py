@@ -106,6 +106,18 @@ def test_weights_use_both_parts_where_each_knows_a_half():
     assert 0.3 < weights[0] < 0.7
 
 
+def test_lists_are_probed_on_items_that_the_user_does_not_have():
+    rest, held_out = WORLD.split(0.8, 0.2, random_state=1)
+    model = Popular().fit(rest, catalogue=range(60))
+    lists = HeldOutLists.of([model], rest, held_out, 0)
+    users = np.unique(held_out.users)[np.random.default_rng(0).permutation(len(lists.hits))]
+    for row, user in enumerate(users):
+        own, wanted = (set(each.items[each.users == user].tolist()) for each in (rest, held_out))
+        assert set(np.flatnonzero(~lists.eligible[row]).tolist()) == own
+        assert set(np.flatnonzero(lists.hits[row]).tolist()) == wanted - own
+    np.testing.assert_array_equal(lists.wanted, lists.hits.sum(axis=1))
+
+
 def test_augmentation_gives_every_item_enough_rows_of_new_pairs():
     model = Popular().fit(WORLD, catalogue=[*range(60), *NEW])
     rows = augmented(model, WORLD, 30, False, 0)

@@ -1,12 +1,14 @@
 """Personal neighbours: the formula by hand, nothing of others stored, guarantees as they are."""
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sfumato.data import Interactions, generate_world
+from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import (
     DenseFactorization,
@@ -16,6 +18,8 @@ from sfumato.recommend import (
     PrivateLinearItems,
     PrivateNeighbours,
 )
+from sfumato.recommend.private import noisy_statistics
+from sfumato.recommend.private.neighbours import CountSensitivity, Shape
 
 ITEMS = np.arange(40) + 1000
 ROWS = generate_world(users=300, items=40, ratings=6000, random_state=1).interactions
@@ -156,6 +160,66 @@ def test_statements_are_those_of_the_releases_and_none_is_invented():
     secure._statement = replace(secure.statement, proof="measured")
     assert PersonalNeighbours(secure, lists).privacy_label == "measured"
     assert "privacy='none'" in repr(both)
+
+
+NEIGHBOURS = {
+    "without a user": ROWS.filter(ROWS.users != 3),
+    "without a rating": ROWS.filter(np.arange(1, len(ROWS))),
+    "a user who rated everything": Interactions(
+        np.append(ROWS.users, [299] * 40), np.append(ROWS.items, range(40)), [5] * (len(ROWS) + 40)
+    ),
+    "nobody": Interactions([], [], []),
+    "ids and ratings of nowhere": Interactions([10**9], [10**9], [1e300]),
+    "another order and times": Interactions(
+        ROWS.users[::-1], ROWS.items[::-1], ROWS.ratings[::-1], np.arange(len(ROWS))
+    ),
+}
+
+
+@pytest.mark.parametrize("pairs", ["linear", "user", "event"])
+@pytest.mark.parametrize("unit", ["event", "user"])
+def test_noisy_sums_are_all_that_worlds_differ_in(monkeypatch, unit, pairs):
+    # The attacker sees the same noisy sums in every world; then all else must be the same too.
+    def published(train):
+        sums = np.random.default_rng(6)
+
+        def drowned(cells, scale, *, source=None):
+            cells[:] = sums.integers(-5, 40, cells.size) * 2**18
+
+        monkeypatch.setattr(noisy_statistics, "add_gaussian", drowned)
+        monkeypatch.setattr(noise, "add_gaussian", drowned)
+        monkeypatch.setattr(noise, "add_laplace", drowned)
+        means = PrivateFactorization(
+            epsilon=2, delta=1e-6, bounds=(1, 5), unit=unit, covers="joint"
+        ).set_params(per_user=9 if unit == "user" else None)
+        means.fit(train, catalogue=range(40), users=range(300) if unit == "event" else None)
+        lists = PrivateLinearItems(epsilon=2, delta=1e-6)
+        if pairs != "linear":
+            lists = PrivateNeighbours(epsilon=2, per_user=5, unit=pairs)
+        model = PersonalNeighbours(means, lists.fit(train, catalogue=range(40)).release_)
+        answers = model.predict_fold_in([3, 8], [5, 1], range(40)), *model.recommend_fold_in([3])
+        parts = repr(model), model.statements, model.nbytes, model._own_damping
+        return *parts, *(each.tobytes() for each in (*answers, model._lists, model._weights))
+
+    want = published(ROWS)
+    for name, train in NEIGHBOURS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert published(train) == want, name
+
+
+def test_a_release_for_users_may_cost_more_for_a_row():
+    # Why statements of two units do not simply add up: a row may move another one into the sample
+    # of two, which changes more than a whole user does; twice a user is always enough.
+    shape = Shape(items=9, weight=1, width=36, depth=1, seed=0, sketched=False)
+    user, event = (CountSensitivity.by(unit, "add/remove", 2) for unit in ("user", "event"))
+    assert user.l1(shape) < event.l1(shape) <= 2 * user.l1(shape)
+
+
+def test_an_item_that_is_there_twice_has_the_mean_of_its_ratings():
+    model = PersonalNeighbours(MEANS, LINEAR)
+    twice = model.predict_fold_in([*OWN, OWN[0]], [5.0, 1.0, 4.0, 2.0, 2.0], ITEMS)
+    np.testing.assert_allclose(twice, model.predict_fold_in(OWN, [3.5, 1.0, 4.0, 2.0], ITEMS))
 
 
 def test_what_is_no_release_is_refused():

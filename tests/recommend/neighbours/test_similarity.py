@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.data import Interactions
+from sfumato.recommend import RatingNeighbours
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.neighbours.rating_neighbourhood import rating_vectors
 from sfumato.recommend.neighbours.similarity import METRICS, RatingVectors, SimilarityRule
@@ -140,3 +141,8 @@ def test_a_further_row_is_compared_like_a_row():
     assert listed.pop(3) == pytest.approx(1.0)
     twin = dense(made.all_nearest(99, "exact", 0), USERS)[3]
     assert listed == pytest.approx({at: twin[at] for at in np.flatnonzero(twin)})
+
+
+def test_a_rule_has_the_parameters_of_its_model():
+    model = RatingNeighbours(metric="pearson", min_overlap=3, shrinkage=7, significance=9)
+    assert SimilarityRule.of(model.get_params()) == ("pearson", 3, 7.0, 9.0)

@@ -23,7 +23,7 @@ def test_rows_hold_every_rating_once_by_user_and_ascending_position():
     assert found == pytest.approx(expected)
     for first, last in zip(rows.starts, rows.starts[1:], strict=False):
         assert (np.diff(rows.positions[first:last]) > 0).all()
-    assert rows.matrix.nnz == len(rows) == len(expected)
+    assert len(rows) == len(expected)
 
 
 def test_duplicates_count_by_their_mean_at_the_latest_time_and_other_items_drop():
@@ -33,6 +33,7 @@ def test_duplicates_count_by_their_mean_at_the_latest_time_and_other_items_drop(
     assert rows.positions.tolist() == [0, 1]
     assert rows.ratings.tolist() == [3.0, 3.5]
     assert rows.times.tolist() == [8.0, 9.0]
+    assert [each.tolist() for each in rows.user_times()] == [[8.0, 0.0], [8.5, 0.0], [9.0, 0.0]]
     starts, positions, ratings = rows.take(np.array([-1, 0]))
     assert starts.tolist() == [0, 0, 2]
     assert positions.tolist() == [0, 1]

@@ -145,3 +145,13 @@ def test_a_file_answers_as_the_model_and_a_damaged_one_is_refused():
         setattr(damaged, name, getattr(model, name)[1:])
         with pytest.raises(ModelFormatError, match="one per user, item, bin and session"):
             load(damaged.to_bytes())
+
+
+def test_the_last_bin_is_one_of_its_own():
+    # Item 0 falls and item 1 rises in the second of two bins, each by four stars.
+    users, late = np.repeat(np.arange(20), 2), np.arange(40) >= 20
+    items = np.tile([0, 1], 20)
+    train = Interactions(users, items, np.where(items == late, 5.0, 1.0), late * 100.0 + users)
+    model = TemporalMeans(**{**OFF, "bin_damping": 1.0, "bin_days": 100.0}, day=1.0).fit(train)
+    got = model.predict([0, 0, 0, 0], [0, 0, 1, 1], [0.0, 119.0, 0.0, 119.0])
+    np.testing.assert_allclose(got, [5, 1, 1, 5], atol=0.5)

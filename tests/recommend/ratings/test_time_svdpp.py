@@ -8,7 +8,7 @@ from sfumato.recommend import SVDpp, TimeSVDpp
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.svdpp_training import PENALTIES
 from sfumato.recommend.ratings.rated_rows import RatedRows
-from sfumato.recommend.ratings.time_svdpp import DAY, _TimeTraining
+from sfumato.recommend.ratings.time_training import DAY, TimeTraining, day_keys
 
 
 def drifting(seed=0):
@@ -27,7 +27,7 @@ def test_an_epoch_is_a_step_on_every_number_at_every_rating():
     train = Interactions(pairs // 7, pairs % 7, rng.integers(1, 6, pairs.size), times)
     plain = TimeSVDpp(factors=6, learning_rate=rate, decay=0.0, regularization=0.0)._check()
     rows = RatedRows.of(train, Catalogue(np.arange(7)))
-    made = _TimeTraining(dict.fromkeys(PENALTIES, 0.1) | plain, rows, 3.0, 1.0)
+    made = TimeTraining("TimeSVDpp", dict.fromkeys(PENALTIES, 0.1) | plain, rows, 3.0, 1.0)
     for table in (made.p, made.q, made.y, made.drift):
         table[:, :5] = rng.normal(0, 0.5, (len(table), 5))
     p, q, y, bu, bi, drift, slope, bins, days = (
@@ -38,7 +38,7 @@ def test_an_epoch_is_a_step_on_every_number_at_every_rating():
     state = np.random.default_rng()
     state.bit_generator.state = made.random.bit_generator.state
     order = state.permutation(5)
-    made.epoch(0, "TimeSVDpp")
+    made.epoch(0)
     for u in order:
         own = made.rows[made.starts[u] : made.starts[u + 1]]
         mine = made.items[own]
@@ -86,5 +86,16 @@ def test_no_time_is_the_latest_and_lists_are_predictions_at_their_time():
         want = model.predict(user, items[row], day)
         got = np.clip(scores[row], model.low_, model.high_)
         np.testing.assert_allclose(got, want, atol=1e-9)
+    one = model.recommend(4, 60, times=50 * DAY)
+    assert (one[0] == items[1]).all()
+    np.testing.assert_allclose(one[1], scores[1], atol=1e-12)
+    with pytest.raises(ValueError, match="times must be finite numbers"):
+        model.recommend([3, 4], times=[1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="times must be finite numbers"):
         model.predict([3, 4], [1, 2], [1.0, np.nan])
+
+
+def test_days_of_users_are_counted_from_the_first_to_the_last():
+    times = np.array([5.2, 6.0, 7.9, 4.9, 8.0]) * DAY
+    keys = day_keys(np.array([0, 0, 1, 1, 1]), times, 5.2 * DAY, 7.9 * DAY)
+    assert keys.tolist() == [0, 1, 5, -1, -1]

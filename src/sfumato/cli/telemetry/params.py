@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, check_output
+from sfumato.cli.options import Force, Json, check_output, option_name
 from sfumato.cli.telemetry import report_files, values
 
 __all__ = ["SCHEMES", "described", "params", "plan", "promise"]
@@ -199,7 +199,7 @@ def _made(options: dict[str, Any]) -> Any:
         return _rappor(given)
     wanted = "f" if "f" in SCHEMES[kind] else "epsilon"
     if wanted not in given:
-        raise ValueError(f"{COMMAND}: give {_option(wanted)}, which sets the noise.")
+        raise ValueError(f"{COMMAND}: give {option_name(wanted)}, which sets the noise.")
     return Scheme.KNOWN[kind](**given)
 
 
@@ -242,11 +242,7 @@ def _domain(options: dict[str, Any]) -> dict[str, Any]:
 def _refuse(options: dict[str, Any], names: Iterable[str], why: str) -> None:
     for name in names:
         if options.get(name) is not None:
-            raise ValueError(f"{COMMAND}: {_option(name)} does not go {why}.")
-
-
-def _option(name: str) -> str:
-    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+            raise ValueError(f"{COMMAND}: {option_name(name)} does not go {why}.")
 
 
 PLAN_COMMAND = "telemetry plan"

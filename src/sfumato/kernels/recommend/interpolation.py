@@ -1,135 +1,148 @@
-"""Item-based interpolation: nearest items by correlation, normal equations, and predictions.
+"""Weights of item pairs learned by least squares, each item by itself, and predictions from them.
 
-Ratings are rows of a compressed sparse matrix of users, with residuals from a baseline.
+Ratings are rows of a compressed sparse matrix of users, as residuals from a baseline. Item i has
+the neighbours near[ends[i] : ends[i + 1]], and a weight for each of them in every row of `weights`:
+row 0 multiplies the residual of the neighbour, row 1, if any, counts that it was rated. With
+`divided`, what R rated neighbours add is divided by the square root of R.
 """
 
 import numpy as np
 
-from sfumato.kernels.jit import kernel
-from sfumato.kernels.top_k import offer, order
+from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["features", "interpolate", "nearest", "normal_equations"]
-
-
-@kernel
-def nearest(starts, positions, residuals, ends, raters, own, shrinkage, found, values):
-    """found[i], values[i] = the items of largest shrunk correlation with item i, largest first.
-
-    Users raters[ends[i] : ends[i + 1]] gave item i the residuals `own`. Over the n users of both,
-    the correlation is shrunk by n / (n + shrinkage). Rows begin as -1 and -inf, which stay where
-    fewer are above 0.
-    """
-    items = found.shape[0]
-    both, counts = np.zeros(items), np.zeros(items)
-    mine, others = np.zeros(items), np.zeros(items)
-    for i in range(items):
-        both[:], counts[:], mine[:], others[:] = 0, 0, 0, 0
-        for h in range(ends[i], ends[i + 1]):
-            value, u = own[h], raters[h]
-            for a in range(starts[u], starts[u + 1]):
-                j, other = positions[a], residuals[a]
-                both[j] += value * other
-                counts[j] += 1
-                mine[j] += value * value
-                others[j] += other * other
-        both[i] = 0
-        for j in range(items):
-            if both[j] > 0:
-                similar = both[j] / np.sqrt(mine[j] * others[j])
-                similar *= counts[j] / (counts[j] + shrinkage)
-                offer(j, np.float32(similar), found[i], values[i])
-        order(found[i], values[i])
+__all__ = ["interpolate", "learn"]
 
 
-@kernel
-def features(starts, positions, residuals, users, local, scales, damping, share, implicit, out):
-    """out[h] = the features of user h for one item, whose neighbour k is at local[position] = k.
-
-    Feature k is scales[k] residual / (damping + share * sum of scales of rated ones), and with
-    `implicit` feature width + k is the same without the residual. Features of others stay 0.
-    """
-    width = scales.size
-    for h in range(users.size):
-        row, total = out[h], damping
-        for a in range(starts[users[h]], starts[users[h] + 1]):
-            k = local[positions[a]]
-            if k >= 0:
-                row[k] = residuals[a] * scales[k]
-                total += share * scales[k]
-                if implicit:
-                    row[width + k] = scales[k]
-        row *= np.float32(1 / total)
-
-
-@kernel
-def normal_equations(
-    starts, positions, residuals, users, targets, local, scales, damping, share, implicit,
-    gram, moments,
-):  # fmt: skip
-    """gram += F'F (upper triangle), moments += F' targets, with F as in `features`."""
-    width, size = scales.size, moments.size
-    row, active = np.zeros(size, np.float32), np.empty(width, np.int64)
-    for h in range(users.size):
-        count, total = 0, damping
-        for a in range(starts[users[h]], starts[users[h] + 1]):
-            k = local[positions[a]]
-            if k >= 0:
-                active[count] = k
+@inline
+def _lay_out(raters, starts, positions, residuals, local, divided, rows, places, values, scales):
+    """The rated neighbours of raters: those of rater h are at rows[h] : rows[h + 1]."""
+    count = 0
+    for h in range(raters.size):
+        rows[h] = count
+        for a in range(starts[raters[h]], starts[raters[h] + 1]):
+            if local[positions[a]] >= 0:
+                places[count], values[count] = local[positions[a]], residuals[a]
                 count += 1
-                row[k] = residuals[a] * scales[k]
-                total += share * scales[k]
-        inverse = np.float32(1 / total)
-        for c in range(count):
-            row[active[c]] *= inverse
-            if implicit:
-                row[width + active[c]] = scales[active[c]] * inverse
-        for part in range(2 if implicit else 1):
-            for c in range(count):
-                k = active[c] + part * width
-                value, sums = row[k], gram[k]
-                moments[k] += value * targets[h]
-                for j in range(k, size):
-                    sums[j] += value * row[j]
-        for c in range(count):
-            row[active[c]] = 0
-            if implicit:
-                row[width + active[c]] = 0
+        scales[h] = 1 / np.sqrt(max(count - rows[h], 1)) if divided else 1.0
+    rows[raters.size] = count
+
+
+@inline
+def _foretold(h, rows, places, values, scales, numbers):
+    """What the numbers of an item add for its rater h."""
+    total = 0.0
+    for t in range(rows[h], rows[h + 1]):
+        total += values[t] * numbers[0, places[t]]
+        if numbers.shape[0] > 1:
+            total += numbers[1, places[t]]
+    return total * scales[h]
+
+
+@inline
+def _add_missed(h, missed, rows, places, values, scales, out):
+    """Add to `out` the features of rater h times what was missed."""
+    missed *= scales[h]
+    for t in range(rows[h], rows[h + 1]):
+        out[0, places[t]] += values[t] * missed
+        if out.shape[0] > 1:
+            out[1, places[t]] += missed
+
+
+@inline
+def _descend(targets, rows, places, values, scales, penalty, rate, own, errors):
+    """Minimise the squared error of one item plus the penalty, beginning at 0.
+
+    Steps follow the gradient by `rate`, or are conjugate gradients where it is 0. errors[s] += the
+    error after step s.
+    """
+    left, way, turned = np.zeros(own.shape), np.zeros(own.shape), np.zeros(own.shape)
+    error = 0.0
+    for h in range(targets.size):
+        _add_missed(h, np.float64(targets[h]), rows, places, values, scales, left)
+        error += targets[h] * targets[h]
+    way[:] = left
+    square = np.sum(left * left)
+    for step in range(errors.size):
+        if square > 0:
+            turned[:] = penalty * way
+            for h in range(targets.size):
+                foretold = _foretold(h, rows, places, values, scales, way)
+                _add_missed(h, foretold, rows, places, values, scales, turned)
+            curvature, along = np.sum(way * turned), np.sum(way * left)
+            size = 2 * rate if rate > 0 else along / curvature
+            error += size * (size * curvature - 2 * along)
+            own += size * way
+            left -= size * turned
+            before, square = square, np.sum(left * left)
+            if rate > 0:
+                way[:] = left
+            elif square > 1e-14 * before:
+                way[:] = left + square / before * way
+            else:
+                square = 0.0
+        errors[step] += error
+
+
+@kernel
+def learn(
+    first, last, item_starts, raters, targets, starts, positions, residuals, ends, near, divided,
+    penalty, rate, local, weights, errors,
+):  # fmt: skip
+    """weights[:, ends[i] : ends[i + 1]] = those of items first to last - 1, from 0.
+
+    Users raters[item_starts[i] : item_starts[i + 1]] rated item i; `targets` are what is to be
+    learned of their ratings. local: -1 for each item. errors[s] += the error after step s.
+    """
+    places, values = np.empty(0, np.int32), np.empty(0, np.float32)
+    for i in range(first, last):
+        those, mine = raters[item_starts[i] : item_starts[i + 1]], near[ends[i] : ends[i + 1]]
+        most = 0
+        for u in those:
+            most += min(starts[u + 1] - starts[u], mine.size)
+        if most > places.size:
+            places, values = np.empty(most, np.int32), np.empty(most, np.float32)
+        for k in range(mine.size):
+            local[mine[k]] = k
+        rows, scales = np.empty(those.size + 1, np.int64), np.empty(those.size)
+        _lay_out(those, starts, positions, residuals, local, divided, rows, places, values, scales)
+        for k in range(mine.size):
+            local[mine[k]] = -1
+        own = np.zeros((weights.shape[0], mine.size))
+        wanted = targets[item_starts[i] : item_starts[i + 1]]
+        _descend(wanted, rows, places, values, scales, penalty, rate, own, errors)
+        weights[:, ends[i] : ends[i + 1]] = own
 
 
 @kernel
 def interpolate(
-    starts, positions, residuals, users, items, neighbours, scales, weights, damping, share, out
+    pairs, users, items, starts, positions, residuals, ends, near, weights, divided, here, out
 ):
-    """out[p] += the weighted residuals of user users[p] for item items[p]; none for -1.
+    """out[q] += what the weights add for user users[q] and item items[q]; nothing for -1.
 
-    Neighbours of an item end with -1; the second half of its weights, if any, is implicit. Pairs of
-    one user should be beside each other.
+    Pairs, ordered by user, are done in this order. here: a number for each item, 0; it says where
+    the user's residual of the item stands, from 1 on.
     """
-    width = neighbours.shape[1]
-    implicit = weights.shape[1] > width
-    dense = np.zeros(neighbours.shape[0], np.float32)
-    there = np.zeros(neighbours.shape[0], np.bool_)
     last = -1
-    for p in range(users.size):
-        u, i = users[p], items[p]
+    for q in pairs:
+        u, i = users[q], items[q]
+        if u < 0 or i < 0:
+            continue
         if u != last:
             if last >= 0:
                 for a in range(starts[last], starts[last + 1]):
-                    there[positions[a]] = False
-            if u >= 0:
-                for a in range(starts[u], starts[u + 1]):
-                    there[positions[a]], dense[positions[a]] = True, residuals[a]
+                    here[positions[a]] = 0
+            for a in range(starts[u], starts[u + 1]):
+                here[positions[a]] = a + 1
             last = u
-        if u >= 0 and i >= 0:
-            total, score = np.float64(damping), 0.0
-            for k in range(width):
-                j = neighbours[i, k]
-                if j < 0:
-                    break
-                if there[j]:
-                    value = weights[i, k] * dense[j]
-                    if implicit:
-                        value += weights[i, width + k]
-                    total += share * scales[i, k]
-                    score += scales[i, k] * value
-            out[p] += score / total
+        count, total = 0, 0.0
+        for k in range(ends[i], ends[i + 1]):
+            a = here[near[k]]
+            if a > 0:
+                count += 1
+                total += weights[0, k] * residuals[a - 1]
+                if weights.shape[0] > 1:
+                    total += weights[1, k]
+        out[q] += total / np.sqrt(max(count, 1)) if divided else total
+    if last >= 0:
+        for a in range(starts[last], starts[last + 1]):
+            here[positions[a]] = 0

@@ -314,9 +314,11 @@ class AttributeMeans(RatingModel):
 
 
 def _categories_of(owner: str, name: str, features: Features) -> Features:
-    """Return the features; raise ValueError if they have no categorical column."""
-    if not features.categories:
-        raise ValueError(f"{owner}: {name} must have categories; give Features(ids, categories=).")
+    """Return the features; raise ValueError if no categorical column has a value."""
+    if not any(column.values.size for column in features.categories.values()):
+        raise ValueError(
+            f"{owner}: {name} must have categories with values; give Features(ids, categories=)."
+        )
     return features
 
 
@@ -333,7 +335,8 @@ def _shares_of(features: Features, catalogue: Catalogue) -> dict[str, sp.csr_mat
     chosen = np.flatnonzero(at >= 0)
     part = features.take(at[chosen])
     tables = {}
-    for name, column in sorted(part.categories.items(), key=lambda each: each[1].values.size):
+    filled = {name: each for name, each in part.categories.items() if each.values.size}
+    for name, column in sorted(filled.items(), key=lambda each: each[1].values.size):
         table = fractions(column.starts, column.codes, column.values.size)
         tables[name] = placed(table, chosen, len(catalogue))
     return tables

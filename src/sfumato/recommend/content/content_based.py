@@ -1,7 +1,7 @@
 """Content-based lists: items whose features are those of the items that a user liked."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +13,6 @@ from sfumato.core.validation import Limit, between, one_of
 from sfumato.data.features import Features
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import SortedCatalogue
-from sfumato.recommend.content.index import ContentIndex
 from sfumato.recommend.content.profiles import (
     ItemProfiles,
     catalogue_with,
@@ -22,7 +21,10 @@ from sfumato.recommend.content.profiles import (
 from sfumato.recommend.content.tfidf import TFIDF_LIMITS, TfIdf, check_features
 from sfumato.recommend.implicit.base import COUNT, TIE, HistoryModel, popularity
 from sfumato.recommend.implicit.histories import Histories, History
-from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
+from sfumato.recommend.ranking import best, fitting, listing, own_ratings, ranked_fold_in
+
+if TYPE_CHECKING:
+    from sfumato.recommend.content.index import ContentIndex
 
 __all__ = ["ContentBased"]
 
@@ -221,15 +223,17 @@ class ContentBased(HistoryModel):
         if ratings is None:
             return super().recommend_fold_in(items, n=n, filter=filter)
         self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        what = fitting(owner, "items", items, self.catalogue_.kind)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        rows = Interactions(np.zeros(what.size, np.int64), what, ratings)
-        new = _histories(rows, self.catalogue_, self.weighting, self.relevant_from)
-        table = self._scored(new.take(np.zeros(1, np.int64)))
-        own = listed(what, self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+        if not len(fitting(type(self).__name__, "items", items, self.catalogue_.kind)):
+            own_ratings(type(self).__name__, ratings, 0)
+            return super().recommend_fold_in(items, n=n, filter=filter)
+
+        def scored(what: np.ndarray) -> np.ndarray:
+            given = own_ratings(type(self).__name__, ratings, what.size)
+            rows = Interactions(np.zeros(what.size, np.int64), what, given)
+            new = _histories(rows, self.catalogue_, self.weighting, self.relevant_from)
+            return self._scored(new.take(np.zeros(1, np.int64)))
+
+        return ranked_fold_in(type(self).__name__, self.catalogue_, items, n, filter, scored)
 
     def user_profile(self, user: Ids, n: int | None = None) -> dict[str, float]:
         """Return the profile of a user: the weighted mean of the profiles of the user's items.
@@ -291,7 +295,7 @@ class ContentBased(HistoryModel):
 
     def index(
         self, *, bands: int = 16, rows: int | None = None, probes: int = 16, seed: int = 0
-    ) -> ContentIndex:
+    ) -> "ContentIndex":
         """Build hash tables of the item profiles, so that a list reads part of a large catalogue.
 
         Parameters
@@ -312,6 +316,8 @@ class ContentBased(HistoryModel):
             The index; it belongs to this fitted state.
         """
         self._check_fitted()
+        from sfumato.recommend.content.index import ContentIndex  # and with it retrieve and sketch
+
         return ContentIndex(self, bands=bands, rows=rows, probes=probes, seed=seed)
 
     def _user_profiles(self, history: History) -> sp.csr_matrix:

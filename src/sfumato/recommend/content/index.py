@@ -1,19 +1,19 @@
 """Index of item profiles by random hyperplanes: candidates from buckets, then exact cosines."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sfumato.core.ids import is_one
+from sfumato.core.hashing import SEED
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import checked_values, integer, optional
 from sfumato.data.interactions import Interactions
+from sfumato.recommend.candidate_index import CandidateIndex
 from sfumato.recommend.content.profiles import unit_rows
-from sfumato.recommend.item_index import StaleIndexError
-from sfumato.recommend.ranking import barred, best, check_filter, excluded_by, fitting, listing
+from sfumato.recommend.ranking import fitting, ranked_tables, row_blocks
 from sfumato.retrieve.lsh.index import LshIndex
-from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.feature_hasher import FeatureHasher
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ __all__ = ["ContentIndex"]
 
 OWNER = "ContentIndex"
 WIDTH = 512  # dimensions that features are hashed to; a hyperplane has one normal entry for each
-BATCH = 256  # users at a time
-ROUNDING = 1e-6  # of scores, which buckets and full lists sum in different orders
-COUNT = integer(1, 2**31 - 1)
 LIMITS: dict[str, Any] = {
     "bands": integer(1, 4096),
     "rows": optional(integer(1, 64)),
@@ -34,7 +31,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-class ContentIndex:
+class ContentIndex(CandidateIndex):
     """Index of item profiles: a list scores only items that share a bucket with the user.
 
     Usually made by `ContentBased.index`.
@@ -81,6 +78,8 @@ class ContentIndex:
     rows: int | None
     probes: int
     seed: int
+    _rounding: ClassVar[float] = 1e-6
+    _model: "ContentBased"
 
     def __init__(
         self,
@@ -110,85 +109,9 @@ class ContentIndex:
         return described(self, **{name: getattr(self, name) for name in LIMITS}, stale=self.stale)
 
     @property
-    def stale(self) -> bool:
-        """Whether the model has changed since the index was built."""
-        return self._model.profiles_ is not self._learned
-
-    @property
     def nbytes(self) -> int:
         """Size of the hash tables in bytes."""
         return self._tables.nbytes
-
-    def recommend(
-        self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Recommend the n best candidates to each user.
-
-        Parameters
-        ----------
-        users : array_like or scalar
-            User ids, or a single id.
-        n : int, default=10
-            Number of items per user, at least 1.
-        exclude : Interactions or None, default=None
-            Interactions whose items are not recommended to the same user again.
-        filter : object, default=None
-            Boolean mask over the model's `catalogue_`: only items that are True are recommended.
-
-        Returns
-        -------
-        items : ndarray of shape (n_users, n)
-            Item ids, best first; -1 or None as padding. Of shape (k,), k <= n, for a single user.
-        scores : ndarray of shape (n_users, n)
-            Their scores; -inf as padding.
-
-        Raises
-        ------
-        StaleIndexError
-            If the model has changed since the index was built.
-        """
-        model = self._fresh()
-        n = min(COUNT.check(OWNER, "n", n), len(model.catalogue_))
-        who = fitting(OWNER, "users", users, model.histories_.users.kind)
-        allowed = check_filter(OWNER, filter, model.catalogue_)
-        excluded = excluded_by(OWNER, who, exclude, model.catalogue_)
-        found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        for start in range(0, who.size, BATCH):
-            part = slice(start, min(start + BATCH, who.size))
-            table = self._candidate_scores(model.histories_.rows(who[part]))
-            found[part], scores[part] = best(barred(table, allowed, excluded, part), n)
-        found[scores == -np.inf] = -1
-        return listing(model.catalogue_, found, scores, is_one(users))
-
-    def recall(
-        self, users: Ids, n: int = 10, *, exclude: Interactions | None = None, filter: Any = None
-    ) -> float:
-        """Measure the fraction of the model's n best items that the index finds.
-
-        Parameters
-        ----------
-        users : array_like or scalar
-            User ids to measure on.
-        n : int, default=10
-            Length of the lists, at least 1.
-        exclude : Interactions or None, default=None
-            As in `recommend`.
-        filter : object, default=None
-            As in `recommend`.
-
-        Returns
-        -------
-        float
-            Recall from 0 to 1, over all items of all users; an item whose score equals the model's
-            n-th best counts as found.
-        """
-        model = self._fresh()
-        who = fitting(OWNER, "users", users, model.histories_.users.kind)
-        true = model.recommend(who, n, exclude=exclude, filter=filter)[1]
-        mine = self.recommend(who, n, exclude=exclude, filter=filter)[1]
-        there = true > -np.inf
-        worst = np.where(there, true, np.inf).min(axis=1, keepdims=True)
-        return float((mine >= worst - ROUNDING).sum() / max(there.sum(), 1))
 
     def touched(self, users: Ids) -> float:
         """Measure the mean fraction of the catalogue whose scores are computed for a user.
@@ -203,13 +126,12 @@ class ContentIndex:
         float
             A fraction from 0 to 1.
         """
-        model = self._fresh()
-        who = fitting(OWNER, "users", users, model.histories_.users.kind)
-        count = 0
-        for start in range(0, who.size, BATCH):
-            rows = model.histories_.rows(who[start : start + BATCH])
-            count += sum(at.size for at, _ in self._candidates(rows)[1])
-        return count / max(who.size, 1) / len(model.catalogue_)
+        self._check_fresh()
+        histories, items = self._model.histories_, len(self._model.catalogue_)
+        rows = histories.rows(fitting(OWNER, "users", users, histories.users.kind))
+        blocks = row_blocks(rows.size, items)
+        count = sum(at.size for part in blocks for at, _ in self._candidates(rows[part])[1])
+        return count / max(rows.size, 1) / items
 
     def _candidates(self, rows: np.ndarray) -> tuple[Any, list[tuple[np.ndarray, int]]]:
         """Return the users' profiles, and candidates with the query that they belong to."""
@@ -246,10 +168,18 @@ class ContentIndex:
         hashed = self._hasher.transform(keys, profiles.indptr.astype(np.int64), profiles.data)
         return np.asarray(hashed.toarray(), np.float32)
 
-    def _fresh(self) -> "ContentBased":
-        """Return the model; raise StaleIndexError if it has changed."""
-        if self.stale:
-            raise StaleIndexError(
-                f"{OWNER}: the model has changed since the index was made; call index again."
-            )
-        return self._model
+    def _state(self) -> Any:
+        return self._model.profiles_
+
+    def _listed(
+        self, users: Ids, n: int, exclude: Interactions | None, filter: Any
+    ) -> tuple[np.ndarray, np.ndarray]:
+        model = self._model
+
+        def tables(who: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+            rows = model.histories_.rows(who)
+            for part in row_blocks(rows.size, len(model.catalogue_)):
+                yield part, self._candidate_scores(rows[part])
+
+        kind = model.histories_.users.kind
+        return ranked_tables(OWNER, model.catalogue_, kind, users, n, exclude, filter, tables)

@@ -16,6 +16,7 @@ from sfumato.recommend.base import Parameters
 __all__ = ["TFIDF_LIMITS", "TfIdf", "tokens"]
 
 NOT_IN_WORDS = r"[^\p{L}\p{N}]+"
+LARGEST = 1e12  # of numbers in size, whose squares are summed up as float32
 BATCH = 1 << 14  # texts that are split into words at a time
 
 
@@ -125,13 +126,13 @@ class TfIdf(Parameters):
             there = counts[-1] > 0  # a selection of rows may lack some values
             names[-1], counts[-1] = names[-1][there], counts[-1][there]
         names.append(np.array([f"{name}:" for name in features.numbers], object))
-        idf = np.log(len(features) / np.concatenate([np.empty(0), *counts]))
-        self.names_ = np.concatenate(names)
-        self.idf_ = np.concatenate([idf, np.ones(len(features.numbers))])
-        if not self.names_.size:
+        found = np.concatenate(names)
+        if not found.size:
             raise ParameterError.of(
                 type(self).__name__, "features", "must have a word, a category or a number."
             )
+        idf = np.log(len(features) / np.concatenate([np.empty(0), *counts]))
+        self.names_, self.idf_ = found, np.concatenate([idf, np.ones(len(features.numbers))])
         return self
 
     def transform(self, features: Features) -> sp.csr_matrix:
@@ -195,13 +196,17 @@ class TfIdf(Parameters):
 
 
 def check_features(owner: str, name: str, features: Any) -> Features:
-    """Return the features; raise unless they are `Features` with rows."""
+    """Return the features; raise unless they are `Features` with rows and numbers of usual size."""
     if not isinstance(features, Features):
         kind = type(features).__name__
         hint = "build them by Features(ids, texts, categories) or read_features"
         raise TypeError(f"{owner}: {name} must be Features, not {kind}; {hint}.")
     if not len(features):
         raise ValueError(f"{owner}: {name} is empty; at least one row is needed.")
+    for column, numbers in features.numbers.items():
+        if np.abs(numbers).max() > LARGEST:
+            wanted = f"must have numbers of at most {LARGEST:g} in size, also in {column!r}"
+            raise ParameterError.of(owner, name, f"{wanted}; scale them.")
     return features
 
 

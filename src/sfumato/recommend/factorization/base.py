@@ -1,6 +1,6 @@
 """Factorization: the base of models that predict and rank by vectors of users and items."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -11,15 +11,19 @@ from sfumato.core.validation import integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as pairs
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
-from sfumato.recommend.item_index import ItemIndex, Ranking
 from sfumato.recommend.ranking import (
     CatalogueVectors,
     ExcludedItems,
+    Ranking,
     beside,
     check_filter,
     excluded_by,
+    given_ratings,
     listed,
 )
+
+if TYPE_CHECKING:
+    from sfumato.recommend.item_index import ItemIndex
 
 __all__ = [
     "BOUNDS",
@@ -110,15 +114,9 @@ def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.
     """Return each rating minus the prediction from the mean and the item's bias."""
     if ratings is None:
         return np.full(biases.size, model.high_ - model.mean_)
-    try:
-        given = np.asarray(ratings, np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        given = np.full(biases.size, np.nan)
-    if given.size != biases.size or not np.isfinite(given).all():
-        raise ValueError(
-            f"{type(model).__name__}: ratings must be {biases.size} finite numbers, one per item."
-        )
-    return np.asarray(np.clip(given, model.low_, model.high_) - model.mean_ - biases)
+    bounds = model.low_, model.high_
+    given = given_ratings(type(model).__name__, ratings, biases.size, bounds)
+    return np.asarray(given - model.mean_ - biases)
 
 
 ROWS = 1 << 18  # vectors read at a time
@@ -222,7 +220,7 @@ class Factorization(Estimator, in_files=False):
         self._check_fitted()
         return self._recommended(users, n, exclude, filter)
 
-    def index(self, kind: str = "codes", **options: Any) -> ItemIndex:
+    def index(self, kind: str = "codes", **options: Any) -> "ItemIndex":
         """Build an index that recommends without scoring every item.
 
         Parameters
@@ -238,6 +236,8 @@ class Factorization(Estimator, in_files=False):
             An index of the model in its present state.
         """
         self._check_fitted()
+        from sfumato.recommend.item_index import ItemIndex  # and with it retrieve and sketch
+
         return ItemIndex(self, kind, **options)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
@@ -354,6 +354,23 @@ class Factorization(Estimator, in_files=False):
     def _clipped(self, scores: np.ndarray) -> np.ndarray:
         """Return predictions of ratings within the bounds, and other scores as they are."""
         return np.clip(scores, self.low_, self.high_) if self.predicts_ratings else scores
+
+    def _check_enough(self, train: Interactions, hint: str = "") -> None:
+        """Raise ValueError unless there are at least two users and two items."""
+        for name, ids in (("user", train.users), ("item", train.items)):
+            if (ids == ids[0]).all():
+                raise ValueError(
+                    f"{type(self).__name__}: train has one {name} only; at least two users and two "
+                    f"items are needed.{hint}"
+                )
+
+    def _adopt(self, fresh: Self, complete: bool = True) -> Self:
+        """Take over the fitted state of a copy; raise KeyboardInterrupt unless it is complete."""
+        self.__dict__.update(fresh.__dict__)
+        self._changed()
+        if not complete:
+            raise KeyboardInterrupt
+        return self
 
     def _changed(self) -> None:
         """Drop the cached catalogue vectors; to be called after each change of the fitted state."""

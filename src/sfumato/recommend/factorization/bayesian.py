@@ -54,7 +54,7 @@ class BayesianFactorization(SampledFactorization):
     noise_ : float
         Standard deviation of ratings around the predictions of a sample.
     samples_ : int
-        Number of samples averaged.
+        Number of samples averaged: after Ctrl-C those so far, or 1, the last one of the burn-in.
     user_kind_ : str
         Type of user ids, "integers" or "text".
 

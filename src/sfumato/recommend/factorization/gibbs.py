@@ -1,10 +1,10 @@
 """Gibbs sampling of matrix factorizations: every number in turn, given all the others."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import gammaln
 
 from sfumato.kernels.recommend import gibbs_factors as kernels
 from sfumato.recommend.factorization.posterior_mean import Sample
@@ -15,6 +15,7 @@ START = 0.1  # standard deviation of the initial components
 # Priors, for ratings of variance 1: Gamma distributions of shape SHAPE and rate RATE.
 SHAPE, RATE = 0.5, 0.5
 DEGREES = np.geomspace(1.0, 256.0, 65)  # of freedom of precisions, equally likely a priori
+LOG_GAMMAS = np.array([math.lgamma(each / 2) for each in DEGREES])
 
 
 class GibbsChain:
@@ -177,9 +178,9 @@ class GibbsSide:
         self.precisions = drawn.astype(np.float32)
         half = DEGREES / 2
         fit = float(np.log(drawn).sum() - drawn.sum())
-        logs = drawn.size * (half * np.log(half) - gammaln(half)) + half * fit
-        chances = np.exp(logs - logs.max())
-        self.degrees = float(random.choice(DEGREES, p=chances / chances.sum()))
+        logs = drawn.size * (half * np.log(half) - LOG_GAMMAS) + half * fit
+        odds = np.exp(logs - logs.max())
+        self.degrees = float(random.choice(DEGREES, p=odds / odds.sum()))
 
 
 def prior_precision(values: np.ndarray, mean: float, random: Generator) -> float:

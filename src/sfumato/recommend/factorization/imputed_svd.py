@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from sfumato.core.typing import Ids
@@ -20,7 +19,7 @@ from sfumato.core.validation import (
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.factorization.base import _above_bias
-from sfumato.recommend.factorization.sgd import run_uninterrupted
+from sfumato.recommend.factorization.epochs import run_uninterrupted
 from sfumato.recommend.factorization.stored_vectors import FACTORS, StoredVectors
 from sfumato.recommend.ratings.baseline import Baseline
 from sfumato.recommend.ratings.rated_rows import RatedRows
@@ -262,5 +261,7 @@ class _Imputed:
 
 def _qr(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Orthonormal columns and what they are multiplied with; NumPy's takes six times as long."""
-    columns, rest = scipy.linalg.qr(matrix, mode="economic", overwrite_a=True, check_finite=False)
+    from scipy.linalg import qr
+
+    columns, rest = qr(matrix, mode="economic", overwrite_a=True, check_finite=False)
     return columns, rest

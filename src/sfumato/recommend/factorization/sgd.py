@@ -1,14 +1,11 @@
 """Descent: stochastic gradient descent over shuffled ratings, in threads and safe to interrupt."""
 
 import math
-import signal
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import partial
 from itertools import pairwise
-from types import FrameType
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -27,7 +24,6 @@ from sfumato.core.validation import (
     one_of,
     optional,
     positive,
-    random_seed,
 )
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.hash import GOLDEN, MASK, key_of
@@ -36,6 +32,7 @@ from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.epochs import Progress, run_epochs, run_uninterrupted
 from sfumato.recommend.factorization.preferences import ItemPopularity, preference_vector
 
 __all__ = [
@@ -46,7 +43,6 @@ __all__ = [
     "in_ratings",
     "is_finite",
     "restore",
-    "run_uninterrupted",
     "snapshot",
 ]
 
@@ -120,28 +116,11 @@ def is_finite(regions: Regions) -> bool:
     return bool(np.isfinite(sums).all())
 
 
-def run_uninterrupted(work: Callable[[], Any]) -> None:
-    """Run `work` to its end; a Ctrl-C meanwhile is handled afterwards."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        work()  # only the main thread may defer Ctrl-C
-        return
-    pending: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *what: pending.append(what))
-    try:
-        work()
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if pending:
-            handler(*pending[0])
-
-
 NOWHERE = np.empty(0, np.int64)  # positions of items where none are counted
 OBJECTIVES = ("ratings", "ranking")
 START = 0.02  # standard deviation of the initial components
 RIDGE, SMALLEST = optional(positive), 1e-3  # penalties of a fold-in
 STARS = 4.0  # range of five-star ratings, the scale of learning rate and regularization
-Progress = Callable[[int, int, float | None], Any]
 
 
 class Descent(Factorization, in_files=False):
@@ -180,7 +159,6 @@ class Descent(Factorization, in_files=False):
     seen_: int  # number of ratings learned from
     hides_: bool  # whether all of them were learned with clip or noise
     random_state: RandomState
-    _seed: int  # drawn from random_state when training began
     _popularity: ItemPopularity | None = None  # of a fitted model that ranks
     _least: int = 1  # count from which on a ranking learns an item's vector
 
@@ -237,7 +215,7 @@ class Descent(Factorization, in_files=False):
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(train)
         train = self._preferences(plain, train, catalogue)
-        self._check_enough(train)
+        self._check_enough(train, " A stream that starts so goes to partial_fit.")
         fresh = self._fresh(plain, train, catalogue)
         if valid is not None:
             self._check_train(valid, "valid")
@@ -251,24 +229,12 @@ class Descent(Factorization, in_files=False):
         fresh._count(counted)
         damp = fresh._damper(train, prior) if damped else None
         rows = fresh._rows(train, counted)
-        try:
-            for _ in range(plain["epochs"]):
-                run_uninterrupted(lambda: fresh._epoch(plain, rows, random, damp))
-                fresh._record(train, valid, plain["epochs"], progress)
-        except KeyboardInterrupt:
-            if fresh.history_:
-                self._adopt(fresh)
-            raise
-        return self._adopt(fresh)
-
-    def _check_enough(self, train: Interactions) -> None:
-        """Raise ValueError unless there are at least two users and two items."""
-        for name, ids in (("user", train.users), ("item", train.items)):
-            if (ids == ids[0]).all():
-                raise ValueError(
-                    f"{type(self).__name__}: train has one {name} only; at least two users and two "
-                    "items are needed. A stream that starts so goes to partial_fit."
-                )
+        complete = run_epochs(
+            plain["epochs"],
+            lambda: fresh._epoch(plain, rows, random, damp),
+            lambda: fresh._record(train, valid, plain["epochs"], progress),
+        )
+        return self._adopt(fresh, complete)
 
     def partial_fit(self, batch: Interactions, *, catalogue: Ids | None = None) -> Self:
         """Continue training with one pass over new ratings, in their order.
@@ -354,22 +320,6 @@ class Descent(Factorization, in_files=False):
                 raise ValueError(
                     f"{type(self).__name__}: {name} is for objective='ratings'; leave it at None."
                 )
-
-    def _check(self) -> dict[str, Any]:
-        plain = super()._check()
-        if not isinstance(plain["random_state"], int):  # a file stores the seed that was drawn
-            plain["random_state"] = self.__dict__.get("_seed", 0)
-        return plain
-
-    def _new_seed(self) -> int:
-        """Return a seed drawn from `random_state`."""
-        return random_seed(type(self).__name__, self.random_state)
-
-    def _adopt(self, fresh: Self) -> Self:
-        """Take over the fitted state of a copy."""
-        self.__dict__.update(fresh.__dict__)
-        self._changed()
-        return self
 
     def _extend(
         self, plain: dict[str, Any], batch: Interactions, catalogue: Any
@@ -487,14 +437,10 @@ class Descent(Factorization, in_files=False):
         epoch = len(self.history_)
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
-        try:
-            seed = _pass_seed(plain, -1 - epoch)
-            self._pass(plain, rows, rate, 1.0, lambda: random, self._all(), seed)
-            if damp is not None:
-                damp(rate)
-        except BaseException:
-            self.history_ = []  # the epoch is incomplete: its tables are not to be used
-            raise
+        seed = _pass_seed(plain, -1 - epoch)
+        self._pass(plain, rows, rate, 1.0, lambda: random, self._all(), seed)
+        if damp is not None:
+            damp(rate)
         if not epoch:
             self._remember(rows.columns[0])
         self.seen_ = rows.columns[0].size

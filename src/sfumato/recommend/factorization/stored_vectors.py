@@ -1,18 +1,20 @@
 """StoredVectors: the base of factor models that store a vector per user and item after `fit`."""
 
 from copy import copy
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from sfumato.core.ids import kind_of
 from sfumato.core.storage import Cells
-from sfumato.core.validation import RandomState, integer, one_of, random_seed
+from sfumato.core.typing import Ids
+from sfumato.core.validation import RandomState, integer, one_of
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.base import Factorization
+from sfumato.recommend.factorization.epochs import Progress, run_epochs
 
-__all__ = ["FACTORS", "StoredVectors"]
+__all__ = ["FACTORS", "EpochTraining", "EpochVectors", "StoredVectors"]
 
 FACTORS = integer(1, 4096)
 KIND = one_of(("integers", "text"))
@@ -33,17 +35,11 @@ class StoredVectors(Factorization, in_files=False):
     _user_rows: np.ndarray
     _item_rows: np.ndarray
     random_state: RandomState
-    _seed: int = 0  # drawn from random_state when training began
 
     def _fresh(self, train: Interactions, catalogue: Any, bounds: Any) -> Self:
         """Check the training data; return a copy of the model for it, without vectors."""
         self._check_train(train)
-        for name, ids in (("user", train.users), ("item", train.items)):
-            if (ids == ids[0]).all():
-                raise ValueError(
-                    f"{type(self).__name__}: train has one {name} only; at least two users and two "
-                    "items are needed."
-                )
+        self._check_enough(train)
         fresh, coded = copy(self), train.coded()
         fresh.catalogue_ = self._catalogue_of(train, catalogue)
         fresh.low_, fresh.high_ = self._bounds_of(train, bounds)
@@ -58,22 +54,6 @@ class StoredVectors(Factorization, in_files=False):
         self._user_rows, self._item_rows = (
             np.ascontiguousarray(rows, np.float32) for rows in (users, items)
         )
-
-    def _adopt(self, fresh: Self) -> Self:
-        """Take over the fitted state of a copy."""
-        self.__dict__.update(fresh.__dict__)
-        self._changed()
-        return self
-
-    def _new_seed(self) -> int:
-        """Return a seed drawn from `random_state`."""
-        return random_seed(type(self).__name__, self.random_state)
-
-    def _check(self) -> dict[str, Any]:
-        plain = super()._check()
-        if not isinstance(plain.get("random_state", 0), int):  # a file stores the seed drawn
-            plain["random_state"] = self._seed
-        return plain
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
         return _taken(self._user_rows, self._known_users.positions(ids))
@@ -117,6 +97,95 @@ class StoredVectors(Factorization, in_files=False):
         super()._restore_state(state)
         self._item_kind = KIND.check("state", "items", state["items"])
         KIND.check("state", "user_kind_", self.user_kind_)
+
+
+class EpochTraining(Protocol):
+    """What a model learns from: tables that every epoch changes."""
+
+    def epoch(self, number: int) -> None:
+        """Run one epoch, the first is 0."""
+
+
+class EpochVectors(StoredVectors, in_files=False):
+    """Base of models of ratings that are trained in epochs.
+
+    A subclass has the parameters `epochs` and `random_state`, makes the training of an epoch in
+    `_training`, and takes what it learned in `_take`.
+    """
+
+    history_: list[dict[str, Any]]
+
+    def fit(
+        self,
+        train: Interactions,
+        valid: Interactions | None = None,
+        *,
+        catalogue: Ids | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit the model to ratings from scratch.
+
+        Ctrl-C ends training after the running epoch; the model keeps the epochs completed and
+        KeyboardInterrupt is raised.
+
+        Parameters
+        ----------
+        train : Interactions
+            Ratings of at least two users and two items.
+        valid : Interactions or None, default=None
+            Ratings whose error is added to `history_` after each epoch.
+        catalogue : array_like, scalar or None, default=None
+            Ids of the items that may be recommended; None means the items of `train`.
+        progress : callable or None, default=None
+            Called as `progress(epoch, epochs, valid_rmse)` after each epoch; `valid_rmse` is None
+            without `valid`.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, a rating is outside of `bounds`, or training diverges. The
+            model is then unchanged.
+        """
+        plain = self._check() | {"random_state": self._new_seed()}
+        fresh = self._fresh(train, catalogue, plain["bounds"])
+        if valid is not None:
+            self._check_train(valid, "valid")
+        fresh._seed, fresh.history_ = plain["random_state"], []
+        training = fresh._training(plain, train)
+
+        def epoch() -> None:
+            training.epoch(len(fresh.history_))
+            fresh.history_.append({"epoch": len(fresh.history_) + 1, "valid_rmse": None})
+
+        def report() -> None:
+            entry = fresh.history_[-1]
+            if valid is not None:
+                fresh._take(training)
+                miss = fresh.predict(valid.users, valid.items) - valid.ratings
+                entry["valid_rmse"] = float(np.sqrt(np.mean(miss * miss)))
+            if progress is not None:
+                progress(entry["epoch"], plain["epochs"], entry["valid_rmse"])
+
+        complete = run_epochs(plain["epochs"], epoch, report)
+        fresh._take(training)
+        return self._adopt(fresh, complete)
+
+    def _training(self, plain: dict[str, Any], train: Interactions) -> EpochTraining:
+        """Return tables to be trained on these rows; the model has all else already."""
+        raise NotImplementedError
+
+    def _take(self, training: Any) -> None:
+        """Set the vectors, and what else the training has learned so far."""
+        raise NotImplementedError
+
+    def _restore_state(self, state: dict[str, Any]) -> None:
+        super()._restore_state(state)
+        self.history_ = []
 
 
 def _taken(rows: np.ndarray, found: np.ndarray) -> np.ndarray:

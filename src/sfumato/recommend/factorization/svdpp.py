@@ -1,13 +1,11 @@
 """SVD++: factors of a user that include which items the user has rated."""
 
 import math
-from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Ids
 from sfumato.core.validation import (
     RANDOM_STATE,
     Limit,
@@ -19,17 +17,15 @@ from sfumato.core.validation import (
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.factorization.base import fold_in
-from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
-from sfumato.recommend.factorization.stored_vectors import FACTORS, StoredVectors
+from sfumato.recommend.factorization.sgd import STARS
+from sfumato.recommend.factorization.stored_vectors import FACTORS, EpochVectors
 from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["SVDpp"]
 
-Progress = Callable[[int, int, float | None], Any]
 
-
-class SVDpp(StoredVectors):
+class SVDpp(EpochVectors):
     """SVD++: matrix factorization whose user vectors include the set of rated items.
 
     Which items somebody rates says something of what they like, whatever the ratings. Every item
@@ -118,7 +114,6 @@ class SVDpp(StoredVectors):
         "bounds": OPTIONAL_BOUNDS,
         "random_state": RANDOM_STATE,
     }
-    history_: list[dict[str, Any]]
     _implicit_rows: np.ndarray  # y of each item, in the unit of the ratings
 
     def __init__(
@@ -146,83 +141,14 @@ class SVDpp(StoredVectors):
         self.item_bias_regularization = item_bias_regularization
         self.bounds, self.random_state = bounds, random_state
 
-    def fit(
-        self,
-        train: Interactions,
-        valid: Interactions | None = None,
-        *,
-        catalogue: Ids | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Fit the model to ratings from scratch.
+    def _training(self, plain: dict[str, Any], train: Interactions) -> SvdppTraining:
+        rows = RatedRows.of(train, self._known_items)
+        scale = (self.high_ - self.low_) / STARS or 1.0
+        return SvdppTraining(type(self).__name__, plain, rows, self.mean_, scale)
 
-        Ctrl-C ends training after the running epoch; the model keeps the epochs completed and
-        KeyboardInterrupt is raised.
-
-        Parameters
-        ----------
-        train : Interactions
-            Ratings of at least two users and two items.
-        valid : Interactions or None, default=None
-            Ratings whose error is added to `history_` after each epoch.
-        catalogue : array_like, scalar or None, default=None
-            Ids of the items that may be recommended; None means the items of `train`.
-        progress : callable or None, default=None
-            Called as `progress(epoch, epochs, valid_rmse)` after each epoch; `valid_rmse` is None
-            without `valid`.
-
-        Returns
-        -------
-        Self
-            The object itself.
-
-        Raises
-        ------
-        ValueError
-            If a parameter is invalid, a rating is outside of `bounds`, or training diverges. The
-            model is then unchanged.
-        """
-        plain = self._check() | {"random_state": self._new_seed()}
-        fresh = self._fresh(train, catalogue, plain["bounds"])
-        if valid is not None:
-            self._check_train(valid, "valid")
-        fresh._seed, fresh.history_ = plain["random_state"], []
-        rows = RatedRows.of(train, fresh._known_items)
-        scale = (fresh.high_ - fresh.low_) / STARS or 1.0
-        training = SvdppTraining(plain, rows, fresh.mean_, scale)
-        try:
-            for epoch in range(1, plain["epochs"] + 1):
-                run_uninterrupted(lambda: fresh._epoch(training))
-                error = None if valid is None else fresh._error(training, valid)
-                fresh.history_[-1]["valid_rmse"] = error
-                if progress is not None:
-                    progress(epoch, plain["epochs"], error)
-        except KeyboardInterrupt:
-            if fresh.history_:
-                self._take(fresh, training)
-            raise
-        return self._take(fresh, training)
-
-    def _epoch(self, training: SvdppTraining) -> None:
-        """Run one epoch and record it."""
-        try:
-            training.epoch(len(self.history_), type(self).__name__)
-        except BaseException:
-            self.history_ = []  # the epoch is incomplete: its tables are not to be used
-            raise
-        self.history_.append({"epoch": len(self.history_) + 1, "valid_rmse": None})
-
-    def _error(self, training: SvdppTraining, valid: Interactions) -> float:
-        """Return the RMSE on validation data."""
+    def _take(self, training: Any) -> None:
         self._set_vectors(*training.vectors())
-        miss = self.predict(valid.users, valid.items) - valid.ratings
-        return float(np.sqrt(np.mean(miss * miss)))
-
-    def _take(self, fresh: Self, training: SvdppTraining) -> Self:
-        """Take over what was learned."""
-        fresh._set_vectors(*training.vectors())
-        fresh._implicit_rows = training.implicit()
-        return self._adopt(fresh)
+        self._implicit_rows = training.implicit()
 
     def _folded_in(self, items: np.ndarray, ratings: Any, ridge: float | None) -> np.ndarray:
         found = self._known_items.positions(items)
@@ -245,7 +171,3 @@ class SVDpp(StoredVectors):
         if rows.shape != (count, factors - 1) or not np.isfinite(rows).all():
             raise ValueError("implicit_rows must be finite, one row of components for each item.")
         self._implicit_rows = rows
-
-    def _restore_state(self, state: dict[str, Any]) -> None:
-        super()._restore_state(state)
-        self.history_ = []

@@ -29,7 +29,10 @@ PENALTIES = (
 class SvdppTraining:
     """Tables of SVD++ in stars while they are trained, and the ratings in the order of users."""
 
-    def __init__(self, plain: dict[str, Any], rated: RatedRows, mean: float, scale: float) -> None:
+    def __init__(
+        self, owner: str, plain: dict[str, Any], rated: RatedRows, mean: float, scale: float
+    ) -> None:
+        self.owner = owner  # the model's name in errors
         self.plain, self.random = plain, np.random.default_rng(plain["random_state"])
         self.starts, self.items, self.rows = rated.starts, rated.positions, np.arange(len(rated))
         users, items = rated.starts.size - 1, rated.items
@@ -48,8 +51,8 @@ class SvdppTraining:
             own[: np.size(given)] = given  # the last ones may have no ratings
         self.sums = aligned(2 * self.p.shape[1], np.float32)
 
-    def epoch(self, number: int, owner: str) -> None:
-        """Run one epoch; raise ValueError if numbers overflow."""
+    def epoch(self, number: int) -> None:
+        """Run one epoch, the first is 0; raise ValueError if numbers overflow."""
         plain = self.plain
         rate = plain["learning_rate"] / (1 + plain["decay"] * number / plain["epochs"])
         order = self.random.permutation(self.starts.size - 1)
@@ -61,8 +64,8 @@ class SvdppTraining:
         with np.errstate(all="ignore"):  # a value that is not finite leaves no finite sum
             if not np.isfinite([table.sum() for table in self.tables()]).all():
                 raise ValueError(
-                    f"{owner}: the descent diverged at a learning rate of {rate:g}; give a smaller "
-                    "learning_rate or regularization."
+                    f"{self.owner}: the descent diverged at a learning rate of {rate:g}; give a "
+                    "smaller learning_rate or regularization."
                 )
 
     def step(self, *rows: Any) -> None:

@@ -10,12 +10,11 @@ from sfumato.recommend.base import Estimator
 from sfumato.recommend.hybrid.combining import standardized
 from sfumato.recommend.hybrid.parts import score_pairs, score_table
 from sfumato.recommend.hybrid.support import Support
-from sfumato.recommend.ranking import barred, excluded_by
+from sfumato.recommend.ranking import barred, excluded_by, row_blocks
 
 __all__ = ["augmented"]
 
 USERS = 8192  # at most, that rows are made up for: a random sample of them
-BLOCK = 1 << 20  # scores that are computed at a time
 
 
 def augmented(
@@ -61,9 +60,9 @@ def _most_attracted(
     """
     best = np.full((rare.size, width), -np.inf)
     chosen = np.zeros((rare.size, width), np.int64)
-    for start, table in _tables(model, train, users):
+    for part, table in _tables(model, train, users):
         scores = np.concatenate([best, table[:, rare].T], axis=1)
-        rows = np.broadcast_to(np.arange(start, start + len(table)), (rare.size, len(table)))
+        rows = np.broadcast_to(np.arange(part.start, part.stop), (rare.size, len(table)))
         candidates = np.concatenate([chosen, rows], axis=1)
         at, best = top_n(scores, width)
         chosen = np.take_along_axis(candidates, at, axis=1)
@@ -72,11 +71,8 @@ def _most_attracted(
 
 def _tables(
     model: Estimator, train: Interactions, users: np.ndarray
-) -> Iterator[tuple[int, np.ndarray]]:
+) -> Iterator[tuple[slice, np.ndarray]]:
     """Standardised scores of some of the users at a time, -inf for the items that they have."""
-    step = max(1, BLOCK // len(model.catalogue_))
-    for start in range(0, users.size, step):
-        part = users[start : start + step]
-        excluded = excluded_by(type(model).__name__, part, train, model.catalogue_)
-        table = standardized(score_table(model, part))
-        yield start, barred(table, None, excluded, slice(0, part.size))
+    excluded = excluded_by(type(model).__name__, users, train, model.catalogue_)
+    for part in row_blocks(users.size, len(model.catalogue_)):
+        yield part, barred(standardized(score_table(model, users[part])), None, excluded, part)

@@ -1,6 +1,6 @@
 """PartsModel: the base of models that combine the scores of other models."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import signature
 from typing import Any, ClassVar, Self
 
@@ -35,7 +35,10 @@ from sfumato.recommend.ranking import (
     fitting,
     listed,
     listing,
+    one_pair,
+    own_ratings,
     pairs,
+    row_blocks,
 )
 from sfumato.recommend.ratings.base import times_of
 
@@ -205,8 +208,7 @@ class PartsModel(Estimator, in_files=False):
         allowed = check_filter(owner, filter, self.catalogue_)
         excluded = excluded_by(owner, who, exclude, self.catalogue_)
         found, scores = np.full((who.size, n), -1, np.int64), np.full((who.size, n), -np.inf)
-        for start in range(0, who.size, self._step()):
-            part = slice(start, min(start + self._step(), who.size))
+        for part in row_blocks(who.size, len(self.catalogue_), BLOCK):
             eligible = self._eligible(part, allowed, excluded)
             table = self._table(who[part], eligible)
             table[~eligible] = -np.inf
@@ -240,9 +242,10 @@ class PartsModel(Estimator, in_files=False):
         owner = type(self).__name__
         n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
         what = fitting(owner, "items", items, self.catalogue_.kind)
+        given = None if ratings is None else own_ratings(owner, ratings, what.size)
         allowed = check_filter(owner, filter, self.catalogue_)
         eligible = self._eligible(slice(0, 1), allowed, listed(what, self.catalogue_))
-        scores = np.stack([score_fold_in(each, what, ratings) for each in self.models_.values()])
+        scores = np.stack([score_fold_in(each, what, given) for each in self.models_.values()])
         own = np.unique(self.catalogue_.positions(what))
         table = self._combined(scores[:, None], np.array([(own >= 0).sum()]), eligible)
         table[~eligible] = -np.inf
@@ -270,9 +273,7 @@ class PartsModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         n = COUNT.check(owner, "n", n)
-        who, what = pairs(owner, user, item, (self.user_kind_, self.catalogue_.kind))
-        if who.size != 1:
-            raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+        who, what = one_pair(owner, user, item, (self.user_kind_, self.catalogue_.kind))
         terms, further = self._terms(who, what)
         terms.sort(key=lambda term: -abs(term["part"]))
         rest = float(sum(term["part"] for term in terms[n:]))
@@ -308,16 +309,17 @@ class PartsModel(Estimator, in_files=False):
                 problem = "must be None, since no part uses them; add a part that does."
                 raise ParameterError.of(type(self).__name__, name, problem)
 
-    def _step(self) -> int:
-        """Return the number of users whose tables are computed at a time."""
-        return max(1, BLOCK // len(self.catalogue_))
-
     def _eligible(
         self, part: slice, allowed: np.ndarray | None, excluded: ExcludedItems | None
     ) -> np.ndarray:
         """Return which items each of these users may get."""
         table = np.zeros((part.stop - part.start, len(self.catalogue_)))
         return np.asarray(barred(table, allowed, excluded, part) == 0)
+
+    def _tables(self, who: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Combined scores of some of the users at a time."""
+        for part in row_blocks(who.size, len(self.catalogue_), BLOCK):
+            yield part, self._table(who[part])
 
     def _table(self, who: np.ndarray, eligible: np.ndarray | None = None) -> np.ndarray:
         """Return the combined scores of all items for these users."""

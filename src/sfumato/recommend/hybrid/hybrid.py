@@ -27,6 +27,7 @@ from sfumato.recommend.hybrid.list_probing import (
 from sfumato.recommend.hybrid.parts import fit_part, made_part, score_pairs, score_table
 from sfumato.recommend.hybrid.probing import Blend, ProbedRatings, parted, probe_rows
 from sfumato.recommend.hybrid.support import Support
+from sfumato.recommend.ranking import table_pairs
 
 __all__ = ["Hybrid"]
 
@@ -305,14 +306,7 @@ class Hybrid(PartsModel):
     ) -> np.ndarray:
         if self.predicts_ratings:
             return self._rated_pairs(who, what, times)
-        ids, codes = np.unique(who, return_inverse=True)
-        at, out = self.catalogue_.positions(what), np.zeros(who.size)
-        for start in range(0, ids.size, self._step()):
-            mine = (codes >= start) & (codes < start + self._step()) & (at >= 0)
-            if mine.any():
-                table = self._table(ids[start : start + self._step()])
-                out[mine] = table[codes[mine] - start, at[mine]]
-        return out
+        return table_pairs(who, self.catalogue_.positions(what), self._tables)
 
     def _rated_pairs(
         self, who: np.ndarray, what: np.ndarray, times: np.ndarray | None

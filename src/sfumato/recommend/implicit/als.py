@@ -1,6 +1,5 @@
 """ALS: weighted matrix factorization of implicit feedback by alternating least squares."""
 
-from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -20,13 +19,12 @@ from sfumato.core.validation import (
     one_of,
     optional,
     positive,
-    random_seed,
 )
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.lanes import aligned
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.base import COUNT, Factorization
-from sfumato.recommend.factorization.sgd import run_uninterrupted
+from sfumato.recommend.factorization.epochs import Progress, run_epochs
 from sfumato.recommend.implicit.als_training import (
     ConfidenceRows,
     ImplicitAlternation,
@@ -37,6 +35,7 @@ from sfumato.recommend.implicit.als_training import (
 )
 from sfumato.recommend.implicit.base import HistoryModel
 from sfumato.recommend.implicit.histories import Histories
+from sfumato.recommend.ranking import own_ratings
 
 __all__ = ["ALS"]
 
@@ -45,7 +44,6 @@ __all__ = ["ALS"]
 POPULAR = np.float32(2**20)
 RIDGE = optional(positive)
 RULE = ("confidence", "weighting", "relevant_from")  # what a weight of a row means
-Progress = Callable[[int, int, float | None], Any]
 
 
 class ALS(Factorization):
@@ -220,21 +218,18 @@ class ALS(Factorization):
             If a parameter is invalid, no row is a preference for an item of the catalogue, or
             numbers overflow. The model is then unchanged.
         """
-        plain = self._check() | {"random_state": random_seed("ALS", self.random_state)}
+        plain = self._check() | {"random_state": self._new_seed()}
         self._check_train(train)
         items = self._catalogue_of(train, catalogue)
         fresh = copy(self)
         vectors = fresh._begin(plain, train, items)
-        try:
-            for epoch in range(1, plain["epochs"] + 1):
-                run_uninterrupted(lambda: fresh._epoch(vectors))
-                if progress is not None:
-                    progress(epoch, plain["epochs"], None)
-        except KeyboardInterrupt:
-            if fresh.history_:
-                self._adopt(fresh)
-            raise
-        return self._adopt(fresh)
+
+        def report() -> None:
+            if progress is not None:
+                progress(len(fresh.history_), plain["epochs"], None)
+
+        complete = run_epochs(plain["epochs"], lambda: fresh._epoch(vectors), report)
+        return self._adopt(fresh, complete)
 
     def recommend_fold_in(
         self,
@@ -357,22 +352,10 @@ class ALS(Factorization):
         self._user_table, self._item_table = vectors.users, vectors.items
         self.history_.append({"epoch": len(self.history_) + 1, "loss": loss})
 
-    def _adopt(self, fresh: Self) -> Self:
-        """Take over the fitted state of a copy."""
-        self.__dict__.update(fresh.__dict__)
-        self._changed()
-        return self
-
     def _changed(self) -> None:
         super()._changed()
         self.__dict__.pop("_gram", None)
         self.__dict__.pop("_known_items", None)
-
-    def _check(self) -> dict[str, Any]:
-        plain = super()._check()
-        if not isinstance(plain["random_state"], int):  # a file stores the seed that was drawn
-            plain["random_state"] = self.__dict__.get("_seed", 0)
-        return plain
 
     @cached_property
     def _gram(self) -> np.ndarray:
@@ -404,7 +387,8 @@ class ALS(Factorization):
             shape = 1, len(self.catalogue_)
             own = sp.csr_matrix((weights, found, [0, found.size]), shape)
         else:
-            own = self._weights_of(Interactions(np.zeros(items.size, np.int64), items, ratings))
+            given = own_ratings("ALS", ratings, items.size)
+            own = self._weights_of(Interactions(np.zeros(items.size, np.int64), items, given))
         if not own.nnz:
             out[self._factors] = POPULAR
             return out

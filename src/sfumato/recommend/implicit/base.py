@@ -13,19 +13,16 @@ from sfumato.recommend.base import Estimator
 from sfumato.recommend.implicit.histories import WEIGHTINGS, Histories, History
 from sfumato.recommend.ranking import (
     COUNT,
-    barred,
-    best,
-    check_filter,
-    fitting,
-    listed,
-    listing,
+    one_pair,
     pairs,
+    ranked_fold_in,
     ranked_tables,
+    row_blocks,
+    table_pairs,
 )
 
 __all__ = ["COUNT", "TIE", "HistoryModel", "popularity"]
 
-BLOCK = 1 << 22  # scores that are computed at a time
 TIE = (
     1e-9  # times the popularity, added to scores: items that nothing speaks for come by popularity
 )
@@ -164,13 +161,11 @@ class HistoryModel(Estimator, in_files=False):
             Their scores.
         """
         self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        what = fitting(owner, "items", items, self.catalogue_.kind)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        table = self._scored(self.histories_.fold_in(self.catalogue_.positions(what)))
-        own = listed(what, self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+
+        def scored(what: np.ndarray) -> np.ndarray:
+            return self._scored(self.histories_.fold_in(self.catalogue_.positions(what)))
+
+        return ranked_fold_in(type(self).__name__, self.catalogue_, items, n, filter, scored)
 
     def predict(self, users: Ids, items: Ids) -> np.ndarray:
         """Score pairs of a user and an item, as `recommend` does; these are no ratings.
@@ -190,15 +185,8 @@ class HistoryModel(Estimator, in_files=False):
         self._check_fitted()
         kinds = self.histories_.users.kind, self.catalogue_.kind
         who, what = pairs(type(self).__name__, users, items, kinds)
-        ids, codes = np.unique(self.histories_.rows(who), return_inverse=True)
-        at, out = self.catalogue_.positions(what), np.zeros(who.size)
-        order = np.argsort(codes, kind="stable")
-        for part, table in self._tables(ids):
-            first, last = np.searchsorted(codes[order], (part.start, part.stop))
-            mine = order[first:last]
-            mine = mine[at[mine] >= 0]
-            out[mine] = table[codes[mine] - part.start, at[mine]]
-        return out
+        rows, columns = self.histories_.rows(who), self.catalogue_.positions(what)
+        return table_pairs(rows, columns, self._tables)
 
     def explain(self, user: Ids, item: Ids, n: int = 5) -> dict[str, Any]:
         """Split the score of an item into what each item of the user's history adds to it.
@@ -224,9 +212,8 @@ class HistoryModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         n = COUNT.check(owner, "n", n)
-        who, what = pairs(owner, user, item, (self.histories_.users.kind, self.catalogue_.kind))
-        if who.size != 1:
-            raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+        kinds = self.histories_.users.kind, self.catalogue_.kind
+        who, what = one_pair(owner, user, item, kinds)
         history = self.histories_.take(self.histories_.rows(who))
         return self._explained(history, int(self.catalogue_.positions(what)[0]), n)
 
@@ -250,9 +237,7 @@ class HistoryModel(Estimator, in_files=False):
 
     def _tables(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Scores of some of the rows at a time."""
-        step = max(1, BLOCK // len(self.catalogue_))
-        for start in range(0, rows.size, step):
-            part = slice(start, min(start + step, rows.size))
+        for part in row_blocks(rows.size, len(self.catalogue_)):
             yield part, self._scored(self.histories_.take(rows[part]))
 
     def _scored(self, history: History) -> np.ndarray:

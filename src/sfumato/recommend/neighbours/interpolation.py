@@ -1,64 +1,51 @@
 """Interpolation weights: item-based neighbours whose weights are learned."""
 
-import math
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
-from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Ids
-from sfumato.core.validation import Limit, between, flag, integer, one_of, optional, positive
-from sfumato.data.interactions import Coded
+from sfumato.core.validation import Limit, flag, integer, one_of, optional, positive
 from sfumato.kernels.recommend import interpolation
-from sfumato.recommend.base import OPTIONAL_BOUNDS
-from sfumato.recommend.bias import DAMPING, Dampings, at_positions, chosen_dampings
-from sfumato.recommend.ranking import fitting, listing
-from sfumato.recommend.ratings.base import COUNT, RatingModel
+from sfumato.recommend.neighbours.rating_neighbourhood import RatingNeighbourhood, turned
+from sfumato.recommend.neighbours.rating_neighbours import FINITE, RatingNeighbours
+from sfumato.recommend.ratings.base import RatingModel
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["InterpolationWeights"]
 
-ROUNDS = 15  # of the biases of users and items in turn
-DAMPED = 0.1  # of the sum of squared similarities that relative weights are divided by
-USERS = 1 << 12  # whose features are laid out at a time
+BLOCK = 64  # items that are learned at a time; Ctrl-C is noticed in between
+Context = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-class InterpolationWeights(RatingModel):
-    """Item-based neighbours with learned weights on the residuals of biases.
+class InterpolationWeights(RatingNeighbours):
+    """Item-based neighbours whose weights are learned, beginning with those of similarities.
 
-    The prediction for user x and item i is the baseline ``b_xi = mean + b_x + b_i`` plus the sum of
-    ``w_ij (r_xj - b_xj)`` over the items j that x rated among the neighbours of i. The weights
-    minimise the squared error, each item by itself; they need not sum to 1.
+    The prediction for user x and item i begins as that of `RatingNeighbours` and adds, over the
+    items j of R, those that x rated among the neighbours of i, the sum of
+    ``(w_ij (r_xj - b_xj) + c_ij) / sqrt(|R|)``. Here b is the baseline of a pair, and ``c_ij``
+    counts that j was rated, whatever the rating. Both are learned by least squares and need not sum
+    to 1.
 
     Parameters
     ----------
-    neighbours : int, default=200
-        Largest number of neighbours of an item, at least 1: those of largest positive correlation.
-    regularization : float, default=1.0
-        Ridge penalty of the weights, above 0.
+    neighbours : int, default=600
+        Largest number of neighbours of an item that have weights, at least 1: the most similar.
     weights : {"relative", "plain"}, default="relative"
-        "plain" learns w_ij itself, drawn to 0. "relative" learns ``v_ij``, drawn to 1, of ``w_ij =
-        v_ij s_ij**2 / (0.1 + sum of s_ik**2 over the rated neighbours k)``: with a large penalty it
-        is the weighted mean of item-based neighbours with similarity s**2.
+        "relative" begins with `RatingNeighbours`, as said above. "plain" begins with the baseline
+        and does not divide: ``b_xi`` plus the sum of ``w_ij (r_xj - b_xj) + c_ij``.
     implicit : bool, default=True
-        Whether to learn also ``c_ij``, which counts that j was rated, whatever the rating: the
-        residual ``r_xj - b_xj`` is replaced by ``r_xj - b_xj + c_ij / v_ij``.
-    shrinkage : float, default=100.0
-        Correlations over n users shrink by ``n / (n + shrinkage)``, at least 0.
-    damping : float, tuple of float or None, default=None
-        Damping of the biases, as in `DampedMeans`: a number, a pair for users and items, or None to
-        estimate both from the data.
-    solver : {"exact", "gradient"}, default="exact"
-        "exact" solves the normal equations of each item; "gradient" is plain full gradient descent
-        from the weights that the penalty draws to.
-    epochs : int, default=100
-        Steps of gradient descent, at least 1.
+        Whether there are ``c_ij``.
+    regularization : float, default=20.0
+        Ridge penalty that draws learned numbers to 0, and so predictions to those they begin with,
+        above 0.
+    shrinkage : float, default=20.0
+        A similarity that rests on n common ratings is multiplied by ``n / (n + shrinkage)``.
+    epochs : int, default=8
+        Steps of descent, at least 1.
     learning_rate : float or None, default=None
-        Size of a step, above 0. None is the inverse of a bound of the curvature of each item, with
-        which the error falls in every step.
+        Size of a step of plain full gradient descent, above 0. None for conjugate gradients, which
+        need fewer steps and no size.
     bounds : tuple of float or None, default=None
         Lowest and highest rating; None means those of the training data.
 
@@ -66,36 +53,37 @@ class InterpolationWeights(RatingModel):
     ----------
     catalogue_ : Catalogue
         Items that may be recommended.
-    dampings_ : Dampings
-        Damping of the biases of users and of items.
     high_ : float
         Upper bound of ratings; predictions are clipped to it.
     history_ : list of float
-        Sum of squared errors plus penalty after each step of gradient descent; empty if exact.
+        Sum of squared errors plus penalty after each step of descent.
     low_ : float
         Lower bound of ratings; predictions are clipped to it.
     mean_ : float
         Mean rating of the training data.
+    slope_ : float
+        Factor of what similarities add to the baseline, as in `RatingNeighbours`; 0 if "plain".
     users_ : Catalogue
         Users with training ratings.
 
     Notes
     -----
-    **Guarantee.** The learned numbers of item i minimise the sum over its raters of the squared
-    error, plus `regularization` times the squared distance from what they are drawn to, up to
-    rounding to float32. An unknown user or item, and a user without rated neighbours, is predicted
-    by the baseline. Not private: the model stores the ratings.
+    **Guarantee.** The numbers of an item descend, from 0, to the minimum of the sum over its raters
+    of the squared error, plus `regularization` times their squares; items do not depend on each
+    other. Conjugate gradients are at the minimum after as many steps as there are numbers, and in
+    every step the error falls. An unknown user or item, and a user without rated neighbours, is
+    predicted by the baseline. After Ctrl-C, items that were not learned yet are predicted as they
+    began. Not private: the model stores the ratings.
 
-    The cost is the sum over users of their squared number of ratings to find neighbours, and for
-    each rating the rated neighbours times all of them. Memory is that of the ratings, of 16
-    `neighbours` bytes per item, and one square matrix of twice `neighbours` rows.
+    Time is that of `RatingNeighbours`, plus for each step that of the rated neighbours of all
+    ratings. Memory is that of the ratings and of 16 bytes for each neighbour of an item.
 
     References
     ----------
     .. [1] Bell and Koren. "Scalable Collaborative Filtering with Jointly Derived Neighborhood
        Interpolation Weights". ICDM 2007. https://doi.org/10.1109/ICDM.2007.90
     .. [2] Koren. "Factor in the Neighbors: Scalable and Accurate Collaborative Filtering". ACM TKDD
-       2010 (implicit weights). https://doi.org/10.1145/1644873.1644874
+       2010 (global weights, implicit weights). https://doi.org/10.1145/1644873.1644874
 
     Examples
     --------
@@ -103,364 +91,140 @@ class InterpolationWeights(RatingModel):
     >>> users = [1, 1, 2, 2, 3, 3, 4]
     >>> items = ["a", "b", "a", "b", "a", "b", "a"]
     >>> train = Interactions(users, items, [5, 5, 1, 1, 4, 5, 5])
-    >>> model = InterpolationWeights(shrinkage=0.0, damping=1.0).fit(train)
-    >>> model.similar_items("a")[0]
+    >>> model = InterpolationWeights(shrinkage=0.0).fit(train)
+    >>> model.similar_items("a", n=1)[0]
     array(['b'], dtype=object)
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
-        "neighbours": integer(1, 1 << 12),
-        "regularization": positive,
+        "neighbours": integer(1, 1 << 20),
         "weights": one_of(("relative", "plain")),
         "implicit": flag,
-        "shrinkage": between(0, math.inf),
-        "damping": DAMPING,
-        "solver": one_of(("exact", "gradient")),
+        "regularization": positive,
+        "shrinkage": FINITE,
         "epochs": integer(1, 1 << 20),
         "learning_rate": optional(positive),
-        "bounds": OPTIONAL_BOUNDS,
+        **RatingModel.LIMITS,
     }
-    dampings_: Dampings
     history_: list[float]
-    _rows: RatedRows  # residuals in place of ratings
-    _users: np.ndarray
-    _items: np.ndarray
-    _neighbours: np.ndarray
-    _similarities: np.ndarray
     _weights: np.ndarray
-    _relative: bool
+    _divided: bool
 
     def __init__(
         self,
         *,
-        neighbours: int = 200,
-        regularization: float = 1.0,
+        neighbours: int = 600,
         weights: str = "relative",
         implicit: bool = True,
-        shrinkage: float = 100.0,
-        damping: float | tuple[float, float] | None = None,
-        solver: str = "exact",
-        epochs: int = 100,
+        regularization: float = 20.0,
+        shrinkage: float = 20.0,
+        epochs: int = 8,
         learning_rate: float | None = None,
         bounds: tuple[float, float] | None = None,
     ) -> None:
-        super().__init__(bounds=bounds)
-        self.neighbours, self.regularization, self.weights = neighbours, regularization, weights
-        self.implicit, self.shrinkage, self.damping = implicit, shrinkage, damping
-        self.solver, self.epochs, self.learning_rate = solver, epochs, learning_rate
-
-    def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
-        """List the neighbours of each item.
-
-        Parameters
-        ----------
-        items : array_like or scalar
-            Item ids; an item outside the catalogue has no neighbours.
-        n : int, default=10
-            Number of items, at least 1; there are at most `neighbours`.
-
-        Returns
-        -------
-        items : ndarray of shape (n_items, n)
-            Item ids, most similar first; -1 or None as padding. Of shape (k,) for a single id.
-        similarities : ndarray of shape (n_items, n)
-            Their shrunk correlations; -inf as padding.
-        """
-        self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), self._neighbours.shape[1])
-        at = self.catalogue_.positions(fitting(owner, "items", items, self.catalogue_.kind))
-        found = np.where(at[:, None] >= 0, self._neighbours[at, :n], -1).astype(np.int64)
-        similar = np.where(found >= 0, self._similarities[at, :n], -np.inf)
-        return listing(self.catalogue_, found, similar, is_one(items))
+        RatingModel.__init__(self, bounds=bounds)
+        self.neighbours, self.weights, self.implicit = neighbours, weights, implicit
+        self.regularization, self.shrinkage = regularization, shrinkage
+        self.epochs, self.learning_rate = epochs, learning_rate
 
     def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> bool:
-        mean = float(rows.ratings.mean(dtype=np.float64))
-        who, what = rows.user_rows, rows.positions
-        targets = rows.ratings - mean
-        coded = Coded(who, what, rows.users.ids, np.empty(rows.items))
-        dampings = chosen_dampings(plain["damping"], coded, targets)
-        users, items = _biases(rows, targets, dampings)
-        residuals = (targets - users[who] - items[what]).astype(np.float32)
-        problem = _Problem(replace(rows, ratings=residuals, times=None), plain)
-        history: list[float] = []
-        if plain["solver"] == "exact":
-            complete = problem.solve()
-        else:
-            complete, history = problem.descend()
-        self._rows, self._users, self._items = problem.rows, users, items
-        self._neighbours, self._similarities = problem.neighbours, problem.similarities
-        self._weights, self._relative = problem.weights, problem.relative
-        self.history_, self.dampings_ = history, dampings
+        divided = plain["weights"] == "relative"
+        more = {"shrinkage": plain["shrinkage"], "stored": plain["neighbours"]}
+        given = RatingNeighbours(slope=None if divided else 0.0, **more)
+        near = RatingNeighbourhood.learned(rows, given._settings(given._check()))
+        numbers = np.zeros((2 if plain["implicit"] else 1, near.lists.columns.size), np.float32)
+        errors = np.zeros(plain["epochs"])
+        try:
+            _descend(near, divided, plain, numbers, errors)
+            complete = True
+        except KeyboardInterrupt:
+            complete = False
+        self._near, self._weights, self._divided = near, numbers, divided
+        self.history_ = errors.tolist()
         return complete
 
-    def _scales(self) -> np.ndarray:
-        return _scales_of(self._similarities, self._neighbours, self._relative)
-
-    def _interpolated(self, rows: RatedRows, who: np.ndarray, what: np.ndarray) -> np.ndarray:
-        """What the neighbours add to the baseline."""
-        out = np.zeros(who.size)
-        interpolation.interpolate(
-            rows.starts,
-            rows.positions,
-            rows.ratings,
-            who,
-            what,
-            self._neighbours,
-            self._scales(),
-            self._weights,
-            *_denominator(self._relative),
-            out,
-        )
+    def _added(self, context: Context, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Return what learned weights add for pairs of a row of the context and an item."""
+        out, order = np.zeros(users.size), np.argsort(users, kind="stable")
+        lists, here = self._near.lists, np.zeros(len(self.catalogue_), np.int64)
+        learned = lists.ends, lists.columns, self._weights, self._divided
+        interpolation.interpolate(order, users, items, *context, *learned, here, out)
         return out
 
     def _predicted(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
     ) -> np.ndarray:
-        order = np.argsort(rows, kind="stable")
-        base = self.mean_ + at_positions(self._users, rows) + at_positions(self._items, columns)
-        base[order] += self._interpolated(self._rows, rows[order], columns[order])
-        return np.asarray(base)
+        learned = self._added(self._near.contexts, rows, columns)
+        return np.asarray(self._near.at(rows, columns) + learned)
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
-        residuals = ratings - self.mean_ - self._items[positions]
-        own = residuals.sum() / max(positions.size + self.dampings_.users, 1e-300)
-        one = replace(
-            self._rows,
-            starts=np.array([0, positions.size]),
-            positions=positions.astype(np.int32),
-            ratings=(residuals - own).astype(np.float32),
-        )
+        base = self._near.baseline
+        level = base.mean + base.user_bias(positions, ratings) + base.items[positions]
+        own = np.array([0, positions.size]), positions, ratings - level
         every = np.arange(len(self.catalogue_))
-        near = self._interpolated(one, 0 * every, every)
-        return np.asarray(self.mean_ + own + self._items + near)
+        learned = self._added(own, 0 * every, every)
+        return np.asarray(self._near.folded_in(positions, ratings) + learned)
 
-    def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
-        user, item = (
-            float(at_positions(values, np.array([at]))[0])
-            for values, at in ((self._users, row), (self._items, column))
-        )
-        parts = self._parts(row, column) if row >= 0 and column >= 0 else []
-        parts.sort(key=lambda each: -abs(each["part"]))
-        rest = sum(each["part"] for each in parts[n:])
-        score = self.mean_ + user + item + rest + sum(each["part"] for each in parts[:n])
-        terms = {"mean": self.mean_, "user": user, "item": item, "neighbours": parts[:n]}
-        return {**terms, "rest": float(rest), "score": float(score)}
-
-    def _parts(self, row: int, column: int) -> list[dict[str, Any]]:
-        """What each rated neighbour adds to a prediction."""
-        _, positions, residuals = self._rows.take(np.array([row]))
-        known = dict(zip(positions.tolist(), residuals.tolist(), strict=True))
-        near, scales = self._neighbours[column].tolist(), self._scales()[column]
-        rated = [k for k, j in enumerate(near) if j in known]
-        damping, share = _denominator(self._relative)
-        total = damping + share * float(scales[rated].sum(dtype=np.float64))
-        weights, width = self._weights[column].astype(np.float64), len(near)
-        parts = []
+    def _parts(
+        self, row: int, column: int
+    ) -> tuple[dict[str, float], list[tuple[int, float, float]]]:
+        """As those of the similarities, with what is learned of each rated neighbour."""
+        terms, parts = super()._parts(row, column)
+        if row < 0 or column < 0:
+            return terms, parts
+        starts, positions, residuals = self._near.contexts
+        mine, lists = slice(starts[row], starts[row + 1]), self._near.lists
+        known = dict(zip(positions[mine].tolist(), residuals[mine].tolist(), strict=True))
+        listed = range(lists.ends[column], lists.ends[column + 1])
+        rated = [k for k in listed if int(lists.columns[k]) in known]
+        scale = len(rated) ** -0.5 if self._divided and rated else 1.0
+        begun = {at: part for at, _, part in parts}
+        found = []
         for k in rated:
-            more = weights[width + k] if weights.size > width else 0.0
-            value = weights[k] * known[near[k]] + more
-            name = self.catalogue_.ids[near[k]]
-            parts.append(
-                {
-                    "item": name.item() if isinstance(name, np.generic) else name,
-                    "residual": known[near[k]],
-                    "part": float(scales[k] / total * value),
-                }
-            )
-        return parts
+            at, numbers = int(lists.columns[k]), self._weights[:, k].tolist()
+            learned = scale * (numbers[0] * known[at] + sum(numbers[1:]))
+            found.append((at, float(lists.values[k]), begun.get(at, 0.0) + learned))
+        return terms, found
 
     def _learned_layout(self) -> dict[str, Cells]:
-        tables = {"_similarities": np.float32, "_weights": np.float32, "_neighbours": np.int32}
-        return {
-            "_users": Cells(np.float64, (-1,)),
-            "_items": Cells(np.float64, (-1,)),
-            **{name: Cells(dtype, (-1, -1)) for name, dtype in tables.items()},
-            **RatedRows.layout(),
-        }
+        return {**super()._learned_layout(), "_weights": Cells(np.float32, (-1, -1))}
 
     def _learned_arrays(self) -> dict[str, np.ndarray]:
-        own = [name for name in self._learned_layout() if name.startswith("_")]
-        return {**{name: getattr(self, name) for name in own}, **self._rows.arrays()}
+        return {**super()._learned_arrays(), "_weights": self._weights}
 
     def _restore_learned(self, arrays: dict[str, np.ndarray]) -> None:
-        ratings = {name: arrays.pop(name) for name in RatedRows.layout()}
-        users, items = len(self.users_), len(self.catalogue_)
-        near, weights = arrays["_neighbours"], arrays["_weights"]
-        sound = (
-            arrays["_users"].shape == (users,)
-            and arrays["_items"].shape == (items,)
-            and near.shape[0] == items == weights.shape[0]
-            and near.shape[1] > 0
-            and arrays["_similarities"].shape == near.shape
-            and weights.shape[1] in (near.shape[1], 2 * near.shape[1])
-            and (near >= -1).all()
-            and (near < items).all()
-            and all(np.isfinite(each).all() for each in arrays.values())
-            and (arrays["_similarities"] >= 0).all()
-        )
-        if not sound:
-            raise ValueError("weights must be finite, one row of neighbours per item.")
-        self._rows = RatedRows.from_arrays(self.users_, ratings, items)
+        numbers = arrays.pop("_weights")
+        if numbers.shape[0] not in (1, 2) or numbers.shape[1] != arrays["_columns"].size:
+            raise ValueError("weights must be one or two for each neighbour.")
+        if not np.isfinite(numbers).all():
+            raise ValueError("weights must be finite.")
         super()._restore_learned(arrays)
+        self._weights = numbers
 
     def _state(self) -> dict[str, Any]:
-        more = {"relative": self._relative, "history": list(map(float, self.history_))}
-        return {**super()._state(), **more, "dampings": list(self.dampings_)}
+        learned = {"divided": self._divided, "history": list(map(float, self.history_))}
+        return {**super()._state(), **learned}
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
-        self.dampings_ = Dampings.restored(state["dampings"])
-        self._relative = flag.check("state", "relative", state["relative"])
+        self._divided = flag.check("state", "divided", state["divided"])
         self.history_ = [float(each) for each in state["history"]]
 
 
-class _Problem:
-    """The least squares of all items: neighbours, similarities and weights, one row per item."""
-
-    def __init__(self, rows: RatedRows, plain: dict[str, Any]) -> None:
-        self.rows, self.plain = rows, plain
-        self.relative = plain["weights"] == "relative"
-        self.order = np.argsort(rows.positions, kind="stable")
-        self.raters = rows.user_rows[self.order]
-        self.targets = rows.ratings[self.order]
-        counts = np.bincount(rows.positions, minlength=rows.items)
-        self.ends = np.concatenate([[0], np.cumsum(counts)])
-        shape = rows.items, min(plain["neighbours"], max(rows.items - 1, 1))
-        found, values = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
-        interpolation.nearest(
-            rows.starts,
-            rows.positions,
-            rows.ratings,
-            self.ends,
-            self.raters,
-            self.targets,
-            plain["shrinkage"],
-            found,
-            values,
-        )
-        self.neighbours = found.astype(np.int32)
-        self.similarities = np.where(found >= 0, values, 0).astype(np.float32)
-        self.scales = _scales_of(self.similarities, self.neighbours, self.relative)
-        self.local = np.full(rows.items, -1, np.int32)
-        self.weights = np.zeros((shape[0], shape[1] * (2 if plain["implicit"] else 1)), np.float32)
-        if self.relative:
-            self.weights[:, : shape[1]] = found >= 0
-
-    def solve(self) -> bool:
-        """Solve the normal equations of every item."""
-        for i in range(self.rows.items):
-            columns, start = self._columns(i)
-            if not columns.size:
-                continue
-            gram, moments = self._equations(i, columns.size)
-            upper = np.triu(gram, 1)
-            moments -= gram @ start + upper.T @ start
-            gram.flat[:: columns.size + 1] += np.float32(self.plain["regularization"])
-            factor = cho_factor(gram, overwrite_a=True, check_finite=False)
-            self.weights[i, columns] = start + cho_solve(factor, moments, check_finite=False)
-        return True
-
-    def descend(self) -> tuple[bool, list[float]]:
-        """Descend by full gradients; False if Ctrl-C ended it after the last complete step."""
-        start, history = self.weights.copy(), []
-        rates: dict[int, float] = {}
-        try:
-            for _ in range(self.plain["epochs"]):
-                after, before = self._step(start, rates)
-                self.weights = after
-                history.append(before)
-            history.append(self._step(start, rates)[1])
-        except KeyboardInterrupt:
-            return False, history[1:]
-        return True, history[1:]
-
-    def _step(self, start: np.ndarray, rates: dict[int, float]) -> tuple[np.ndarray, float]:
-        """Return the weights after one step, and the error before it."""
-        after, total, ridge = self.weights.copy(), 0.0, self.plain["regularization"]
-        for i in range(self.rows.items):
-            columns, _ = self._columns(i)
-            if not columns.size:
-                total += float((self.targets[self.ends[i] : self.ends[i + 1]] ** 2).sum())
-                continue
-            own = self.weights[i, columns].astype(np.float64)
-            apart = own - start[i, columns]
-            gradient, error, bound = self._gradient(i, own)
-            total += error + ridge * float(apart @ apart)
-            rate = self.plain["learning_rate"] or rates.setdefault(i, 0.5 / (bound + ridge))
-            after[i, columns] = own - rate * 2 * (gradient + ridge * apart)
-        return after, total
-
-    def _gradient(self, i: int, own: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """Half the gradient of the squared error of an item, the error, and a curvature bound."""
-        gradient, error, bound = np.zeros(own.size), 0.0, 0.0
-        for first in range(self.ends[i], self.ends[i + 1], USERS):
-            part = slice(first, min(first + USERS, self.ends[i + 1]))
-            made = np.zeros((part.stop - first, own.size), np.float32)
-            interpolation.features(*self._inputs(i, part), made)
-            missed = made @ own - self.targets[part]
-            gradient += made.T @ missed
-            error += float(missed @ missed)
-            bound += float((made.astype(np.float64) ** 2).sum())
-        self._forget(i)
-        return gradient, error, bound
-
-    def _equations(self, i: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Gram matrix (upper triangle) and moments of the features of an item."""
-        gram, moments = np.zeros((size, size), np.float32), np.zeros(size, np.float32)
-        part = slice(self.ends[i], self.ends[i + 1])
-        *inputs, local, scales, damping, share, implicit = self._inputs(i, part)
-        interpolation.normal_equations(
-            *inputs, self.targets[part], local, scales, damping, share, implicit, gram, moments
-        )
-        self._forget(i)
-        return gram, moments
-
-    def _inputs(self, i: int, part: slice) -> tuple[Any, ...]:
-        """What the kernels read of an item; its neighbours are marked in `local`."""
-        near = self._near(i)
-        self.local[near] = np.arange(near.size)
-        rows = self.rows
-        made = rows.starts, rows.positions, rows.ratings, self.raters[part], self.local
-        scales, implicit = self.scales[i, : near.size], self.plain["implicit"]
-        return *made, scales, *_denominator(self.relative), implicit
-
-    def _near(self, i: int) -> np.ndarray:
-        return np.asarray(self.neighbours[i, self.neighbours[i] >= 0])
-
-    def _forget(self, i: int) -> None:
-        self.local[self._near(i)] = -1
-
-    def _columns(self, i: int) -> tuple[np.ndarray, np.ndarray]:
-        """Columns of the item's weights that are in use, and what they are drawn to."""
-        count, width = self._near(i).size, self.neighbours.shape[1]
-        columns = np.arange(count)
-        start = np.full(count, 1 if self.relative else 0, np.float32)
-        if self.plain["implicit"]:
-            columns = np.concatenate([columns, width + columns])
-            start = np.concatenate([start, np.zeros(count, np.float32)])
-        return columns, start
-
-
-def _scales_of(similarities: np.ndarray, neighbours: np.ndarray, relative: bool) -> np.ndarray:
-    """Scale of each neighbour: its squared similarity, or 1 where weights are plain."""
-    return np.asarray(similarities**2 if relative else neighbours >= 0, np.float32)
-
-
-def _denominator(relative: bool) -> tuple[float, float]:
-    """What is added to the sum of scales, and how much that counts."""
-    return (DAMPED, 1.0) if relative else (1.0, 0.0)
-
-
-def _biases(
-    rows: RatedRows, targets: np.ndarray, dampings: Dampings
-) -> tuple[np.ndarray, np.ndarray]:
-    """Biases of users and items by ridge regression, one side after the other."""
-    who, what = rows.user_rows, rows.positions
-    counts = np.diff(rows.starts), np.bincount(what, minlength=rows.items)
-    below = [np.maximum(n + d, 1e-300) for n, d in zip(counts, dampings, strict=True)]
-    users = np.zeros(counts[0].size)
-    for _ in range(ROUNDS):
-        items = np.bincount(what, targets - users[who], rows.items) / below[1]
-        users = np.bincount(who, targets - items[what], users.size) / below[0]
-    return users, items
+def _descend(
+    near: RatingNeighbourhood,
+    divided: bool,
+    plain: dict[str, Any],
+    numbers: np.ndarray,
+    errors: np.ndarray,
+) -> None:
+    """Learn the numbers of all neighbours, some items at a time."""
+    rated = near.rated
+    begun = near.at(rated.user_rows, rated.positions)
+    item_starts, raters, targets = turned(rated, (rated.ratings - begun).astype(np.float32))
+    lists = near.lists.ends, near.lists.columns
+    how = divided, float(plain["regularization"]), float(plain["learning_rate"] or 0)
+    local = np.full(rated.items, -1, np.int32)
+    for first in range(0, rated.items, BLOCK):
+        those = first, min(first + BLOCK, rated.items), item_starts, raters, targets
+        interpolation.learn(*those, *near.contexts, *lists, *how, local, numbers, errors)

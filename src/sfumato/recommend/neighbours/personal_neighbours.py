@@ -13,7 +13,7 @@ from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.factorization import PrivateFactorization
 from sfumato.recommend.private.linear_items import ReleasedLinearItems
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
-from sfumato.recommend.ranking import barred, best, check_filter, fitting, listed, listing
+from sfumato.recommend.ranking import fitting, ranked_fold_in, rated_positions
 
 __all__ = ["PersonalNeighbours"]
 
@@ -63,8 +63,11 @@ class PersonalNeighbours:
     further budget, and no user's ratings or ids are stored. A prediction is computed from the own
     ratings without noise: it is for the eyes of the person alone, and for everybody else whose data
     is in the releases it is as private as these (joint differential privacy). `statements` are the
-    guarantees of the releases. Two releases of the same data compose: their epsilons and deltas add
-    up, unless both were charged to one ledger, which accounts for both.
+    guarantees of the releases, each for its own unit and adjacency. Two releases of the same data
+    compose: where unit and adjacency are the same, their epsilons and deltas add up, or both are
+    charged to one ledger, which accounts for both. Where they differ, the statement that protects
+    more counts twice, as group privacy of two, ``(2 epsilon, (1 + exp(epsilon)) delta)``: a row
+    more or less takes one user away and brings another, and so does a replaced unit.
 
     Worth it where a release of lists exists anyway. A budget for ratings alone is better spent on
     `means` as a whole, with `PrivateFactorization.personal` for the own ratings.
@@ -139,7 +142,8 @@ class PersonalNeighbours:
         items : array_like or scalar
             Item ids that the person rated; unknown ids are ignored.
         ratings : array_like of shape (n_items,) or None
-            Ratings of these items, clipped to the bounds; None: all have the highest rating.
+            Ratings of these items, clipped to the bounds, of which an item has the mean; None: all
+            have the highest rating.
         wanted : array_like or scalar
             Item ids to predict.
 
@@ -164,7 +168,8 @@ class PersonalNeighbours:
         items : array_like or scalar
             Item ids of the person, which are not recommended again; unknown ids are ignored.
         ratings : array_like of shape (n_items,) or None, default=None
-            Ratings of these items, clipped to the bounds; None: all have the highest rating.
+            Ratings of these items, clipped to the bounds, of which an item has the mean; None: all
+            have the highest rating.
         n : int, default=10
             Number of items, at least 1.
         filter : object, default=None
@@ -177,27 +182,17 @@ class PersonalNeighbours:
         scores : ndarray of shape (k,)
             Their predictions before clipping.
         """
-        owner = "PersonalNeighbours"
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        allowed = check_filter(owner, filter, self.catalogue_)
-        table = self._scores(*self._own(items, ratings))[0][None]
-        own = listed(fitting(owner, "items", items, self.catalogue_.kind), self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+
+        def scored(what: np.ndarray) -> np.ndarray:
+            return self._scores(*self._own(what, ratings))[0][None]
+
+        return ranked_fold_in("PersonalNeighbours", self.catalogue_, items, n, filter, scored)
 
     def _own(self, items: Ids, ratings: Any) -> tuple[np.ndarray, np.ndarray]:
         """Return positions of the known own items, each once, and their ratings in the bounds."""
         what = fitting("PersonalNeighbours", "items", items, self.catalogue_.kind)
-        rated = np.full(what.size, self.high_) if ratings is None else ratings
-        try:
-            given = np.asarray(rated, np.float64).reshape(-1)
-        except (TypeError, ValueError):
-            given = np.full(what.size, np.nan)
-        if given.size != what.size or not np.isfinite(given).all():
-            raise ValueError(
-                f"PersonalNeighbours: ratings must be {what.size} finite numbers, one per item."
-            )
-        at, first = np.unique(self.catalogue_.positions(what), return_index=True)
-        return at[at >= 0], np.clip(given[first][at >= 0], self.low_, self.high_)
+        bounds = self.low_, self.high_
+        return rated_positions("PersonalNeighbours", self.catalogue_, what, ratings, bounds)
 
     def _scores(self, at: np.ndarray, ratings: np.ndarray) -> tuple[np.ndarray, float]:
         """Return the predictions of all items before clipping, and the own bias."""

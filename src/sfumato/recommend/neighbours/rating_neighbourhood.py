@@ -13,7 +13,7 @@ from sfumato.recommend.neighbours.similarity import RatingVectors, SimilarityRul
 from sfumato.recommend.ratings.baseline import Baseline
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
-__all__ = ["RatingNeighbourhood", "rating_vectors"]
+__all__ = ["RatingNeighbourhood", "rating_vectors", "turned"]
 
 LISTED = 20  # stored neighbours for each that counts in a prediction
 SAMPLED = 1024  # rows some of whose ratings are held out to estimate the slope
@@ -59,7 +59,7 @@ class RatingNeighbourhood:
         """Return scores of pairs of a user row and an item column, -1 for unknown ones."""
         base = self.baseline.at(rows, columns)
         pairs = (columns, rows) if self.by == "items" else (rows, columns)
-        return self._foretold(*pairs, self._contexts, base)
+        return self._foretold(*pairs, self.contexts, base)
 
     def table(self, rows: np.ndarray) -> np.ndarray:
         """Return the scores of all items for user rows, where users are compared."""
@@ -98,7 +98,7 @@ class RatingNeighbourhood:
         if mine < 0 or other < 0:
             return terms, []
         most, exponent, damping = self._weighing
-        ends, holders, values = self._contexts
+        ends, holders, values = self.contexts
         those = slice(ends[other], ends[other + 1])
         over = values[those] - (sum(terms.values()) if self._average else 0.0)
         own = dict(zip(holders[those].tolist(), over.tolist(), strict=True))
@@ -118,11 +118,11 @@ class RatingNeighbourhood:
         return self.rated.ratings if self._average else self.baseline.residuals(self.rated)
 
     @cached_property
-    def _contexts(self) -> Contexts:
+    def contexts(self) -> Contexts:
         """Items that each user rated, or users who rated each item, with their values."""
         if self.by == "items":
             return self.rated.starts, self.rated.positions, self._values
-        return _turned(self.rated, self._values)
+        return turned(self.rated, self._values)
 
     @property
     def _weighing(self) -> tuple[int, float, float]:
@@ -164,11 +164,11 @@ def rating_vectors(rated: RatedRows, baseline: Baseline, settings: dict[str, Any
     if settings["by"] == "users":
         values = rule.values(rated.starts, rated.ratings, residuals)
         return RatingVectors(rule, rated.starts, rated.positions, values, rated.items)
-    starts, users, given = _turned(rated, rated.ratings if residuals is None else residuals)
+    starts, users, given = turned(rated, rated.ratings if residuals is None else residuals)
     return RatingVectors(rule, starts, users, rule.values(starts, given, given), len(rated.users))
 
 
-def _turned(rated: RatedRows, values: np.ndarray) -> Contexts:
+def turned(rated: RatedRows, values: np.ndarray) -> Contexts:
     """Return the users of each item, with their values."""
     shape = len(rated.users), rated.items
     turned = sp.csr_matrix((values, rated.positions, rated.starts), shape).tocsc()
@@ -202,7 +202,7 @@ def _estimated_slope(rated: RatedRows, settings: dict[str, Any]) -> float:
     base = baseline.at(users, items)
     rows = np.searchsorted(sampled, own[held_out])
     pairs = rows, users if by_items else items
-    added = learned._foretold(*pairs, learned._contexts, base) - base
+    added = learned._foretold(*pairs, learned.contexts, base) - base
     products, squares = added * (rated.ratings[held_out] - base), float(added @ added)
     if not squares:
         return 0.0

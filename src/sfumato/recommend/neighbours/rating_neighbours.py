@@ -225,10 +225,8 @@ class RatingNeighbours(RatingModel):
         self._check_fitted()
         owner = type(self).__name__
         what = fitting(owner, "items", items, self.catalogue_.kind)
-        given = self._given_ratings(ratings, what.size)
-        at, first = np.unique(self.catalogue_.positions(what), return_index=True)
-        scores = self._folded_in(at[at >= 0], given[first][at >= 0])
-        bias = self._near.baseline.user_bias(at[at >= 0], given[first][at >= 0])
+        own = self._rated_positions(what, ratings)
+        scores, bias = self._folded_in(*own), self._near.baseline.user_bias(*own)
         columns = self.catalogue_.positions(fitting(owner, "wanted", wanted, self.catalogue_.kind))
         known = np.where(columns >= 0, scores[columns], self.mean_ + bias)
         return np.asarray(np.clip(known, self.low_, self.high_))
@@ -238,7 +236,7 @@ class RatingNeighbours(RatingModel):
         owner, listed = type(self).__name__, self.catalogue_ if by == "items" else self.users_
         if self._near.by != by:
             raise ValueError(
-                f"{owner}: similar_{by} needs a model by {by}; fit one with by={by!r}."
+                f"{owner}: similar_{by} needs a model by {by}; fit RatingNeighbours(by={by!r})."
             )
         n = min(COUNT.check(owner, "n", n), len(listed))
         at = listed.positions(fitting(owner, by, ids, listed.kind))
@@ -249,9 +247,14 @@ class RatingNeighbours(RatingModel):
                 found[q, : rows.size], near[q, : rows.size] = rows[:n], similar[:n]
         return listing(listed, found, near, is_one(ids))
 
-    def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> None:
-        fitted = {name: plain[name] for name in self.LIMITS if name != "bounds"}
-        self._near = RatingNeighbourhood.learned(rows, fitted)
+    def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> bool:
+        self._near = RatingNeighbourhood.learned(rows, self._settings(plain))
+        return True
+
+    @staticmethod
+    def _settings(plain: dict[str, Any]) -> dict[str, Any]:
+        """Parameters that a neighbourhood is learned with."""
+        return {name: plain[name] for name in RatingNeighbours.LIMITS if name != "bounds"}
 
     def _predicted(
         self, rows: np.ndarray, columns: np.ndarray, times: np.ndarray | None
@@ -266,7 +269,7 @@ class RatingNeighbours(RatingModel):
 
     def _explained(self, row: int, column: int, n: int) -> dict[str, Any]:
         ids = self.catalogue_ if self._near.by == "items" else self.users_
-        name, (terms, parts) = self._near.by[:-1], self._near.parts(row, column)
+        name, (terms, parts) = self._near.by[:-1], self._parts(row, column)
         parts.sort(key=lambda part: -abs(part[-1]))
         rest = sum(part[-1] for part in parts[n:])
         listed = [
@@ -275,6 +278,12 @@ class RatingNeighbours(RatingModel):
         ]
         score = sum(terms.values()) + sum(part[-1] for part in parts[:n]) + rest
         return {**terms, "neighbours": listed, "rest": rest, "score": score}
+
+    def _parts(
+        self, row: int, column: int
+    ) -> tuple[dict[str, float], list[tuple[int, float, float]]]:
+        """Return terms of the baseline, and row, similarity and contribution of neighbours."""
+        return self._near.parts(row, column)
 
     def _learned_layout(self) -> dict[str, Cells]:
         biases = {name: Cells(np.float64, (-1,)) for name in ("user_biases", "item_biases")}
@@ -313,6 +322,6 @@ class RatingNeighbours(RatingModel):
         fitted = state["fitted"]
         self._fitted = {
             name: limit.check("state", name, fitted[name])
-            for name, limit in self.LIMITS.items()
+            for name, limit in RatingNeighbours.LIMITS.items()
             if name != "bounds"
         }

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from sfumato.kernels.recommend import rating_neighbours as kernels
 from sfumato.recommend.implicit.item_weights import SparseWeights
-from sfumato.recommend.neighbours.candidates import hashed_candidates
 from sfumato.recommend.ranking import taken
 
 __all__ = ["METRICS", "RatingVectors", "SimilarityRule"]
@@ -101,6 +100,8 @@ class RatingVectors:
         """Return up to `count` most similar rows of each row, best first."""
         if search == "exact":
             return self.nearest_rows(np.arange(len(self)), count)
+        from sfumato.recommend.neighbours.candidates import hashed_candidates  # and retrieve
+
         lists = _Lists(min(count, max(len(self) - 1, 1)))
         for rows, starts, found in hashed_candidates(self, seed, BLOCK):
             lists.add(*self._nearest_among(rows, starts, found, lists.count))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from sfumato.core import ids as _ids
+from sfumato.core.hashing import SEED
 from sfumato.core.ids import distinct, kind_of
 from sfumato.core.storage import Cells
 from sfumato.core.validation import Limit, flag, fraction, integer, one_of, optional, positive
@@ -33,7 +34,6 @@ from sfumato.recommend.private.inputs import (
     release_request,
 )
 from sfumato.recommend.private.noisy_statistics import NoisySums
-from sfumato.sketch.base import SEED
 
 __all__ = ["MOST_ROWS", "PrivateFactorization", "PrivateFile", "centred", "learn", "sentence"]
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from sfumato.core.hashing import SEED
 from sfumato.core.typing import Ids
 from sfumato.core.validation import DELTA, Limit, integer, one_of, optional, positive
 from sfumato.kernels.recommend import cooccurrence as kernels
@@ -23,7 +24,6 @@ from sfumato.recommend.private.lists import PrivateLists, catalogue_of, check_tr
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.recommend.private.user_sums import ItemSets
 from sfumato.sketch import CountSketch
-from sfumato.sketch.base import SEED
 
 __all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "counted"]
 

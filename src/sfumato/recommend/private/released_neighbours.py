@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from sfumato.core.hashing import hash_column
+from sfumato.core.hashing import SEED, hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import flag, integer, one_of, positive
@@ -16,7 +16,6 @@ from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.noisy_gram import SURE, Head, NoisyGram, head_of, head_scores
 from sfumato.recommend.private.released_lists import SimilarItems
-from sfumato.sketch.base import SEED
 
 __all__ = ["ReleasedNeighbours"]
 

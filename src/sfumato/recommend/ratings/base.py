@@ -14,20 +14,17 @@ from sfumato.recommend.base import OPTIONAL_BOUNDS, Estimator
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.ranking import (
     COUNT,
-    barred,
-    best,
-    check_filter,
-    fitting,
-    listed,
-    listing,
+    one_pair,
     pairs,
+    ranked_fold_in,
     ranked_tables,
+    rated_positions,
+    row_blocks,
 )
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["COUNT", "RatingModel", "times_of"]
 
-BLOCK = 1 << 21  # scores that are computed at a time
 KIND = one_of(("integers", "text"))
 
 
@@ -160,7 +157,8 @@ class RatingModel(Estimator, in_files=False):
         items : array_like or scalar
             Item ids of the new user, which are not recommended again; unknown ids are ignored.
         ratings : array_like of shape (n_items,) or None, default=None
-            Ratings of these items, clipped to the bounds; None: all have the highest rating.
+            Ratings of these items, clipped to the bounds, of which an item has the mean; None: all
+            have the highest rating.
         n : int, default=10
             Number of items, at least 1.
         filter : object, default=None
@@ -174,16 +172,11 @@ class RatingModel(Estimator, in_files=False):
             Their predictions before clipping.
         """
         self._check_fitted()
-        owner = type(self).__name__
-        n = min(COUNT.check(owner, "n", n), len(self.catalogue_))
-        what = fitting(owner, "items", items, self.catalogue_.kind)
-        allowed = check_filter(owner, filter, self.catalogue_)
-        given = self._given_ratings(ratings, what.size)
-        at = self.catalogue_.positions(what)
-        at, first = np.unique(at, return_index=True)
-        table = self._folded_in(at[at >= 0], given[first][at >= 0])[None]
-        own = listed(what, self.catalogue_)
-        return listing(self.catalogue_, *best(barred(table, allowed, own, slice(0, 1)), n), True)
+
+        def scored(what: np.ndarray) -> np.ndarray:
+            return self._folded_in(*self._rated_positions(what, ratings))[None]
+
+        return ranked_fold_in(type(self).__name__, self.catalogue_, items, n, filter, scored)
 
     def explain(self, user: Ids, item: Ids, n: int = 5) -> dict[str, Any]:
         """Split one prediction into terms that add up to its score.
@@ -206,9 +199,7 @@ class RatingModel(Estimator, in_files=False):
         self._check_fitted()
         owner = type(self).__name__
         n = COUNT.check(owner, "n", n)
-        who, what = pairs(owner, user, item, (self.users_.kind, self.catalogue_.kind))
-        if who.size != 1:
-            raise ValueError(f"{owner}: explain takes one user and one item, not {who.size}.")
+        who, what = one_pair(owner, user, item, (self.users_.kind, self.catalogue_.kind))
         row, column = self.users_.positions(who)[0], self.catalogue_.positions(what)[0]
         terms = self._explained(int(row), int(column), n)
         return {**terms, "prediction": float(np.clip(terms["score"], self.low_, self.high_))}
@@ -258,25 +249,14 @@ class RatingModel(Estimator, in_files=False):
         rows, columns = self.users_.positions(who), self.catalogue_.positions(what)
         return np.asarray(np.clip(self._predicted(rows, columns, when), self.low_, self.high_))
 
-    def _given_ratings(self, ratings: Any, size: int) -> np.ndarray:
-        """Return a new user's ratings within the bounds; raise ValueError unless one per item."""
-        if ratings is None:
-            return np.full(size, self.high_)
-        try:
-            given = np.asarray(ratings, np.float64).reshape(-1)
-        except (TypeError, ValueError):
-            given = np.full(size, np.nan)
-        if given.size != size or not np.isfinite(given).all():
-            raise ValueError(
-                f"{type(self).__name__}: ratings must be {size} finite numbers, one per item."
-            )
-        return np.clip(given, self.low_, self.high_)
+    def _rated_positions(self, items: np.ndarray, ratings: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions and ratings of a new user's items, as `_folded_in` takes them."""
+        bounds = self.low_, self.high_
+        return rated_positions(type(self).__name__, self.catalogue_, items, ratings, bounds)
 
     def _tables(self, rows: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
         """Scores of some of the rows at a time."""
-        step = max(1, BLOCK // len(self.catalogue_))
-        for start in range(0, rows.size, step):
-            part = slice(start, min(start + step, rows.size))
+        for part in row_blocks(rows.size, len(self.catalogue_)):
             yield part, self._table(rows[part])
 
     def _table(self, rows: np.ndarray) -> np.ndarray:

@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from sfumato.core.storage import Cells
 from sfumato.data.interactions import Interactions
@@ -68,11 +67,18 @@ class RatedRows:
         """Row of the user of each rating."""
         return np.repeat(np.arange(self.starts.size - 1, dtype=np.int32), np.diff(self.starts))
 
-    @property
-    def matrix(self) -> sp.csr_matrix:
-        """The ratings as a sparse matrix of shape (n_users, n_items)."""
-        shape = self.starts.size - 1, self.items
-        return sp.csr_matrix((self.ratings, self.positions, self.starts), shape)
+    def user_times(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return first, mean and last time of each user; 0 for a user without ratings."""
+        assert self.times is not None
+        counts = np.diff(self.starts)
+        used, begins = counts > 0, self.starts[:-1][counts > 0]
+        first, mean, last = np.zeros((3, counts.size))
+        first[used] = np.minimum.reduceat(self.times, begins)
+        # From the first time on, so that large times lose no digits.
+        later = np.add.reduceat(self.times - first[self.user_rows], begins)
+        mean[used] = first[used] + later / counts[used]
+        last[used] = np.maximum.reduceat(self.times, begins)
+        return first, mean, last
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return starts, positions and ratings of some users; row -1 is empty."""

@@ -12,7 +12,7 @@ from sfumato.core.validation import Limit, between, optional, positive
 from sfumato.data.interactions import Coded
 from sfumato.errors import ParameterError
 from sfumato.kernels.recommend import crossed_effects
-from sfumato.recommend.base import OPTIONAL_BOUNDS
+from sfumato.recommend.base import OPTIONAL_BOUNDS, finite_number
 from sfumato.recommend.bias import DAMPING, Dampings, at_positions, chosen_dampings
 from sfumato.recommend.ratings.base import RatingModel
 from sfumato.recommend.ratings.rated_rows import RatedRows
@@ -169,7 +169,7 @@ class TemporalMeans(RatingModel):
         coded = Coded(who, what, rows.users.ids, np.empty(rows.items))
         dampings = chosen_dampings(plain["damping"], coded, targets)
         users, items, bins = len(rows.users), rows.items, int(clock["bins"])
-        first, middle, last = _user_times(rows)
+        first, middle, last = rows.user_times()
         drift = _deviations(rows.times, middle[who], clock)
         bin_of = _bins(rows.times, clock)
         sessions, session_of = np.unique(_session_keys(who, rows.times, clock), return_inverse=True)
@@ -294,8 +294,8 @@ class TemporalMeans(RatingModel):
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
         self.dampings_ = Dampings.restored(state["dampings"])
-        self._clock = {name: _finite(state["clock"][name]) for name in CLOCK}
-        self.last_time_ = _finite(state["last_time_"])
+        self._clock = {name: finite_number(state["clock"], name) for name in CLOCK}
+        self.last_time_ = finite_number(state, "last_time_")
         whole = [self._clock[name] for name in ("bins", "days", "first_day")]
         if not all(each.is_integer() for each in whole) or not (
             1 <= whole[0] <= BINS and 1 <= whole[1] < 2**31
@@ -306,13 +306,6 @@ class TemporalMeans(RatingModel):
 
 
 CLOCK = ("start", "day", "bin", "bins", "first_day", "days", "exponent")
-
-
-def _finite(value: Any) -> float:
-    """Return a number of a file; raise ValueError unless it is finite."""
-    if not isinstance(value, float) or not math.isfinite(value):
-        raise ValueError("times must be finite numbers.")
-    return value
 
 
 def _clock_of(times: np.ndarray, plain: dict[str, Any]) -> dict[str, float]:
@@ -345,20 +338,6 @@ def _session_keys(rows: np.ndarray, times: np.ndarray, clock: dict[str, float]) 
     """One integer per user and day, ordered by both."""
     days = np.floor(times / clock["day"]) - clock["first_day"]
     return np.asarray(rows * np.int64(clock["days"]) + days.astype(np.int64))
-
-
-def _user_times(rows: RatedRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """First, mean and last time of each user; 0 for a user without ratings."""
-    assert rows.times is not None
-    counts = np.diff(rows.starts)
-    used, begins = counts > 0, rows.starts[:-1][counts > 0]
-    out = np.zeros(counts.size), np.zeros(counts.size), np.zeros(counts.size)
-    out[0][used] = np.minimum.reduceat(rows.times, begins)
-    # From the first time on, so that large times lose no digits.
-    later = np.add.reduceat(rows.times - out[0][rows.user_rows], begins)
-    out[1][used] = out[0][used] + later / counts[used]
-    out[2][used] = np.maximum.reduceat(rows.times, begins)
-    return out
 
 
 def _ridge(

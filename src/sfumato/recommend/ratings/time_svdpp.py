@@ -8,21 +8,20 @@ import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
-from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive, random_seed
+from sfumato.core.validation import RANDOM_STATE, Limit, RandomState, integer, positive
 from sfumato.data.interactions import Interactions
-from sfumato.kernels.lanes import aligned
-from sfumato.kernels.recommend import sgd_svdpp
-from sfumato.recommend.factorization.sgd import STARS, run_uninterrupted
+from sfumato.recommend.base import finite_number
+from sfumato.recommend.factorization.epochs import run_epochs
+from sfumato.recommend.factorization.sgd import STARS
 from sfumato.recommend.factorization.stored_vectors import FACTORS
-from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY, SvdppTraining
-from sfumato.recommend.ranking import ranked_tables
+from sfumato.recommend.factorization.svdpp_training import PENALTIES, PENALTY
+from sfumato.recommend.ranking import ranked_tables, row_blocks
 from sfumato.recommend.ratings.base import RatingModel, times_of
 from sfumato.recommend.ratings.rated_rows import RatedRows
+from sfumato.recommend.ratings.time_training import TimeTraining, bins_of, day_keys, deviations
 
 __all__ = ["TimeSVDpp"]
 
-DAY = 86_400.0  # seconds
-POWER = 0.4  # of a deviation in time: half a year counts about twice as much as a month
 RIDGE = 0.05  # of a new user's ratings, per item
 FOLDED = 4.0  # and in all
 
@@ -124,7 +123,6 @@ class TimeSVDpp(RatingModel):
     history_: list[dict[str, Any]]
     latest_: float
     random_state: RandomState
-    _seed: int = 0
     _bin_seconds: float
     _earliest: float
     _user_rows: np.ndarray  # components with the implicit sum and, last, the bias of each user
@@ -222,38 +220,25 @@ class TimeSVDpp(RatingModel):
 
         def tables(who: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
             rows, when = self.users_.positions(who), times_of(owner, times, who.size)
-            for at in range(who.size):
-                part = slice(at, at + 1)
+            for part in row_blocks(who.size, len(self.catalogue_)):
                 yield part, self._scores_at(rows[part], when[part])
 
         return ranked_tables(owner, self.catalogue_, kind, users, n, exclude, filter, tables)
 
-    def _check(self) -> dict[str, Any]:
-        plain = super()._check()
-        if not isinstance(plain["random_state"], int):  # a file stores the seed that was drawn
-            plain["random_state"] = self._seed
-        return plain
-
     def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> bool | None:
-        seed = random_seed(type(self).__name__, self.random_state)
+        seed = self._new_seed()
+        history: list[dict[str, Any]] = []
         own = dict.fromkeys(PENALTIES) | {**plain, "random_state": seed}
         low, high = plain["bounds"] or (float(rows.ratings.min()), float(rows.ratings.max()))
         mean = float(rows.ratings.mean(dtype=np.float64))
-        training = _TimeTraining(own, rows, mean, (high - low) / STARS or 1.0)
-        history: list[dict[str, Any]] = []
+        scale = (high - low) / STARS or 1.0
+        training = TimeTraining(type(self).__name__, own, rows, mean, scale)
 
         def epoch() -> None:
-            training.epoch(len(history), type(self).__name__)
+            training.epoch(len(history))
             history.append({"epoch": len(history) + 1})
 
-        complete = True
-        try:
-            for _ in range(plain["epochs"]):
-                run_uninterrupted(epoch)
-        except KeyboardInterrupt:
-            if not history:
-                raise
-            complete = False
+        complete = run_epochs(plain["epochs"], epoch)
         self._seed, self.history_ = seed, history
         self.__dict__.update(training.learned())
         return complete
@@ -291,15 +276,15 @@ class TimeSVDpp(RatingModel):
     def _dated(self, rows: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the deviation and the day's bias of each user at a time; 0 for unknown users."""
         first, mean, last = self._user_times[rows].T
-        late = _deviations(np.clip(times, first, last) - mean)
-        keys = _day_keys(rows, times, self._earliest, self.latest_)
+        late = deviations(np.clip(times, first, last) - mean)
+        keys = day_keys(rows, times, self._earliest, self.latest_)
         at = np.minimum(np.searchsorted(self._days, keys), self._days.size - 1)
         inside = (rows >= 0) & (self._days[at] == keys)
         return np.where(rows >= 0, late, 0.0), np.where(inside, self._day_biases[at], 0.0)
 
     def _bins(self, times: np.ndarray) -> np.ndarray:
         """Return the bin of each time."""
-        return _bins(times, self._earliest, self._bin_seconds, self._bin_biases.shape[1])
+        return bins_of(times, self._earliest, self._bin_seconds, self._bin_biases.shape[1])
 
     def _folded_in(self, positions: np.ndarray, ratings: np.ndarray) -> np.ndarray:
         q = self._item_rows.astype(np.float64)
@@ -373,92 +358,13 @@ class TimeSVDpp(RatingModel):
 
     def _restore_state(self, state: dict[str, Any]) -> None:
         super()._restore_state(state)
-        self._earliest, self.latest_ = (_finite(state, name) for name in ("earliest", "latest_"))
+        self._earliest, self.latest_ = (
+            finite_number(state, name) for name in ("earliest", "latest_")
+        )
         self._bin_seconds = positive.check("state", "bin_seconds", state["bin_seconds"])
         if self.latest_ < self._earliest:
             raise ValueError("latest_ must not be before the earliest time.")
         self.history_ = []
-
-
-class _TimeTraining(SvdppTraining):
-    """Tables of SVD++ with drift, bins and days while they are trained."""
-
-    def __init__(self, plain: dict[str, Any], rated: RatedRows, mean: float, scale: float) -> None:
-        super().__init__(plain, rated, mean, scale)
-        assert rated.times is not None
-        times, users = rated.times, rated.user_rows
-        self.earliest, self.latest = float(times.min()), float(times.max())
-        self.bin_seconds = plain["bin_days"] * DAY
-        count = int((self.latest - self.earliest) // self.bin_seconds) + 1
-        self.user_times = _user_times(times, users, rated.starts)
-        self.deviations = _deviations(times - self.user_times[users, 1]).astype(np.float32)
-        bins = _bins(times, self.earliest, self.bin_seconds, count)
-        self.bins = self.items.astype(np.int64) * count + bins
-        keys = _day_keys(users, times, self.earliest, self.latest)
-        self.day_keys, self.days = np.unique(keys, return_inverse=True)
-        self.drift = aligned(self.p.shape, np.float32)
-        self.slope = np.zeros(len(self.p), np.float32)
-        self.bin_biases = np.zeros((rated.items, count), np.float32)
-        self.day_biases = np.zeros(self.day_keys.size, np.float32)
-
-    def step(self, *rows: Any) -> None:
-        columns = self.deviations, self.bins, self.days
-        *tables, bins, days = self.tables()
-        sgd_svdpp.descend_in_time(*rows, *columns, *tables, bins.reshape(-1), days)
-
-    def tables(self) -> tuple[np.ndarray, ...]:
-        more = self.drift, self.slope, self.bin_biases, self.day_biases
-        return *super().tables(), *more
-
-    def penalties(self) -> list[float]:
-        names = "drift_regularization", "bin_regularization", "day_regularization"
-        return [*super().penalties(), *(self.plain[name] for name in names)]
-
-    def learned(self) -> dict[str, Any]:
-        """Return the attributes of the fitted model, in the unit of the ratings."""
-        users, items = self.vectors()
-        return {
-            "_user_rows": users,
-            "_item_rows": items,
-            "_drift_rows": self.joined(self.drift, self.slope),
-            "_implicit_rows": self.implicit(),
-            "_bin_biases": self.bin_biases * np.float32(self.scale),
-            "_user_times": self.user_times,
-            "_days": self.day_keys,
-            "_day_biases": self.day_biases * np.float32(self.scale),
-            "_bin_seconds": self.bin_seconds,
-            "_earliest": self.earliest,
-            "latest_": self.latest,
-        }
-
-
-def _deviations(seconds: np.ndarray) -> np.ndarray:
-    """Return signed powers of times before or after the mean, 1 for a year."""
-    return np.asarray(np.sign(seconds) * np.abs(seconds / (365 * DAY)) ** POWER)
-
-
-def _bins(times: np.ndarray, earliest: float, length: float, count: int) -> np.ndarray:
-    """Return the number of the bin of each time; the ends count for all times outside."""
-    return np.clip((times - earliest) // length, 0, count - 1).astype(np.int64)
-
-
-def _day_keys(rows: np.ndarray, times: np.ndarray, earliest: float, latest: float) -> np.ndarray:
-    """Return a number for each pair of user and day; -1 for a day outside of the training data."""
-    first, count = earliest // DAY, latest // DAY - earliest // DAY + 1
-    days = times // DAY - first
-    inside = (days >= 0) & (days < count)
-    keys = np.asarray(rows, np.int64) * int(count) + np.where(inside, days, 0).astype(np.int64)
-    return np.where(inside, keys, -1)
-
-
-def _user_times(times: np.ndarray, users: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return first, mean and last time of each user, 0 without ratings."""
-    counts = np.diff(starts)
-    out, some = np.zeros((counts.size, 3)), counts > 0
-    out[:, 1] = np.bincount(users, times, counts.size) / np.maximum(counts, 1)
-    out[some, 0] = np.minimum.reduceat(times, starts[:-1][some])
-    out[some, 2] = np.maximum.reduceat(times, starts[:-1][some])
-    return out
 
 
 def _taken(table: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -466,10 +372,3 @@ def _taken(table: np.ndarray, at: np.ndarray) -> np.ndarray:
     out = table[at].astype(np.float64)
     out[at < 0] = 0
     return np.asarray(out)
-
-
-def _finite(state: dict[str, Any], name: str) -> float:
-    value = state[name]
-    if not isinstance(value, float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number.")
-    return value

@@ -1,0 +1,128 @@
+"""What commands do with a model: fit it with a bar, release it, describe it, and list items."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+from sfumato.cli.input_files import id_of
+from sfumato.cli.model_options import PAID
+from sfumato.cli.release_options import is_stored, way_back
+
+__all__ = ["LIST", "bar", "best", "described", "release", "run", "validated"]
+
+LIST = 10  # items of a list that is measured, where no other number is given
+
+
+def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bool) -> str | None:
+    """Fit a model; a note on what was saved if it was interrupted after an epoch, else None."""
+    taken = signature(model.fit).parameters
+    with bar("fitting", hidden=hidden) as advance:
+        options = {"valid": valid, "progress": advance}
+        known = {name: value for name, value in options.items() if name in taken}
+        try:
+            model.fit(train, **lists, **known)
+        except KeyboardInterrupt:
+            if not getattr(model, "history_", []):
+                raise
+            return f"the last whole epoch, {len(model.history_)} of {model.epochs}"
+    return None
+
+
+def validated(model: Any, train: Any, valid: Any) -> dict[str, float]:
+    """How well a fitted model does on validation rows: as it watched, or the NDCG of its lists."""
+    if valid is None:
+        return {}
+    if "valid" in signature(model.fit).parameters:
+        last = model.history_[-1].items()
+        return {name: value for name, value in last if name.startswith("valid_")}
+    from sfumato.recommend.metrics.rating import evaluate
+
+    return {"valid_ndcg": evaluate(model, valid, n=LIST, exclude=train)["ndcg"]}
+
+
+def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, Any]) -> bool:
+    """Fit a private model; True if stored before. Errors after the charge say how to resume."""
+    given = {name: options[name] for name in PAID if options[name] is not None}
+    if "ledger" not in given:
+        model.fit(train, **lists, **given)
+        return False
+    given.setdefault("release_id", secrets.token_hex(16))
+    stored = is_stored(given["ledger"], given["release_id"])
+    with way_back(given["ledger"], given["release_id"]):
+        model.fit(train, **lists, **given)
+    return stored
+
+
+@contextmanager
+def bar(title: str, *, hidden: bool) -> Iterator[Any]:
+    """A bar on stderr, with the time left and, where one is watched, the validation metric."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if hidden or not console.is_terminal:
+        yield None
+        return
+    from rich import progress as bars
+
+    shown = (
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with bars.Progress(*shown, console=console, transient=True) as running:
+        task = running.add_task(title, total=None)
+
+        def advance(done: int, total: int, valid: float | None = None) -> None:
+            words = title if valid is None else f"{title}, validation {valid:.4f}"
+            running.update(task, completed=done, total=total, description=words)
+
+        yield advance
+
+
+def described(model: Any, file: Path) -> dict[str, Any]:
+    """What a model in a file is, without its numbers."""
+    found: dict[str, Any] = {
+        "file": str(file),
+        "kind": type(model).__name__,
+        "parameters": model.get_params(),
+        "catalogue": len(model.catalogue_),
+        "nbytes": model.nbytes,
+        "file_bytes": file.stat().st_size,
+        "privacy": model.privacy_label,
+    }
+    if hasattr(model, "history_"):
+        found["epochs_done"] = len(model.history_) or None
+    if model.statement is not None and hasattr(model, "_item_vectors"):
+        vectors = model._item_vectors(model.catalogue_.ids)
+        found["components"] = int(vectors[:, :-1].any(axis=0).sum())
+    if model.statement is not None:
+        found["statement"] = model.statement.to_dict()
+    return found
+
+
+def best(
+    model: Any, user: str | None, likes: list[str], n: int, exclude: Any
+) -> list[tuple[Any, float]]:
+    """Items and scores, best first, for a user, or folded in from some liked items."""
+    if user is None:
+        liked = [id_of(each, model.catalogue_.kind) for each in likes]
+        items, scores = model.recommend_fold_in(liked, n=n)
+    else:
+        one = id_of(user, getattr(model, "user_kind_", "") or _kind(exclude))
+        # A release of neighbours stores no histories: it recommends from a user's own items.
+        own = "user_items" if "user_items" in signature(model.recommend).parameters else "exclude"
+        if own == "user_items" and exclude is None:
+            raise ValueError("recommend: this release needs the user's own items; give --seen.")
+        items, scores = model.recommend(one, n, **{own: exclude})
+    return list(zip(items.tolist(), scores.tolist(), strict=True))
+
+
+def _kind(exclude: Any) -> str:
+    """The kind of user ids for a model that takes integers and texts."""
+    from sfumato.core.ids import kind_of
+
+    return "text" if exclude is None else kind_of(exclude.users)
