@@ -27,13 +27,17 @@ def by_hand(rows, threshold):
 
 
 def test_texts_are_kept_as_by_hand():
-    # Bands miss a pair at the threshold with p <= 1e-6.
-    given = sets(n=60, shared=91)
-    stream = Deduplicator(0.8, recall=1 - 1e-6)
-    expected = by_hand(signatures(given), 0.8)
+    # Families of eight that share 86 of 100 members, so that several of one are kept and stand in
+    # common buckets. Bands miss a pair at the threshold with p <= 1e-6.
+    draws = np.random.default_rng(0)
+    hashes = draws.integers(0, 2**64, (8, 40, 100), dtype=np.uint64)
+    hashes[:, :, :86] = hashes[0, :, :86]
+    given = ShingleSets(100 * np.arange(321), hashes.reshape(-1))
+    stream = Deduplicator(0.76, permutations=64, recall=1 - 1e-6)
+    expected = by_hand(signatures(given, 64), 0.76)
     assert stream.keep(given).tolist() == expected
-    assert 60 < sum(expected) < 120
-    assert (stream.retained, stream.dropped) == (sum(expected), 120 - sum(expected))
+    assert 100 < sum(expected) < 250
+    assert (stream.retained, stream.dropped) == (sum(expected), 320 - sum(expected))
 
 
 @pytest.mark.parametrize("memory", [None, 1 << 16])

@@ -49,7 +49,9 @@ def brute_force(texts, threshold, k=5):
 
 def pairs(table):
     rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
-    return {(first, second): value for first, second, value in rows}
+    found = {(first, second): value for first, second, value in rows}
+    assert len(found) == table.num_rows, "a pair comes twice"
+    return found
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])

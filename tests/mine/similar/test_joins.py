@@ -10,7 +10,9 @@ from sfumato.mine.similar import distances, similarity_join
 
 def pairs(table):
     rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
-    return {(first, second): value for first, second, value in rows}
+    found = {(first, second): value for first, second, value in rows}
+    assert len(found) == table.num_rows, "a pair comes twice"
+    return found
 
 
 def stated_recall(table):

@@ -30,6 +30,19 @@ def _matches(left, i, right, j):
     return hits
 
 
+@inline
+def _end_of_label(order, sorted_keys, labels, p):
+    """Where the bucket that starts at p ends if all of its rows have one label, else p."""
+    if p and sorted_keys[p] == sorted_keys[p - 1]:
+        return p
+    end = p
+    while end < order.size and sorted_keys[end] == sorted_keys[p]:
+        if labels[order[end]] != labels[order[p]]:
+            return p
+        end += 1
+    return end
+
+
 @kernel
 def pairs(order, sorted_keys, keys, band, labels, signatures, least, star, state, first, second):
     """Fill first and second with pairs of one band, from `state` on; gives how many.
@@ -41,6 +54,10 @@ def pairs(order, sorted_keys, keys, band, labels, signatures, least, star, state
     """
     count, (p, q) = 0, (state[0], state[1])
     while p < order.size:
+        end = _end_of_label(order, sorted_keys, labels, p)
+        if end > p:
+            p, q = end, 0
+            continue
         i, q = order[p], max(q, p + 1)
         while q < order.size and sorted_keys[q] == sorted_keys[p]:
             if count == first.size:

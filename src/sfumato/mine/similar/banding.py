@@ -360,10 +360,12 @@ def _lowest(
 
 
 def _by_recall(threshold: float, size: int, recall: float) -> SCurve:
-    for rows in range(size, 0, -1):
-        curve = SCurve.and_or(rows, size // rows)
-        if float(curve.probability(threshold)) >= recall:
-            return curve
+    rows = np.arange(size, 0, -1)
+    with np.errstate(divide="ignore"):  # log1p(-1) at a threshold of 1
+        found = -np.expm1(size // rows * np.log1p(-(threshold**rows)))
+    if (found >= recall).any():
+        longest = int(rows[np.argmax(found >= recall)])
+        return SCurve.and_or(longest, size // longest)
     raise ValueError(
         f"choose_bands: {size} permutations cannot reach a recall of {recall} at a threshold of "
         f"{threshold}; take more permutations."

@@ -11,7 +11,7 @@ from sfumato.retrieve.lsh.buckets import coefficients
 
 __all__ = ["BandJoin", "fewest_matches", "keys_of"]
 
-CHUNK = 1 << 19  # pairs at a time
+CHUNK = 1 << 17  # pairs at a time: exact similarities of as many take a second or two
 MISS = 1e-4  # probability that a pair at the threshold does not pass the signatures
 
 

@@ -1,6 +1,7 @@
 """Streaming removal of near-duplicates: each text is kept or dropped as it arrives."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sfumato.mine.similar.candidates import keys_of
 from sfumato.mine.similar.document_signatures import PERMUTATIONS, minima
 from sfumato.mine.similar.set_source import source_of
 from sfumato.mine.similar.shingling import LENGTH, NORMALISED, NORMALS, UNIT, WORDS, Shingling
-from sfumato.sketch.base import SEED
+from sfumato.sketch.base import SEED, Merging, refused
 
 __all__ = ["Deduplicator"]
 
@@ -134,10 +135,17 @@ class Deduplicator(Stored):
             self._words = np.zeros(self.memory // 8, np.uint64)
         self._start()
 
-    @property
+    @cached_property
     def curve(self) -> SCurve:
         """Probability of sharing a band, as a function of the similarity."""
-        return self._curve
+        # A filter cannot compare, so its bands alone must separate similar texts from others.
+        recall = self.recall if self.memory is None else None
+        return choose_bands(self.threshold, self.permutations, recall=recall)
+
+    @property
+    def merging(self) -> Merging:
+        """Why two streams cannot be merged."""
+        return refused("the second stream would be kept without regard to the first; use one.")
 
     @property
     def false_drop_rate(self) -> float:
@@ -145,7 +153,7 @@ class Deduplicator(Stored):
         if self.memory is None:
             return 0.0
         filled = int(np.bitwise_count(self._words).sum()) / (64 * self._words.size)
-        return float(1 - (1 - filled**HASHES) ** self._curve.bands)
+        return float(1 - (1 - filled**HASHES) ** self.curve.bands)
 
     @property
     def nbytes(self) -> int:
@@ -170,7 +178,7 @@ class Deduplicator(Stored):
         """
         rows = minima(source_of(OWNER, texts, self._shingling), self.permutations)
         alone = (rows == EMPTY).all(axis=1)
-        keys = keys_of(rows, self._curve.bands, self._curve.rows)
+        keys = keys_of(rows, self.curve.bands, self.curve.rows)
         out = np.empty(len(rows), np.bool_)
         if self.memory is not None:
             kernels.insert_unlike_bloom(keys, alone, HASHES, self._words, out)
@@ -213,9 +221,6 @@ class Deduplicator(Stored):
         self._shingling = Shingling.of(
             OWNER, self.k, self.unit, self.normalise, self.stop_words, self.seed
         )
-        # A filter cannot compare, so its bands alone must separate similar texts from others.
-        recall = self.recall if self.memory is None else None
-        self._curve = choose_bands(self.threshold, self.permutations, recall=recall)
         self._least = int(np.ceil(self.threshold * self.permutations))
         if self.memory is None:
             self._count = len(self._signatures)
@@ -228,13 +233,13 @@ class Deduplicator(Stored):
             grown = np.empty((max(rows, 2 * len(self._signatures)), self.permutations), np.uint32)
             grown[: self._count] = self._signatures[: self._count]
             self._signatures = grown
-        bands = self._curve.bands
+        bands = self.curve.bands
         if self._slots.size >= max(2 * rows * bands, 2):
             return
         size = 1 << (2 * max(rows, 1) * bands).bit_length()
         self._slots, self._heads = np.zeros(size, np.uint64), np.full(size, -1)
         self._links = np.empty(size // 2, np.int64)
-        keys = keys_of(self._signatures[: self._count], bands, self._curve.rows)
+        keys = keys_of(self._signatures[: self._count], bands, self.curve.rows)
         kernels.enter(keys, self._slots, self._heads, self._links)
 
     def _check_parameters(self) -> None:

@@ -62,7 +62,7 @@ def plot_s_curve(
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
     if similarities is not None:
         _histogram(axes, _checked(similarities), bins)
-    axes.legend(loc="upper left", frameon=False)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=8)
     return figure
 
 
