@@ -90,6 +90,18 @@ def test_what_is_left_of_a_basket_depends_on_that_basket_alone():
         assert (change.sum(), change.max(initial=0)) == (math.comb(size, 2), min(size // 2, 1))
 
 
+def test_two_texts_of_one_item_are_cut_as_one():
+    # Whether another row is odd decides if texts are unified before or after they are numbered.
+    rng = np.random.default_rng(6)
+    plain = [rng.choice(40, 12, replace=False).tolist() for _ in range(50)]
+    both = [[*(f"{i}.0" for i in row), *map(str, row[:5])] for row in plain]
+    items = CutBaskets(Baskets([[*range(40)]]), 3, 0).own_items()
+    one, two = (CutBaskets(baskets_of(rows), 3, 1) for rows in (plain, both))
+    for sampled in (True, False):
+        counts = [each.item_counts(items, sampled=sampled) for each in (one, two)]
+        assert counts[0].tolist() == counts[1].tolist()
+
+
 def test_every_item_of_a_large_basket_has_a_chance_and_the_seed_decides():
     # 4 of 16 items of 400 different baskets: each count is Binomial(400, 1/4), within 5 deviations
     # but for a probability below 2e-5 for all 16 and other seeds.
