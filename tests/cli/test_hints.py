@@ -8,6 +8,7 @@ from sfumato import cli, telemetry
 from sfumato.core.hashing import KeyColumn
 from sfumato.data import Interactions, read_interactions
 from sfumato.engine import map_merge
+from sfumato.mine.itemsets import read_baskets
 from sfumato.profile import Blip
 from sfumato.recommend import DenseFactorization, TemporalMeans
 from sfumato.retrieve import BinaryIndex
@@ -127,6 +128,10 @@ CASES = {
     "category": (
         lambda _: telemetry.decode(Counts(Rappor(categories=["a", "b"], f=0.5)), candidates=["c"]),
         "Or telemetry params --scheme subset-selection --other makes it.",
+    ),
+    "baskets": (
+        lambda folder: read_baskets(written(folder, "a,b\n"), format="long"),
+        "That is --basket-column.",
     ),
     "other": (lambda _: known(), "That is telemetry params --other."),
     "own": (

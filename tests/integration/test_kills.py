@@ -49,6 +49,11 @@ WRITING = {
     "c.csv": "density classify c.density points.csv",
     "v.csv": "density regress v.density points.csv",
     "o.csv": "density anomalies o.density points.csv",
+    "i.parquet": "mine itemsets baskets.dat --min-support 3",
+    "i.itemsets": "mine itemsets baskets.dat --epsilon 0.01 --max-items 4 --vocabulary ids.txt "
+    "PAID",
+    "k.csv": "mine rules baskets.dat --min-support 3 --figure k.png",
+    "l.csv": "mine similar few.txt --figure l.svg",
     "m": "audit model a.sfu --train few.csv --test test.csv",
     "n": "audit profiles tiny.csv --mechanism blip --epsilon 1 --attacked 2",
     "z.release": "budget resume shop.ledger FIRST",
@@ -90,6 +95,9 @@ def shop(tmp_path_factory):
     (folder / "list.txt").write_text("\n".join(f"word{k}" for k in range(20)))
     (folder / "kinds.txt").write_text("word0\nword1\nword2\n")
     (folder / "few-words.txt").write_text("\n".join(f"word{k % 3}" for k in range(3000)))
+    (folder / "baskets.dat").write_text("1 2 3\n2 3\n4\n" * 100)
+    (folder / "few.txt").write_text("a rose is a rose\na daisy\nA rose is a rose!\n" * 3)
+    (folder / "ids.txt").write_text("1\n2\n3\n4\n")
     points = random.uniform(0, 100, (500, 2))
     rows = [f"{a},{b},{'xy'[int(a > 50)]},{a + b}" for a, b in points]
     (folder / "rows.csv").write_text("\n".join(["a,b,label,target", *rows]))
@@ -159,6 +167,7 @@ def test_a_killed_command_leaves_nothing_half_done(shop, tmp_path, name):
     result, ledger = WRITING[name], Ledger(folder / "shop.ledger")
     delta = 0.001 if "--delta" in result else 0
     unit = "item of a profile" if "profiles release" in result else "event"
+    unit = "basket" if "mine itemsets" in result else unit
     ledger.create("rows", epsilon=1000, delta=delta, unit=unit)
     paid, charged = "PAID" in result, 0
 

@@ -23,6 +23,7 @@ from sfumato.density import (
     SketchRegressor,
     SketchSampler,
 )
+from sfumato.mine.itemsets import PrivateItemsets
 from sfumato.privacy.mechanisms.additive import Gaussian, Laplace
 from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter
 from sfumato.privacy.mechanisms.pan_private import PanPrivateCounter, PanPrivateDistinct
@@ -312,6 +313,21 @@ PATHS["NodeDensity"] = [
         ODD_EDGES,
         (list, table),
     ),
+]
+PATHS["PrivateItemsets"] = [
+    Path(
+        lambda rows, delta=delta, size=size: (
+            PrivateItemsets(
+                40, delta, max_items=3, max_size=size, vocabulary=["1", "2", "3", "7", "a", "b"]
+            )
+            .fit(rows)
+            .release_
+        ),
+        SETS,
+        {**ODD_SETS, "many": [*range(50), "a", "b"], "its texts": ["1", "2.0", "3", "b"]},
+        (list, objects),
+    )
+    for delta, size in ((0.0, 3), (1e-6, 2), (0.0, 1))
 ]
 PATHS["PrivateFactorization"] = [
     rated(lambda train: PrivateFactorization(**FACTORS).fit(train, **LISTS)),

@@ -28,6 +28,7 @@ def _stored() -> Iterator[Any]:
 
     made = [
         *(("sketch", data) for data in files._profiles()),
+        *(("sketch", data) for data in files._mined()),
         *(("density", data) for data in files._estimators()),
         *(("index", data) for data in files._indexes()),
         *files._telemetry(),
@@ -62,6 +63,7 @@ def _made() -> Iterator[Any]:
     yield from _recommending()
     yield from _density()
     yield from _attacks()
+    yield from _mining()
 
 
 def ratings() -> Any:
@@ -139,6 +141,20 @@ def _telemetry() -> Iterator[Any]:
     search = telemetry.PrefixDiscovery(epsilon=4, length=4, alphabet="abcdef")
     sent = search.encode_many(["cafe", "face", "cafe"] * 500, seed=1)
     yield from (search, sent, search.find(sent))
+
+
+def _mining() -> Iterator[Any]:
+    from sfumato.mine.itemsets import (
+        Baskets,
+        PrivateItemsets,
+        association_rules,
+        frequent_itemsets,
+    )
+
+    baskets = Baskets([[f"{SECRET} tea", "milk"], [f"{SECRET} tea", "milk", "rum"]])
+    found = frequent_itemsets(baskets, 1)
+    yield from (baskets, next(baskets.read()), found, association_rules(found))
+    yield PrivateItemsets(1.0, max_items=3, vocabulary=[f"{SECRET} tea"])
 
 
 def _retrieval() -> Iterator[Any]:
@@ -306,3 +322,10 @@ def _channels() -> Iterator[Any]:
     yield VectorChannel([[1.0, 1.0, 0.0]], np.eye(3), 0.1)
     yield SignChannel([[True, True, False]], np.eye(3), 0.5)
     yield SymbolChannel([[1, 2]], [0, 0, 1], [5, 7, 1], [1, 0, 1], 0.1, empty=2)
+
+
+def _mining() -> Iterator[Any]:
+    from sfumato.mine.similar import Deduplicator, choose_bands, shingles
+
+    yield from (choose_bands(0.8), shingles([SECRET]))
+    yield from (Deduplicator().partial_fit([SECRET]), Deduplicator(memory=64, seed=1))

@@ -82,11 +82,13 @@ def examples() -> list[tuple[str, bytes]]:
     """Loader and bytes of each example."""
     made = [
         *(("sketch", data) for data in _sketches()),
+        *(("sketch", data) for data in _mined()),
         *(("density", data) for data in _estimators()),
         *(("model", data) for data in _models()),
         *(("index", data) for data in _indexes()),
         *_telemetry(),
         *_answers(),
+        *(("sketch", data) for data in _streams()),
     ]
     return [(loader, data) for loader, data in made if len(data) <= LARGEST]
 
@@ -141,6 +143,19 @@ def _profiles() -> Iterator[bytes]:
         for mechanism in (Jlt(dimensions=4, **cost), Signs(bits=20, **cost)):
             yield mechanism.release(data, users=users, **terms).to_bytes()
         yield Minima(bins=8, epsilon=1).release(data, users=users, **terms).to_bytes()
+
+
+def _mined() -> Iterator[bytes]:
+    from sfumato.mine.itemsets import FrequentItems, FrequentPairs, PopularNow, PrivateItemsets
+    from sfumato.privacy.random_source import InsecureSeededSource
+
+    baskets = [["Sekret tea", "milk"], ["milk", "rum", "Sekret tea"], ["milk"]] * 20
+    yield FrequentItems(2).update(baskets).to_bytes()
+    yield FrequentPairs(2).update([[1, 2], [1, 2, 3]]).to_bytes()
+    yield PopularNow(0.1).update(["Sekret tea", "milk"]).to_bytes()
+    for delta, vocabulary in ((0.0, ["milk", "rum", "gin"]), (1e-3, None)):
+        model = PrivateItemsets(20, delta, max_items=3, max_size=3, vocabulary=vocabulary)
+        yield model.fit(baskets, source=InsecureSeededSource(7)).release_.to_bytes()
 
 
 def _estimators() -> Iterator[bytes]:
@@ -288,6 +303,16 @@ def _saved(index: Any) -> bytes:
     with tempfile.TemporaryDirectory(dir=_folder()) as folder:
         index.save(Path(folder) / "index")
         return (Path(folder) / "index").read_bytes()
+
+
+def _streams() -> Iterator[bytes]:
+    from sfumato.mine.similar import Deduplicator
+
+    texts = ["the cat sat on the mat", "the dog", "", "The cat sat on the mat!"]
+    words = dict(unit="words", k=2, stop_words=["the"])
+    for memory in (None, 1024):
+        stream = Deduplicator(memory=memory, permutations=32, recall=0.9, **words)
+        yield stream.partial_fit(texts).to_bytes()
 
 
 def _schemes() -> dict[str, Any]:

@@ -9,7 +9,18 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato import errors
-from sfumato.cli import audit, budget, compare, density, index, models, profiles, sketch, telemetry
+from sfumato.cli import (
+    audit,
+    budget,
+    compare,
+    density,
+    index,
+    mine,
+    models,
+    profiles,
+    sketch,
+    telemetry,
+)
 from sfumato.cli import models as tuning
 from sfumato.cli.options import Json
 
@@ -29,6 +40,7 @@ HINTS = {
     ("BinaryIndex", "rerank"): "Without: --rerank none.",
     ("CountSketch", "candidates"): "That is --among FILE.",
     ("ReleasedCountSketch", "candidates"): "That is --among FILE.",
+    ("read_baskets", "basket"): "That is --basket-column.",
     ("read_interactions", "delimiter"): "That is --delimiter.",
     ("read_interactions", "header"): "They are --header and --no-header.",
     ("read_interactions", "items"): "That is --item-column.",
@@ -116,6 +128,7 @@ app.add_typer(profiles.app, name="profiles")
 app.add_typer(index.app, name="index")
 app.add_typer(telemetry.app, name="telemetry")
 app.add_typer(density.app, name="density")
+app.add_typer(mine.app, name="mine")
 app.command()(models.fit)
 app.command()(models.models)
 app.command()(models.evaluate)

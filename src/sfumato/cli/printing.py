@@ -11,7 +11,7 @@ from typing import Any
 
 from sfumato.data.files import beginning
 
-__all__ = ["answer", "check_kind", "document", "info", "progress", "promise", "rows"]
+__all__ = ["answer", "check_kind", "document", "info", "plain", "progress", "promise", "rows"]
 
 NAMES = ("key", "item", "user")
 MAGICS = (b"SFUM", b"SFIX")  # of all files of ours that are neither text nor a ledger
@@ -29,7 +29,7 @@ def info(stored: Any, file: Path) -> dict[str, Any]:
     }
     if hasattr(stored, "statement"):
         found["statement"] = stored.statement.to_dict()
-    else:
+    elif hasattr(stored, "merging"):
         found["merging"] = {"kind": stored.merging.kind, "reason": stored.merging.reason or None}
     if hasattr(stored, "total"):
         found["total"] = stored.total
@@ -95,7 +95,7 @@ def _error_bound(sketch: Any) -> dict[str, Any]:
 def document(content: dict[str, Any], as_json: bool) -> None:
     """One thing: its fields."""
     if as_json:
-        print(json.dumps(_plain(content), allow_nan=False, ensure_ascii=False))
+        print(json.dumps(plain(content), allow_nan=False, ensure_ascii=False))
         return
     table = _table("", "")
     table.show_header = False
@@ -109,7 +109,7 @@ def document(content: dict[str, Any], as_json: bool) -> None:
 def rows(content: list[dict[str, Any]], as_json: bool) -> None:
     """Print a table, one line per row."""
     if as_json:
-        print(json.dumps({"rows": _plain(content)}, allow_nan=False, ensure_ascii=False))
+        print(json.dumps({"rows": plain(content)}, allow_nan=False, ensure_ascii=False))
         return
     table = _table(*(content[0] if content else []))
     for name, column in list(zip(content[0] if content else [], table.columns, strict=True))[1:]:
@@ -185,10 +185,10 @@ def _words(value: Any) -> Any:
     return Text(f"{value:,.6g}")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value in JSON's types; what JSON has no number for is null."""
     if isinstance(value, dict):
-        return {name: _plain(part) for name, part in value.items()}
+        return {name: plain(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -62,6 +62,7 @@ COMMANDS = {
     "density build TABLE": "ClassColumns ClassKernels SliceTable KernelFourier KernelGrid "
     "KernelSlices Moments Race",
     "fit RATINGS": "PrivateFactorization",
+    "mine itemsets BASKETS": "Itemsets",
 }
 
 

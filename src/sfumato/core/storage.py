@@ -301,6 +301,8 @@ HOMES = {
         "density.noise_shares": "NoisyShare",
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
+        "mine.itemsets": "FrequentItems FrequentPairs PopularNow ReleasedItemsets",
+        "mine.similar.deduplicator": "Deduplicator",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend ClusterMeans "
         "CollectiveItems ContentBased CuratedList DampedMeans DenseFactorization "

@@ -1,0 +1,182 @@
+"""Inputs and outputs of `sfumato mine`: baskets, tables of results, pictures."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli.options import check_output
+
+__all__ = [
+    "PICTURES",
+    "READING",
+    "TABLES",
+    "Baskets",
+    "MaxSize",
+    "MemoryLimit",
+    "Method",
+    "MinSupport",
+    "Output",
+    "Top",
+    "check_outputs",
+    "mined",
+    "opened",
+    "print_rows",
+    "watched",
+    "write",
+]
+
+TABLES = (".parquet", ".csv", ".json")
+PICTURES = (".png", ".svg", ".pdf")
+SHOWN = 20  # rows on the screen
+FORMATS = "fimi, lines, flat, lists, long"
+READING = {
+    "format": Annotated[
+        str | None, typer.Option(help=f"Of the file: {FORMATS}; default: by its ending.")
+    ],
+    "basket_column": Annotated[str | None, typer.Option(help="Of a long table: its baskets.")],
+    "item_column": Annotated[
+        str | None, typer.Option(help="Of a long table: its items; of Parquet: its lists.")
+    ],
+    "separator": Annotated[str | None, typer.Option(help="Between the items of a line.")],
+    "encoding": Annotated[str | None, typer.Option(help="Of text; default: utf-8.")],
+}
+UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+
+Baskets = Annotated[
+    Path, typer.Argument(help="Baskets: one per line, a long table, or Parquet; also .gz.")
+]
+MinSupport = Annotated[
+    float | None,
+    typer.Option(help="Below 1 a fraction of all baskets, from 1 up a number of baskets."),
+]
+Method = Annotated[str, typer.Option(help="Algorithm; auto: by size, density and memory.")]
+MaxSize = Annotated[int | None, typer.Option(help="Items of the largest itemsets.", min=1)]
+MemoryLimit = Annotated[
+    str | None, typer.Option(metavar="BYTES", help="What may be used, as 512M or 2G.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help=f"Where to write all rows: {', '.join(TABLES)}."),
+]
+Top = Annotated[int | None, typer.Option(help="How many rows, the best first.", min=1)]
+
+
+def check_outputs(
+    output: Path | None, figure: Path | None, force: bool, *inputs: Path | None
+) -> None:
+    """Refuse before the work what could not be written after it."""
+    for option, path, endings in (("-o", output, TABLES), ("--figure", figure, PICTURES)):
+        if path is None:
+            continue
+        if path.suffix.lower() not in endings:
+            raise ValueError(f"{option} {path}: must end in {', '.join(endings)}.")
+        check_output(path, force, *inputs)
+
+
+def opened(file: Path, given: dict[str, Any], *, text: bool = False) -> Any:
+    """The baskets of a file, as the options say."""
+    from sfumato.mine.itemsets import read_baskets
+
+    names = {"basket_column": "basket", "item_column": "item"}
+    options = {names.get(name, name): given[name] for name in READING if given[name] is not None}
+    flat = given["format"] == "flat" or (given["format"] is None and ".flat" in file.suffixes)
+    return read_baskets(file, text=text and not flat, **options)  # flat ones are integers
+
+
+def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
+    """The frequent itemsets of a file, by the options of a command."""
+    from sfumato.mine.itemsets import frequent_itemsets
+
+    support = given["min_support"]
+    if support is None:
+        raise ValueError("--min-support must be given: a fraction, or a number of baskets.")
+    options = {name: given[name] for name in ("method", "max_size")}
+    limit = _bytes(given["memory_limit"])
+    explain = bool(given.get("explain"))
+    with watched(opened(file, given), hidden=hidden) as baskets:
+        found = frequent_itemsets(baskets, support, memory_limit=limit, explain=explain, **options)
+        return found, baskets.passes
+
+
+@contextmanager
+def watched(baskets: Any, *, hidden: bool) -> Iterator[Any]:
+    """Baskets whose passes move a bar."""
+    from sfumato.cli import printing
+
+    with printing.progress("pass", hidden=hidden) as advance:
+        read = baskets.read
+
+        def reading(*args: Any, **options: Any) -> Iterator[Any]:
+            total, done = baskets.size, 0
+            if advance.bar is not None:
+                advance.bar.update(advance.bar.task_ids[0], description=f"pass {baskets.passes}")
+            for chunk in read(*args, **options):
+                yield chunk
+                done += chunk.offsets.size - 1
+                advance(done, total)
+
+        baskets.read = reading
+        try:
+            yield baskets
+        finally:
+            del baskets.read
+
+
+def _bytes(written: str | None) -> int | None:
+    """A number of bytes, as 1000, 512M or 2G."""
+    if written is None:
+        return None
+    found = re.fullmatch(r"([0-9]{1,15})([KMG]?)(i?B)?", written)
+    if not found:
+        raise ValueError(f"--memory-limit must be bytes, as 512M or 2G, not {written!r:.100}.")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def write(path: Path, table: Any) -> None:
+    """Write a table in the format of the file extension; lists are JSON in a CSV."""
+    import json
+
+    import pyarrow as pa
+
+    from sfumato.cli.printing import plain
+    from sfumato.core.file_format import write_atomic
+    from sfumato.data.files import write_table
+
+    ending = path.suffix.lower()
+    if ending == ".json":
+        rows = plain(table.to_pylist())
+        text = json.dumps({"rows": rows}, allow_nan=False, ensure_ascii=False)
+        write_atomic(path, text.encode() + b"\n")
+        return
+    if ending == ".csv":
+        for at, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+            if pa.types.is_large_list(column.type):
+                texts = [json.dumps(cell, ensure_ascii=False) for cell in column.to_pylist()]
+                table = table.set_column(at, name, pa.array(texts, pa.large_string()))
+    write_table(path, table)
+
+
+def print_rows(table: Any, as_json: bool, top: int | None, columns: tuple[str, ...]) -> None:
+    """Print the first rows of a table; in JSON all of them."""
+    import sys
+
+    from sfumato.cli import printing
+
+    shown = table if top is None and as_json else table.slice(0, top or SHOWN)
+    rows = shown.to_pylist()
+    if not as_json:
+        rows = [{name: _word(row[name]) for name in columns} for row in rows]
+    printing.rows(rows, as_json)
+    if not as_json and shown.num_rows < table.num_rows:
+        print(
+            f"sfumato: {shown.num_rows} of {table.num_rows} rows; -o FILE writes all.",
+            file=sys.stderr,
+        )
+
+
+def _word(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value

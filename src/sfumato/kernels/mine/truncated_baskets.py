@@ -1,0 +1,68 @@
+"""Baskets cut to a public number of items.
+
+What is left of a basket depends on its own items, not on other baskets.
+"""
+
+import numpy as np
+
+from sfumato.kernels.hash import mix
+from sfumato.kernels.jit import inline, kernel
+
+__all__ = ["cut"]
+
+
+@inline
+def _mark(row, hashes, places, twins):
+    """A number of the set of items that have a place, whatever their order.
+
+    twins: codes whose place another code has as well, which count once.
+    """
+    total = np.uint64(0)
+    for i in range(row.size):
+        place = places[row[i]]
+        if place < 0:
+            continue
+        new = True
+        if twins[row[i]]:
+            for j in range(i):
+                new = new and places[row[j]] != place
+        if new:
+            total += hashes[row[i]]
+    return mix(total)
+
+
+@kernel
+def cut(offsets, items, hashes, places, twins, sampled, most, best, out_offsets, out):
+    """Write the places of at most `most` different items of each basket; return how many.
+
+    places[c] is the public position of code c, negative if it has none, in which case it is left
+    out. If `sampled`, the items with the smallest hash of basket and item stay, ties by place;
+    else those with the smallest place. best: room for `most` numbers.
+    """
+    end = 0
+    out_offsets[0] = 0
+    for b in range(offsets.size - 1):
+        row = items[offsets[b] : offsets[b + 1]]
+        mark = _mark(row, hashes, places, twins) if sampled else np.uint64(0)
+        size = 0
+        for i in range(row.size):
+            place = places[row[i]]
+            if place < 0:
+                continue
+            rank = mix(hashes[row[i]] ^ mark) if sampled else np.uint64(0)
+            at = size
+            while at > 0 and (
+                best[at - 1] > rank or (best[at - 1] == rank and out[end + at - 1] > place)
+            ):
+                at -= 1
+            if at > 0 and best[at - 1] == rank and out[end + at - 1] == place:
+                continue
+            if at == most:
+                continue
+            size = min(size + 1, most)
+            for k in range(size - 1, at, -1):
+                best[k], out[end + k] = best[k - 1], out[end + k - 1]
+            best[at], out[end + at] = rank, place
+        end += size
+        out_offsets[b + 1] = end
+    return end

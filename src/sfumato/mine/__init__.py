@@ -1,0 +1,1 @@
+"""Mining of data larger than memory: frequent itemsets, similar documents."""

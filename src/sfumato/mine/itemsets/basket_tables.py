@@ -1,0 +1,154 @@
+"""Baskets of table files: a Parquet column of lists, or rows (basket, item), chunk by chunk."""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sfumato.data.readers.base import missing_column
+from sfumato.mine.itemsets.basket_columns import LISTS, RawChunk, grouped, of_arrow
+
+__all__ = ["ListSource", "LongSource"]
+
+
+class ListSource:
+    """Baskets of a Parquet column of lists, the only one unless it is named."""
+
+    def __init__(self, path: Path, item: str | None) -> None:
+        self.path, self.name = path, str(path)
+        try:
+            with pq.ParquetFile(path) as file:
+                schema, metadata = file.schema_arrow, file.metadata
+        except pa.ArrowException:
+            raise ValueError(f"{path}: cannot be read as Parquet.") from None
+        self.column = self._chosen(schema, item)
+        size = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
+        self._row_bytes = max(16, 4 * size // max(metadata.num_rows, 1))  # unpacked to int64
+
+    def _chosen(self, schema: pa.Schema, item: str | None) -> str:
+        lists: list[str] = [
+            field.name for field in schema if any(test(field.type) for test in LISTS)
+        ]
+        if item is not None:
+            if item not in schema.names:
+                raise missing_column(self.name, item, schema.names)
+            return item
+        if len(lists) != 1:
+            raise ValueError(
+                f"{self.path}: has {len(lists)} columns of lists; name it by item=, or a column of "
+                "baskets by basket=."
+            )
+        return lists[0]
+
+    def chunks(self, chunk_bytes: int) -> Iterator[RawChunk]:
+        """Baskets in order, about so many bytes at a time."""
+        rows, first = max(1, chunk_bytes // self._row_bytes), 0
+        with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
+            for batch in file.iter_batches(rows, columns=[self.column], use_threads=False):
+                yield of_arrow(batch.column(0), f"{self.path}: column {self.column!r}", first)
+                first += batch.num_rows
+
+
+class LongSource:
+    """Baskets of rows (basket, item), read in order if that is theirs, else sorted by DuckDB.
+
+    Whether basket ids rise from row to row is seen by reading that column once. If they do not,
+    every pass sorts the rows on disk, in bounded memory.
+    """
+
+    def __init__(self, path: Path, basket: str, item: str, text: bool) -> None:
+        self.path, self.name, self.basket, self.item = path, str(path), basket, item
+        self.text = [item] if text else []
+        self._ordered: bool | None = None
+        self._batches([basket, item])  # refuses missing columns now
+
+    def _batches(self, columns: list[str]) -> Any:
+        from sfumato.data import read_batches
+
+        text = [name for name in self.text if name in columns]
+        return read_batches(self.path, columns, text=text)
+
+    def chunks(self, chunk_bytes: int) -> Iterator[RawChunk]:
+        """Baskets in order, about so many bytes at a time."""
+        if self._ordered is None:
+            self._ordered = self._rises()
+            if not self._ordered:
+                warnings.warn(
+                    f"{self.path}: rows are not sorted by {self.basket!r}, so every pass sorts "
+                    "them first; sort the file once to save time.",
+                    stacklevel=2,
+                )
+        rows = iter(self._batches([self.basket, self.item])) if self._ordered else self._sorted()
+        rest: Any = None
+        for batch in _at_least(rows, max(1, chunk_bytes // 32)):
+            table = batch if rest is None else pa.concat_tables([rest, batch])
+            column = table.column(self.basket)
+            cut = _last_start(column)
+            rest = table.slice(cut)
+            if cut:
+                yield self._gathered(table.slice(0, cut))
+        if rest is not None and rest.num_rows:
+            yield self._gathered(rest)
+
+    def _gathered(self, table: pa.Table) -> RawChunk:
+        columns = table.column(self.basket), table.column(self.item)
+        return grouped(*columns, f"{self.path}: {self.basket}", f"{self.path}: {self.item}")
+
+    def _rises(self) -> bool:
+        last = None
+        for batch in self._batches([self.basket]):
+            column = batch.column(0)
+            if not len(column):
+                continue
+            rises = pc.all(pc.less_equal(column[:-1], column[1:])).as_py()
+            if rises is False or (last is not None and pc.greater(last, column[0]).as_py()):
+                return False
+            last = column[-1]
+        return True
+
+    def _sorted(self) -> Iterator[pa.RecordBatch]:
+        import duckdb
+
+        batches = iter(self._batches([self.basket, self.item]))
+        first = next(batches, None)
+        if first is None:
+            return
+        rows = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
+        options: dict[str, Any] = {
+            "threads": 1,
+            "memory_limit": "256MB",
+            "preserve_insertion_order": False,
+        }
+        with duckdb.connect(config=options) as connection:
+            relation = connection.from_arrow(rows).order(
+                f'"{self.basket.replace(chr(34), 2 * chr(34))}"'
+            )
+            yield from relation.to_arrow_reader(1 << 16)
+
+
+def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from others
+
+
+def _at_least(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= rows:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _last_start(column: pa.ChunkedArray) -> int:
+    """Row where the last basket starts: the first of the rows equal to the last one."""
+    same = np.asarray(pc.equal(column, column[-1]).fill_null(True))
+    other = np.flatnonzero(~same)
+    return int(other[-1]) + 1 if other.size else 0

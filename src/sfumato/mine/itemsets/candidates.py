@@ -1,0 +1,109 @@
+"""Candidate itemsets: joined from smaller ones, pruned by subsets, counted in one pass."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.mine import itemset_counts as kernels
+from sfumato.mine.itemsets.baskets import BasketChunk
+from sfumato.mine.itemsets.passes import Level, Levels, Passes, level_of
+
+__all__ = ["Supports", "add_larger", "candidate_bytes", "join", "union"]
+
+BLOCK_BYTES = 1 << 20  # of bits that are worked on together: they should stay in cache
+LANE_BASKETS = 512  # baskets of one vector of bits
+MOST_BASKETS = 1 << 16
+
+
+def join(codes: np.ndarray) -> np.ndarray:
+    """Itemsets one item larger, all of whose subsets one item smaller are rows of `codes`.
+
+    Rows are rising and in lexicographic order, before and after.
+    """
+    stops = np.empty(codes.shape[0], np.int64)
+    valid = np.empty(kernels.joined(codes, stops), np.uint8)
+    out = np.empty((kernels.survivors(codes, stops, valid), codes.shape[1] + 1), np.int32)
+    kernels.fill(codes, stops, valid, out)
+    return out
+
+
+def union(groups: Iterable[np.ndarray]) -> np.ndarray:
+    """All different rows of some matrices of one width, in lexicographic order."""
+    rows = np.concatenate(list(groups))
+    rows = rows[np.lexsort(rows.T[::-1])]
+    fresh = np.ones(rows.shape[0], bool)
+    fresh[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    return rows[fresh]
+
+
+def candidate_bytes(codes: Iterable[np.ndarray]) -> int:
+    """Bytes of candidates with their counts, and once more their codes as rows of bits."""
+    return sum(2 * each.nbytes + 8 * each.shape[0] for each in codes)
+
+
+class Supports:
+    """Exact counts of candidates of several sizes, at least 2, each chunk in blocks of bits.
+
+    Parameters
+    ----------
+    candidates : sequence of ndarray
+        For each size the codes, rising in a row, rows in lexicographic order.
+    n : int
+        Items have codes below it.
+    """
+
+    def __init__(self, candidates: Sequence[np.ndarray], n: int) -> None:
+        self.candidates = [each for each in candidates if each.size]
+        self.counts = [np.zeros(each.shape[0], np.int64) for each in self.candidates]
+        used = np.zeros(n, bool)
+        for each in self.candidates:
+            used[each] = True
+        self._rows = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
+        self._coded = [self._rows[each] for each in self.candidates]
+        items, longest = int(used.sum()), max((e.shape[1] for e in self.candidates), default=2)
+        # Few items: long blocks, to visit candidates less often; many: short ones, for the cache.
+        fitting = BLOCK_BYTES * 8 // max(items + longest, 1) // LANE_BASKETS * LANE_BASKETS
+        self._block = int(np.clip(fitting, LANE_BASKETS, MOST_BASKETS))
+        self._bits = aligned((items, self._block // 64), np.uint64)
+        self._prefixes = aligned((longest, self._block // 64), np.uint64)
+
+    @property
+    def nbytes(self) -> int:
+        return candidate_bytes(self.candidates) + self._bits.nbytes + self._prefixes.nbytes
+
+    def add(self, chunk: BasketChunk) -> None:
+        """Count the baskets of a chunk."""
+        if not self.candidates:
+            return
+        size = chunk.offsets.size - 1
+        for first in range(0, size, self._block):
+            self._bits[:] = 0
+            last = min(first + self._block, size)
+            kernels.set_bits(*chunk, first, last, self._rows, self._bits)
+            for codes, counts in zip(self._coded, self.counts, strict=True):
+                kernels.add_supports(self._bits, codes, self._prefixes, counts)
+
+    def frequent(self, min_count: int) -> list[Level]:
+        """The frequent ones of each size."""
+        pairs = zip(self.candidates, self.counts, strict=True)
+        return [level_of(codes, counts, min_count) for codes, counts in pairs]
+
+
+def add_larger(passes: Passes, levels: Levels, min_count: int, max_size: int | None) -> Levels:
+    """Append sizes 3, 4, ... to frequent items and pairs: join, prune and one pass for each."""
+    n = levels[0][1].size
+    while levels[-1][1].size and (max_size is None or len(levels) < max_size):
+        candidates = join(levels[-1][0])
+        if not candidates.shape[0]:
+            break
+        size = candidates.shape[1]
+        passes.reserve(f"candidates of size {size}", candidate_bytes([candidates]))
+        with passes.record(f"count itemsets of size {size}") as facts:
+            supports = Supports([candidates], n)
+            for chunk in passes.read(n):
+                supports.add(chunk)
+            levels.append(supports.frequent(min_count)[0])
+            facts.update(candidates=candidates.shape[0], frequent=levels[-1][1].size)
+            facts.update(memory=supports.nbytes)
+    return levels

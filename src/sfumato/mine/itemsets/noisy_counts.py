@@ -1,0 +1,191 @@
+"""Private counting of itemsets: noise for each size, baskets cut to a public number of items.
+
+Nothing here is a promise by itself: the proof is that of `PrivateItemsets`.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.hashing import hash_column
+from sfumato.core.ids import texts
+from sfumato.core.row_values import ids_by_row
+from sfumato.kernels.mine import truncated_baskets as kernels
+from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
+from sfumato.mine.itemsets.candidates import Supports
+from sfumato.privacy.accounting.gaussian_steps import Budget
+from sfumato.privacy.accounting.losses import Approximate, Loss, Pure
+from sfumato.privacy.noise import discrete as noise
+from sfumato.privacy.random_source import Source
+
+__all__ = ["GRID", "CutBaskets", "NoisePlan", "baskets_of"]
+
+GRID = 64  # parts of a basket that counts are rounded to: Gaussian steps are sized by integers
+
+
+@dataclass(frozen=True)
+class NoisePlan:
+    """Noise of all stages by public numbers: a first count of items, then one for each size.
+
+    A basket of at most m items adds GRID to at most m counts of items and to the number of baskets
+    in the first stage, and to at most binomial(m, k) counts of itemsets of size k in a later one.
+    The stages have equal parts of the budget: larger itemsets have more noise, and their estimates
+    rest on those of smaller ones.
+    """
+
+    epsilon: float
+    delta: float
+    max_items: int
+    max_size: int
+    open: bool  # whether items come from the baskets, not from a vocabulary
+
+    @cached_property
+    def changes(self) -> list[int]:
+        """Number of counts that one basket changes, by stage."""
+        sizes = range(1, self.max_size + 1) if self.max_size > 1 else range(0)
+        return [self.max_items + 1, *(math.comb(self.max_items, k) for k in sizes)]
+
+    @cached_property
+    def _budget(self) -> Budget:
+        return Budget.of(self.epsilon, self.delta / 2 if self.open else self.delta)
+
+    @cached_property
+    def scales(self) -> list[Fraction]:
+        """Scale of Laplace noise, or sigma of Gaussian noise, by stage, in parts of a basket."""
+        part = Fraction(1, len(self.changes))
+        if self.delta:
+            return [Fraction(self._budget.sigma(GRID**2 * n, part)) for n in self.changes]
+        return [GRID * n / (part * Fraction(self.epsilon)) for n in self.changes]
+
+    @property
+    def loss(self) -> Loss:
+        """Loss of all stages together."""
+        if self.open:
+            return Approximate(self.epsilon, self.delta)
+        return self._budget.loss if self.delta else Pure(self.epsilon)
+
+    @property
+    def kind(self) -> str:
+        return "Gaussian" if self.delta else "Laplace"
+
+    @cached_property
+    def release_threshold(self) -> int:
+        """Noisy count from which an item that is not in a vocabulary is named, in parts.
+
+        An item of one basket alone has count GRID; noise exceeds t with probability at most
+        exp(-t**2 / (2 sigma**2)), so that of max_items such items one is named with probability at
+        most delta / 2.
+        """
+        nats = math.log(2 * self.max_items / self.delta)
+        return GRID + math.ceil(float(self.scales[0]) * math.sqrt(2 * nats) * (1 + 1e-9)) + 1
+
+    def deviations(self) -> np.ndarray:
+        """Standard deviation of the noise on counts of sizes 1, 2, ..., in baskets."""
+        factor = 1.0 if self.delta else math.sqrt(2)
+        stages = self.scales[1:] or self.scales
+        return np.array([factor * float(scale) / GRID for scale in stages])
+
+    def noise_threshold(self, stage: int, candidates: int) -> float:
+        """Noisy count that one of so many candidates in no basket reaches on average, in parts."""
+        scale = float(self.scales[stage])
+        if self.delta:
+            return scale * NormalDist().inv_cdf(1 - 1 / max(candidates, 2))
+        return scale * math.log(max(candidates, 2) / 2)
+
+    def add(self, stage: int, counts: np.ndarray, source: Source) -> np.ndarray:
+        """Return counts in parts of a basket, with the noise of a stage."""
+        cells = np.ascontiguousarray(counts, np.int64) * GRID
+        draw = noise.add_gaussian if self.delta else noise.add_laplace
+        draw(cells, self.scales[stage], source=source)
+        return cells
+
+
+class CutBaskets:
+    """Baskets by the canonical text of their items, cut to at most `max_items` different ones."""
+
+    def __init__(self, baskets: Baskets, max_items: int, seed: int) -> None:
+        self.baskets, self.max_items = baskets, max_items
+        self.size = baskets.size  # makes the first pass, before anything is charged
+        self.names = texts(baskets.items)
+        self._hashes = hash_column(self.names, seed, name="items")
+        blank = pc.equal(pc.utf8_trim_whitespace(self.names), "")
+        self._named = ~np.asarray(blank)
+        first = np.asarray(self.names.dictionary_encode().indices)
+        self._twins = np.bincount(first)[first] > 1 if first.size else np.zeros(0, np.bool_)
+
+    def own_items(self) -> pa.Array:
+        """Return the different texts of the items in order of text; they are private."""
+        words = self.names.filter(pa.array(self._named)).unique()
+        return words.take(pc.sort_indices(words))
+
+    def item_counts(self, items: pa.Array, *, sampled: bool) -> np.ndarray:
+        """Return the number of cut baskets with each of these items."""
+        counts = np.zeros(len(items), np.int64)
+        for chunk in self._cut(items, sampled):
+            counts += np.bincount(chunk.items, minlength=counts.size)
+        return counts
+
+    def counts(self, items: pa.Array, itemsets: np.ndarray) -> np.ndarray:
+        """Return the number of cut baskets with all items of each row of positions in `items`.
+
+        The rows are rising, and in lexicographic order.
+        """
+        supports = Supports([itemsets], len(items))
+        for chunk in self._cut(items, sampled=False):
+            supports.add(chunk)
+        return supports.counts[0] if itemsets.size else np.zeros(0, np.int64)
+
+    def _cut(self, items: pa.Array, sampled: bool) -> Iterator[BasketChunk]:
+        found = pc.fill_null(pc.index_in(self.names, value_set=items), -1)
+        places = np.where(self._named, np.asarray(found), -1).astype(np.int32)
+        best = np.empty(self.max_items, np.uint64)
+        for offsets, codes in self.baskets.read():
+            ends, out = np.empty_like(offsets), np.empty(codes.size, np.int32)
+            how = (self._hashes, places, self._twins, sampled, self.max_items, best)
+            size = kernels.cut(offsets, codes, *how, ends, out)
+            yield BasketChunk(ends, out[:size])
+
+
+def baskets_of(baskets: Any) -> Baskets:
+    """Return baskets in which each row is read on its own: what is no item is left out.
+
+    No row raises, and none changes how another is read, since items are compared by their texts.
+    """
+    if isinstance(baskets, Baskets):
+        return baskets
+    typed = isinstance(baskets, tuple) or hasattr(baskets, "indptr")
+    arrow = isinstance(baskets, pa.Array | pa.ChunkedArray)
+    rows = baskets if typed or arrow else [_cells(row) for row in baskets]
+    try:
+        return Baskets(rows)
+    except (TypeError, ValueError, OverflowError, pa.ArrowException):
+        if typed:
+            raise
+    cells = [_cells(row) for row in baskets.to_pylist()] if arrow else rows
+    return Baskets(_by_row(cells))
+
+
+def _cells(row: Any) -> list[Any]:
+    """The cells of one basket; none where it is not a list of them."""
+    if row is None or isinstance(row, str | bytes | dict):
+        return []
+    try:
+        return row if isinstance(row, list) else list(row)
+    except TypeError:
+        return []
+
+
+def _by_row(cells: list[list[Any]]) -> tuple[np.ndarray, pa.Array]:
+    """Offsets and ids of cells, those without an id left out."""
+    ids = ids_by_row([cell for row in cells for cell in row], "items").cast(pa.large_string())
+    valid = np.asarray(ids.is_valid())
+    ends = np.cumsum([0, *map(len, cells)])
+    return np.concatenate([[0], np.cumsum(valid)])[ends], ids.drop_null()

@@ -1,0 +1,74 @@
+"""Candidate pairs: rows that share a band key, found in bounded memory, screened by signatures."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.special import bdtr
+
+from sfumato.kernels.mine.band_join import pairs
+from sfumato.kernels.retrieve.bucket_tables import combine, sort
+from sfumato.retrieve.lsh.buckets import coefficients
+
+__all__ = ["BandJoin", "fewest_matches", "keys_of"]
+
+CHUNK = 1 << 17  # pairs at a time: exact similarities of as many take a second or two
+MISS = 1e-4  # probability that a pair at the threshold does not pass the signatures
+
+
+def keys_of(signatures: np.ndarray, bands: int, rows: int) -> np.ndarray:
+    """One key per band of a signature, uint64 (n, bands); columns after the last are not used."""
+    out = np.empty((len(signatures), bands), np.uint64)
+    combine(signatures, coefficients(bands, rows, 0), out)
+    return out
+
+
+def fewest_matches(threshold: float, permutations: int) -> int:
+    """Equal positions that a pair at the threshold reaches with probability 1 - MISS or more."""
+    counts = np.arange(permutations)
+    return int(np.count_nonzero(bdtr(counts, permutations, threshold) <= MISS))
+
+
+class BandJoin:
+    """The pairs of rows that share a key in at least one band, band after band.
+
+    keys: uint64 (n, bands). rows: ascending numbers of the rows to join. Pairs whose signatures
+    (uint32, without columns for none) have fewer than `least` equal positions are left out. Memory
+    is that of the keys, one sorted band, and CHUNK pairs.
+    """
+
+    def __init__(
+        self, keys: np.ndarray, rows: np.ndarray, signatures: np.ndarray, least: int
+    ) -> None:
+        self.keys, self.rows, self.signatures, self.least = keys, rows, signatures, least
+
+    def chunks(
+        self, labels: np.ndarray | None = None, *, star: bool = False
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the pairs, each once, as first and second row (first < second).
+
+        Rows of equal labels make no pair; labels may change between two chunks. star pairs only the
+        first row of each bucket with the others, and may repeat a pair.
+        """
+        labels = np.arange(len(self.keys)) if labels is None else labels
+        for band in range(self.keys.shape[1]):
+            order = self.rows.astype(np.int32)
+            sorted_keys = self.keys[self.rows, band]
+            sort(sorted_keys, order, np.empty_like(sorted_keys), np.empty_like(order))
+            state = np.zeros(2, np.int64)
+            while state[0] < order.size:
+                first, second = np.empty((2, CHUNK), np.int64)
+                count = pairs(
+                    order,
+                    sorted_keys,
+                    self.keys,
+                    band,
+                    labels,
+                    self.signatures,
+                    self.least,
+                    star,
+                    state,
+                    first,
+                    second,
+                )
+                if count:
+                    yield first[:count], second[:count]
