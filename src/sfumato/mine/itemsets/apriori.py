@@ -6,7 +6,7 @@ from typing import Any
 from sfumato.mine.itemsets.baskets import Baskets
 from sfumato.mine.itemsets.candidates import Supports, add_larger
 from sfumato.mine.itemsets.pair_counters import PairCounter, pair_counter, shortened
-from sfumato.mine.itemsets.passes import LONGEST, Levels, Passes
+from sfumato.mine.itemsets.passes import LONGEST, ItemsetLevels, Passes
 
 __all__ = ["apriori", "count_pairs"]
 
@@ -19,11 +19,11 @@ def apriori(
     memory_limit: int | None,
     explain: list[dict[str, Any]] | None,
     longest: int = LONGEST,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by Apriori; pairs in a triangular matrix or as triples, by what takes less memory."""
     passes = Passes("apriori", baskets, memory_limit, explain, longest)
     n, items = passes.frequent_items(min_count)
-    levels = Levels([items])
+    levels = ItemsetLevels([items])
     if n < 2 or max_size == 1:
         return levels
     count_pairs(passes, levels, pair_counter(passes, n), min_count)
@@ -32,7 +32,7 @@ def apriori(
 
 def count_pairs(
     passes: Passes,
-    levels: Levels,
+    levels: ItemsetLevels,
     counter: PairCounter,
     min_count: int,
     larger: Supports | None = None,

@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.mine import itemset_counts as kernels
 from sfumato.mine.itemsets.baskets import BasketChunk
-from sfumato.mine.itemsets.passes import Level, Levels, Passes, level_of
+from sfumato.mine.itemsets.passes import ItemsetLevels, Level, Passes, level_of
 
 __all__ = ["Supports", "add_larger", "candidate_bytes", "join", "union"]
 
@@ -90,7 +90,9 @@ class Supports:
         return [level_of(codes, counts, min_count) for codes, counts in pairs]
 
 
-def add_larger(passes: Passes, levels: Levels, min_count: int, max_size: int | None) -> Levels:
+def add_larger(
+    passes: Passes, levels: ItemsetLevels, min_count: int, max_size: int | None
+) -> ItemsetLevels:
     """Append sizes 3, 4, ... to frequent items and pairs: join, prune and one pass for each."""
     n = levels[0][1].size
     while levels[-1][1].size and (max_size is None or len(levels) < max_size):

@@ -12,14 +12,14 @@ from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets.baskets import CHUNK_BYTES, BasketChunk, Baskets
 
-__all__ = ["LONGEST", "OWNER", "Level", "Levels", "Passes", "level_of"]
+__all__ = ["LONGEST", "OWNER", "ItemsetLevels", "Level", "Passes", "level_of"]
 
 Level: TypeAlias = "tuple[np.ndarray, np.ndarray]"  # codes, one rising row each, and their counts
 OWNER = "frequent_itemsets"
 LONGEST = 20_000  # items of a basket whose pairs are counted: 200 million pairs
 
 
-class Levels(list[Level]):
+class ItemsetLevels(list[Level]):
     """Itemsets by size, in lexicographic order of their codes.
 
     `exact` is False if an itemset may be missing or a count too low; `missed` is how many are

@@ -13,7 +13,7 @@ from sfumato.core.validation import integer, optional
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.candidates import Supports, candidate_bytes, union
 from sfumato.mine.itemsets.chunks import basket_bytes, gathered, mined
-from sfumato.mine.itemsets.passes import Levels, Passes, level_of
+from sfumato.mine.itemsets.passes import ItemsetLevels, Passes, level_of
 
 __all__ = ["local_candidates", "local_counts", "local_threshold", "merged", "son"]
 
@@ -32,11 +32,11 @@ def son(
     explain: list[dict[str, Any]] | None,
     chunk_baskets: int | None = None,
     mapper: Callable[..., Iterable[Any]] = map,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by SON, in chunks that fit into memory; `mapper` may be the map of an engine."""
     passes = Passes("son", baskets, memory_limit, explain)
     n, items = passes.frequent_items(min_count)
-    levels = Levels([items])
+    levels = ItemsetLevels([items])
     if n < 2 or max_size == 1:
         return levels
     candidates = _first_pass(passes, n, min_count, max_size, chunk_baskets, mapper)
