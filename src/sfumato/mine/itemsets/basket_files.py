@@ -177,7 +177,7 @@ def _names(baskets: Baskets, kind: str, owner: str) -> pa.Array:
         )
     if kind == "flat" and (baskets.items == -1).any():
         raise ParameterError.of(owner, "format", 'must not be "flat" where an item is -1.')
-    names = pa.array(baskets.items).cast(pa.large_string())
+    names = pa.array(baskets.items).cast(pa.string())
     special = r"\s" if kind == "fimi" else r'[",\n\r]|^\s|\s$|^$'
     if baskets.items.dtype == object and pc.any(pc.match_substring_regex(names, special)).as_py():
         raise ParameterError.of(
@@ -189,11 +189,12 @@ def _names(baskets: Baskets, kind: str, owner: str) -> pa.Array:
 
 
 def _rows(chunk: BasketChunk, names: pa.Array) -> pa.Array:
-    return pa.LargeListArray.from_arrays(pa.array(chunk.offsets), names.take(pa.array(chunk.items)))
+    offsets = pa.array(chunk.offsets, pa.int32())  # a chunk has far fewer items than 2**31
+    return pa.ListArray.from_arrays(offsets, names.take(pa.array(chunk.items)))
 
 
 def _write_lists(baskets: Baskets, names: pa.Array, part: Path) -> None:
-    schema = pa.schema([("items", pa.large_list(names.type))])
+    schema = pa.schema([("items", pa.list_(names.type))])
     with pq.ParquetWriter(part, schema) as writer:
         for chunk in baskets.read(CHUNK_BYTES):
             writer.write_batch(pa.record_batch([_rows(chunk, names)], schema=schema))

@@ -252,7 +252,8 @@ class Baskets:
                 yield chunk if limit == self._ids.size else _below(chunk, limit)
             return
         for rows in self._source.chunks(CHUNK_BYTES if most is None else most):
-            codes = self._vocabulary.encode(rows.ids)
+            nothing = np.empty(0, np.int32)
+            codes = self._vocabulary.encode(rows.ids) if len(rows.ids) else nothing
             if self._vocabulary.known != self._ids.size:
                 raise ValueError(f"{self._source.name}: has changed since the items were counted.")
             yield self._arranged(RawChunk(rows.offsets, codes), limit)

@@ -1,19 +1,21 @@
 """Eclat: itemsets depth first in memory, each branch with the baskets of its extensions."""
 
-import time
 from typing import Any
 
 import numpy as np
 
+from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine import eclat as kernels
 from sfumato.mine.itemsets.baskets import Baskets
+from sfumato.mine.itemsets.passes import OWNER, Passes
 
-__all__ = ["eclat"]
+__all__ = ["eclat", "eclat_bytes"]
 
 # A list of tids is worth it where a bitset has so many words per entry: intersecting bitsets takes
 # a machine with 512-bit registers an eighth of a nanosecond per word, a list one per entry.
 WORDS_PER_ENTRY = 8
+PER_ENTRY = integer(0, 2**31)
 ROWS = 1 << 16  # itemsets of one part of the output
 
 
@@ -36,21 +38,26 @@ def eclat(
     M. J. Zaki, Scalable Algorithms for Association Mining (2000), and with K. Gouda, Fast Vertical
     Mining Using Diffsets (2003).
     """
-    start = time.perf_counter()
-    search = _Search(baskets, min_count, max_size, memory_limit, (sparse, dense))
-    levels = search.levels()
-    if explain is not None:
-        explain.append(
-            {
-                "pass": baskets.passes,
-                "step": "depth-first search",
-                "candidates": search.n * (search.n - 1) // 2,
-                "frequent": sum(counts.size for _, counts in levels),
-                "memory": search.nbytes,
-                "seconds": time.perf_counter() - start,
-            }
-        )
+    lists = [
+        PER_ENTRY.check(OWNER, name, value)
+        for name, value in (("sparse", sparse), ("dense", dense))
+    ]
+    passes = Passes("eclat", baskets, memory_limit, explain)
+    passes.frequent_items(min_count)
+    with passes.record("search depth first") as facts:
+        search = _Search(baskets, min_count, max_size, memory_limit, lists)
+        levels = search.levels()
+        facts.update(candidates=search.n, frequent=sum(counts.size for _, counts in levels))
+        facts.update(memory=search.nbytes)
     return levels
+
+
+def eclat_bytes(baskets: Baskets, min_count: int) -> int:
+    """Bytes that mining takes about, without the itemsets found."""
+    entries = int(baskets.item_counts[: baskets.frequent(min_count)].sum())
+    # A basket: an offset, and up to 4 more cells of its row. An item of it: a cell, its place in
+    # the list of the item, and its code, twice while chunks of a source are joined.
+    return 24 * baskets.size + 20 * entries + (8 << 20)
 
 
 class _Search:
@@ -62,13 +69,13 @@ class _Search:
         min_count: int,
         max_size: int | None,
         memory_limit: int | None,
-        lists: tuple[int, int],
+        lists: list[int],
     ) -> None:
         self.n, self.memory_limit = baskets.frequent(min_count), memory_limit
         counts = baskets.item_counts[: self.n]
         self.starts = np.concatenate([[0], np.cumsum(counts)])
-        most = baskets.size if max_size is None else max_size
-        self.state = np.array([min_count, min(most, self.n + 1), *lists, 0, -1, 0, 0], np.int64)
+        most = self.n + 1 if max_size is None else min(max_size, self.n + 1)
+        self.state = np.array([min_count, most, *lists, 0, -1, 0, 0], np.int64)
         self._place_rows(*baskets._unsorted(self.n))
         spare = int(counts.max(initial=0)) // 64 + 64
         self.counters = np.zeros(self.n + 32, np.uint32)
@@ -96,8 +103,8 @@ class _Search:
         return int(sum(each.nbytes for each in (*held, *self.parts)))
 
     def levels(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        out = self._room()
-        status = kernels.RUNNING
+        out, status = self._room(), kernels.RUNNING
+        self._grow(status)
         while status != kernels.DONE:
             status = kernels.mine(
                 self.state,
@@ -132,10 +139,10 @@ class _Search:
             self.branches = np.concatenate([self.branches, np.empty_like(self.branches)])
         if self.memory_limit is not None and self.nbytes > self.memory_limit:
             raise ParameterError.of(
-                "frequent_itemsets",
+                OWNER,
                 "memory_limit",
-                f"of {self.memory_limit} bytes is too small for the itemsets and their baskets in "
-                "memory; raise it or min_support, or give max_size.",
+                f"of {self.memory_limit} bytes is too small for method 'eclat', which holds all "
+                "baskets and itemsets; raise it or min_support, or give max_size.",
             )
 
     def _by_size(self) -> list[tuple[np.ndarray, np.ndarray]]:

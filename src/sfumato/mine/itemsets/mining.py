@@ -11,7 +11,7 @@ from sfumato.core.validation import flag, integer, one_of, optional
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets.apriori import apriori
 from sfumato.mine.itemsets.baskets import Baskets
-from sfumato.mine.itemsets.eclat import eclat
+from sfumato.mine.itemsets.eclat import eclat, eclat_bytes
 from sfumato.mine.itemsets.pcy import multihash, multistage, pcy
 from sfumato.mine.itemsets.results import Itemsets
 from sfumato.mine.itemsets.sampling import sampling, toivonen
@@ -62,10 +62,12 @@ def frequent_itemsets(
     explain : bool, default=False
         Whether to record what each pass did, in `explain` of the result.
     **options : object
-        Of the method: `buckets` and `seed` (pcy, multistage, multihash), `stages` (multistage),
-        `tables` (multihash), `sample`, `lowered` and `random_state` (sampling, toivonen), `verify`
-        (sampling), `chunk_baskets` (son), and `longest` (those that count pairs): how many items of
-        a basket, the most frequent ones, are paired.
+        Of the method: `sparse` and `dense` (eclat; number of words of a bitset per entry of a list
+        from which lists of baskets, or of those that lack an item, replace bitsets), `buckets` and
+        `seed` (pcy, multistage, multihash), `stages` (multistage), `tables` (multihash), `sample`,
+        `lowered` and `random_state` (sampling, toivonen), `verify` (sampling), `chunk_baskets`
+        (son), and `longest` (those that count pairs): how many items of a basket, the most frequent
+        ones, are paired.
 
     Returns
     -------
@@ -130,4 +132,18 @@ def min_count_of(min_support: Any, baskets: Baskets, owner: str = OWNER) -> int:
 
 
 def _choice(baskets: Baskets, min_count: int, limit: int | None) -> tuple[str, str]:
-    return "eclat", "the only method"
+    """The method for baskets of this size and density, and why."""
+    need, n = eclat_bytes(baskets, min_count), baskets.frequent(min_count)
+    density = baskets.item_counts[:n].sum() / max(1, n * baskets.size)
+    facts = (
+        f"{baskets.size:,} baskets and {n:,} frequent items, each in {density:.2%} of them on "
+        f"average, take about {need / 2**20:,.0f} MiB in memory"
+    )
+    if limit is None:
+        return "eclat", f"{facts}, and no memory_limit is given"
+    if need <= limit:
+        return "eclat", f"{facts}, which the memory_limit of {limit / 2**20:,.0f} MiB allows"
+    return "son", (
+        f"{facts}, more than the memory_limit of {limit / 2**20:,.0f} MiB, so they are mined chunk "
+        "by chunk in two passes"
+    )

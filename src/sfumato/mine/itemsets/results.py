@@ -1,9 +1,11 @@
 """Frequent itemsets as a table: items, size, count, support; closed and maximal ones."""
 
+import copy
 import gc
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pyarrow as pa
 
 from sfumato.core.tables import Table, described
 from sfumato.kernels.mine.basket_rows import translate
+from sfumato.kernels.mine.itemset_covers import cover
 from sfumato.mine.itemsets.baskets import Baskets
 
 __all__ = ["Itemsets"]
@@ -113,6 +116,51 @@ class Itemsets(Table):
                     out.extend(zip(block, counts[at : at + BLOCK].tolist(), strict=True))
         return out
 
+    def closed(self) -> "Itemsets":
+        """Select the itemsets without a superset of the same count; they determine all counts.
+
+        Returns
+        -------
+        Itemsets
+            The closed ones. Supersets that were not mined, because of `max_size`, do not count.
+
+        Examples
+        --------
+        >>> from sfumato.mine.itemsets import frequent_itemsets
+        >>> frequent_itemsets([["milk", "tea"], ["tea"], ["milk", "tea"]], 2).closed().to_list()
+        [(('tea',), 3), (('tea', 'milk'), 2)]
+        """
+        return self._uncovered(equal=True)
+
+    def maximal(self) -> "Itemsets":
+        """Select the itemsets without a frequent superset; all others are their subsets.
+
+        Returns
+        -------
+        Itemsets
+            The maximal ones. Supersets that were not mined, because of `max_size`, do not count.
+
+        Examples
+        --------
+        >>> from sfumato.mine.itemsets import frequent_itemsets
+        >>> frequent_itemsets([["milk", "tea"], ["tea"], ["milk", "tea"]], 2).maximal().to_list()
+        [(('tea', 'milk'), 2)]
+        """
+        return self._uncovered(equal=False)
+
+    def _uncovered(self, *, equal: bool) -> "Itemsets":
+        # A superset with a count has, between, one of a single item more with the same count.
+        levels = []
+        for (codes, counts), larger in zip_longest(self.levels, self.levels[1:]):
+            covered = np.zeros(counts.size, bool)
+            if larger is not None and larger[0].shape[1] == codes.shape[1] + 1:
+                table = np.full(1 << (2 * counts.size).bit_length(), -1, np.int64)
+                cover(codes, counts, *larger, equal, table, covered)
+            levels.append((codes[~covered], counts[~covered]))
+        selected = copy.copy(self)
+        selected.levels = [level for level in levels if level[1].size]
+        return selected
+
     def _columns(self) -> dict[str, Any]:
         sizes = [codes.shape[1] for codes, _ in self.levels]
         lengths = [counts.size for _, counts in self.levels]
@@ -147,11 +195,18 @@ def _tuples(items: np.ndarray) -> Callable[[np.ndarray], Iterable[tuple[Any, ...
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Pause garbage collection: a million new tuples of ids would be searched for cycles."""
+    """Pause garbage collection, which would search each of a million new tuples for cycles.
+
+    They cannot be in one, so they join the oldest objects at once, by freezing and thawing all,
+    unless the program has frozen objects of its own.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         if enabled:
             gc.enable()

@@ -1,0 +1,143 @@
+"""Frequent itemsets in memory beside pyfim's Eclat and mlxtend: lists in, lists out, CPU seconds.
+
+    python benchmarks/itemsets.py [pyfim] [mlxtend]
+        writes benchmarks/results/itemsets.json, all parts unless some are named
+
+Both take the same Python lists and return Python lists, in turn in one process; a ratio is of one
+round, and the median of all rounds is reported. Both find the same itemsets with the same counts,
+which is checked, except that pyfim leaves an item out that is in every basket. mlxtend's frame of
+booleans is made within its time, as lists are what a user has. The sets are read from the folder
+that SFUMATO_DATA names. Itemsets out of core: benchmarks/_itemsets_out_of_core.py.
+"""
+
+import gc
+import gzip
+import math
+import statistics
+import sys
+import time
+
+from _measure import write_parts
+from _ratings import folder
+
+from sfumato.mine.itemsets import Baskets, frequent_itemsets
+
+ROUNDS = 11
+# name of the set, support, ratio to reach
+SPEED = [
+    ("retail", 0.001, 2.0),
+    ("T10I4D100K", 0.001, 2.0),
+    ("retail", 0.0003, 1.2),
+    ("chess", 0.6, 1.2),
+    ("mushroom", 0.1, 1.2),
+]
+FRAMES = [("T10I4D100K", 0.01), ("mushroom", 0.4), ("chess", 0.9), ("groceries", 0.005)]
+
+
+def lists(name):
+    """Baskets of a set as lists."""
+    if name == "groceries":
+        with gzip.open(folder() / "groceries" / "groceries.csv.gz", "rt") as file:
+            return [line.strip().split(",") for line in file]
+    with gzip.open(folder() / "fimi" / f"{name}.dat.gz", "rt") as file:
+        return [list(map(int, line.split())) for line in file]
+
+
+def timed(work):
+    """CPU seconds of a call, and what it returns."""
+    gc.collect()
+    start = time.process_time()
+    found = work()
+    return time.process_time() - start, found
+
+
+def ours(baskets, count):
+    return frequent_itemsets(baskets, count).to_list()
+
+
+def steps(baskets, count):
+    """CPU milliseconds of the three steps of our call."""
+    first, made = timed(lambda: Baskets(baskets))
+    second, found = timed(lambda: frequent_itemsets(made, count))
+    third, _ = timed(found.to_list)
+    return [round(1000 * each, 1) for each in (first, second, third)]
+
+
+def as_sets(rows):
+    return {frozenset(items): int(count) for items, count in rows}
+
+
+def agreement(mine, theirs, size):
+    """Number of itemsets; refuses a difference other than pyfim's known one."""
+    mine, theirs = as_sets(mine), as_sets(theirs)
+    missing = {items: count for items, count in mine.items() if items not in theirs}
+    if any(mine.get(items) != count for items, count in theirs.items()):
+        sys.exit("the itemsets differ")
+    if any(len(items) > 1 or count < size for items, count in missing.items()):
+        sys.exit("the peer lacks itemsets")
+    return {"itemsets": len(mine), "left_out_by_peer": len(missing)}
+
+
+def beside_pyfim():
+    """Ratios against pyfim's Eclat."""
+    import fim
+
+    rows = []
+    for name, support, target in SPEED:
+        baskets = lists(name)
+        count = math.ceil(support * len(baskets))
+
+        def peer(baskets=baskets, count=count):
+            return fim.eclat(baskets, supp=-count, zmin=1)
+
+        found = agreement(ours(baskets, count), peer(), len(baskets))
+        times = [(timed(peer)[0], timed(lambda: ours(baskets, count))[0]) for _ in range(ROUNDS)]  # noqa: B023
+        ratios = sorted(theirs / mine for theirs, mine in times)
+        rows.append(
+            {
+                "set": name,
+                "support": support,
+                "count": count,
+                **found,
+                "pyfim_ms": round(1000 * statistics.median(theirs for theirs, _ in times), 1),
+                "ours_ms": round(1000 * statistics.median(mine for _, mine in times), 1),
+                "ratio": round(statistics.median(ratios), 2),
+                "ratios": [round(each, 2) for each in ratios],
+                "target": target,
+                "baskets_mine_lists_ms": steps(baskets, count),
+            }
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def beside_mlxtend():
+    """Ratios against mlxtend's FP-growth and Apriori, each run once."""
+    import pandas as pd
+    from mlxtend.frequent_patterns import apriori, fpgrowth
+    from mlxtend.preprocessing import TransactionEncoder
+
+    def peer(method, baskets, support):
+        encoder = TransactionEncoder()
+        frame = pd.DataFrame(encoder.fit_transform(baskets), columns=encoder.columns_)
+        found = method(frame, min_support=support, use_colnames=True)
+        counts = (found["support"] * len(baskets)).round().astype(int)
+        return list(zip(map(tuple, found["itemsets"]), counts.tolist(), strict=True))
+
+    rows = []
+    for name, support in FRAMES:
+        baskets = lists(name)
+        count = math.ceil(support * len(baskets))
+        mine = statistics.median(timed(lambda: ours(baskets, count))[0] for _ in range(ROUNDS))  # noqa: B023
+        for method in (fpgrowth, apriori):
+            theirs, found = timed(lambda: peer(method, baskets, support))  # noqa: B023
+            row = {"set": name, "support": support, "method": method.__name__}
+            row |= agreement(ours(baskets, count), found, len(baskets))
+            row |= {"mlxtend_ms": round(1000 * theirs, 1), "ours_ms": round(1000 * mine, 1)}
+            rows.append({**row, "ratio": round(theirs / mine, 1), "target": 50.0})
+            print(rows[-1], flush=True)
+    return rows
+
+
+if __name__ == "__main__":
+    write_parts("itemsets", {"pyfim": beside_pyfim, "mlxtend": beside_mlxtend}, sys.argv[1:])
