@@ -1,6 +1,5 @@
 """Apriori: one pass per size of itemsets, whose candidates have only frequent subsets."""
 
-import warnings
 from typing import Any
 
 from sfumato.mine.itemsets.baskets import Baskets
@@ -53,16 +52,12 @@ def count_pairs(
         facts.update(counter=counter.name, candidates=counter.pairs, frequent=levels[1][1].size)
         facts.update(share_occurring=counter.pairs / (n * (n - 1) / 2), memory=counter.nbytes)
     if long:
-        levels.exact = False
-        _warn_of_long(long, passes.longest)
+        levels.exact, levels.warning = False, _of_long(long, passes.longest)
 
 
-def _warn_of_long(baskets: int, longest: int) -> None:
-    """Warn that pairs of very long baskets were left out."""
-    warnings.warn(
-        f"frequent_itemsets: {baskets} baskets have more than {longest} frequent items; only pairs "
-        f"of their {longest} most frequent ones were counted, so counts may be too low; raise "
-        "`longest`, or take method 'eclat' or 'son', which count them all.",
-        UserWarning,
-        stacklevel=4,
+def _of_long(baskets: int, longest: int) -> str:
+    return (
+        f"{baskets} baskets have more than {longest} frequent items; only pairs of their {longest} "
+        "most frequent ones were counted, so counts may be too low; raise `longest`, or take "
+        "method 'eclat' or 'son', which count them all."
     )

@@ -139,6 +139,7 @@ class Triples:
 
     def frequent(self, min_count: int) -> Level:
         at = np.flatnonzero(self._counts >= min_count)
+        at = at[np.argsort(self._keys[at])]
         codes = np.stack(
             [self._keys[at] >> np.uint64(32), self._keys[at] & np.uint64(2**32 - 1)], 1
         )

@@ -14,7 +14,7 @@ from sfumato.mine.itemsets.passes import LONGEST, OWNER, ItemsetLevels, Passes
 
 __all__ = ["BucketCounts", "multihash", "multistage", "pcy"]
 
-BUCKETS = 1 << 20
+BUCKETS, MOST_BUCKETS = 1 << 20, 1 << 26  # by default
 ROWS = 2048  # of the triangle of pairs that are tried on the bitmaps for a report
 LIMITS: dict[str, Limit] = {
     "buckets": optional(integer(1, 2**32 - 1)),
@@ -126,9 +126,9 @@ def _bucket_count(passes: Passes, n: int, min_count: int, plan: _Hashing) -> int
         passes.reserve("buckets", wanted * size)
         return int(wanted)
     baskets = passes.baskets
-    length = baskets.item_counts[:n].sum() / baskets.size
+    length = min(baskets.item_counts[:n].sum() / baskets.size, passes.longest)
     pairs = baskets.size * length * length / 2
-    enough = max(BUCKETS, min(2**31, int(4 * pairs / min_count)))
+    enough = max(BUCKETS, min(MOST_BUCKETS, int(4 * pairs / min_count)))
     return int(max(1, min(enough, passes.budget // 2 // size)))
 
 

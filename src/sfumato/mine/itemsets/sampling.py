@@ -12,7 +12,7 @@ from sfumato.core.validation import RandomState, check_random_state, flag, fract
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets.apriori import count_pairs
 from sfumato.mine.itemsets.baskets import Baskets
-from sfumato.mine.itemsets.candidates import Supports, candidate_bytes, join, union
+from sfumato.mine.itemsets.candidates import Supports, join, union
 from sfumato.mine.itemsets.chunks import basket_bytes, mined, sampled
 from sfumato.mine.itemsets.pair_counters import pair_counter
 from sfumato.mine.itemsets.passes import LONGEST, OWNER, ItemsetLevels, Level, Passes
@@ -152,7 +152,7 @@ def _mined(
     """Itemsets of two items or more that reach the threshold in a new sample."""
     with passes.record("mine a sample") as facts:
         chunk = sampled(passes.read(n), plan.share, rng)
-        levels = mined(chunk, plan.threshold, max_size)[1:]
+        levels = mined(chunk, plan.threshold, max_size, passes.tables)[1:]
         facts.update(sample=plan.share, sample_baskets=chunk.offsets.size - 1)
         facts.update(threshold=plan.threshold, frequent=sum(count.size for _, count in levels))
         facts.update(memory=3 * sum(each.nbytes for each in chunk))
@@ -161,9 +161,9 @@ def _mined(
 
 def _verified(passes: Passes, candidates: list[np.ndarray], n: int, min_count: int) -> list[Level]:
     """The candidates that are frequent in all baskets, with their counts."""
-    passes.reserve("candidates of the sample", candidate_bytes(candidates))
     with passes.record("count candidates of the sample") as facts:
-        supports = Supports(candidates, n)
+        supports = Supports(candidates, n, passes.block_bytes)
+        passes.reserve("candidates of the sample", supports.nbytes)
         for chunk in passes.read(n):
             supports.add(chunk)
         levels = supports.frequent(min_count)
@@ -196,9 +196,10 @@ def _bordered(
     The border of pairs is every other pair of frequent items, so the first time all are counted.
     """
     n = levels[0][1].size
-    candidates = [join(codes) for codes in found if max_size is None or codes.shape[1] < max_size]
-    passes.reserve("itemsets of the sample and their border", candidate_bytes(candidates))
-    supports = Supports(candidates, n)
+    most = max_size or n
+    candidates = [join(codes, passes) for codes in found if codes.shape[1] < most]
+    supports = Supports(candidates, n, passes.block_bytes)
+    passes.reserve("itemsets of the sample and their border", supports.nbytes)
     if len(levels) == 1:
         count_pairs(passes, levels, pair_counter(passes, n), min_count, supports)
     else:

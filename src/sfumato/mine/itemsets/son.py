@@ -64,7 +64,7 @@ def _first_pass(
     each = _chunk_baskets(passes, n, min_count, chunk_baskets)
     with passes.record("mine chunks") as facts:
         for found in mapper(
-            lambda chunk: local_candidates(chunk, min_count, size, max_size),
+            lambda chunk: local_candidates(chunk, min_count, size, max_size, passes.tables),
             gathered(passes.read(n), each),
         ):
             candidates, chunks = merged(candidates, found), chunks + 1
@@ -102,11 +102,15 @@ def local_threshold(min_count: int, chunk_size: int, size: int) -> int:
 
 
 def local_candidates(
-    chunk: BasketChunk, min_count: int, size: int, max_size: int | None
+    chunk: BasketChunk,
+    min_count: int,
+    size: int,
+    max_size: int | None,
+    memory: int | None = None,
 ) -> Candidates:
     """Itemsets of two items or more that are frequent in a chunk of `size` baskets."""
     threshold = local_threshold(min_count, chunk.offsets.size - 1, size)
-    return [codes for codes, _ in mined(chunk, threshold, max_size)[1:]]
+    return [codes for codes, _ in mined(chunk, threshold, max_size, memory)[1:]]
 
 
 def merged(left: Candidates, right: Candidates) -> Candidates:
