@@ -3,6 +3,7 @@
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,13 +82,16 @@ def _refuse_booleans(baskets: Sequence[Any], chunk: RawChunk) -> None:
             raise TypeError(f"{OWNER}: basket {row} has an item of type bool; {ITEMS}")
 
 
+PLAIN = {list, tuple, set, frozenset}
 ITEMS = "items are integers or texts, all of one type."
 
 
 def _of_sequences(baskets: Sequence[Any]) -> RawChunk:
-    rows = [_row(basket, at) for at, basket in enumerate(baskets)]
+    rows: Sequence[Any] = baskets
+    if not set(map(type, baskets)) <= PLAIN:
+        rows = [_row(basket, at) for at, basket in enumerate(baskets)]
     sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    flat = [item for row in rows for item in row]
+    flat = list(chain.from_iterable(rows))
     offsets = offsets_of(sizes)
     return RawChunk(offsets, _ids(flat, offsets))
 

@@ -31,7 +31,9 @@ class ListSource:
         self._row_bytes = max(16, 4 * size // max(metadata.num_rows, 1))  # unpacked to int64
 
     def _chosen(self, schema: pa.Schema, item: str | None) -> str:
-        lists = [field.name for field in schema if any(test(field.type) for test in LISTS)]
+        lists: list[str] = [
+            field.name for field in schema if any(test(field.type) for test in LISTS)
+        ]
         if item is not None:
             if item not in schema.names:
                 raise missing_column(self.name, item, schema.names)
@@ -117,7 +119,11 @@ class LongSource:
         if first is None:
             return
         rows = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
-        options = {"threads": 1, "memory_limit": "256MB", "preserve_insertion_order": False}
+        options: dict[str, Any] = {
+            "threads": 1,
+            "memory_limit": "256MB",
+            "preserve_insertion_order": False,
+        }
         with duckdb.connect(config=options) as connection:
             relation = connection.from_arrow(rows).order(
                 f'"{self.basket.replace(chr(34), 2 * chr(34))}"'

@@ -39,6 +39,9 @@ class BasketChunk(NamedTuple):
     offsets: np.ndarray
     items: np.ndarray
 
+    def __repr__(self) -> str:
+        return described(self, offsets=self.offsets, items=self.items)
+
 
 class BasketSource(Protocol):
     """Baskets outside memory, that can be read again."""
@@ -80,6 +83,11 @@ class Baskets:
     """
 
     passes: int
+    _source: BasketSource | None
+    _held: BasketChunk | None
+    _raw: RawChunk
+    _counts: np.ndarray
+    _ids: np.ndarray
 
     def __init__(self, baskets: Any) -> None:
         self._hold(as_rows(baskets))
@@ -286,7 +294,7 @@ class Baskets:
         return self.size
 
     def __repr__(self) -> str:
-        name = {} if self._source is None else {"source": self._source.name}
+        name: dict[str, Any] = {} if self._source is None else {"source": self._source.name}
         if not self._counted:
             return described(self, **name, passes=0)
         return described(self, **name, size=self._size, items=self._ids.size, passes=self.passes)

@@ -186,7 +186,7 @@ def _tuples(items: np.ndarray) -> Callable[[np.ndarray], Iterable[tuple[Any, ...
         def unpacked(codes: np.ndarray) -> Iterable[tuple[Any, ...]]:
             ids = np.empty(codes.shape, np.uint8)
             translate(small, codes, ids)
-            return struct.iter_unpack(f"{codes.shape[1]}B", ids)
+            return struct.iter_unpack(f"{codes.shape[1]}B", ids.data)
 
         return unpacked
     names = np.array(items.tolist(), object)

@@ -19,6 +19,7 @@ class IntegerCodes:
 
     def __init__(self) -> None:
         self.known = 0
+        self._distinct = np.empty(0, np.int64)
         self._grow(FIRST)
 
     def encode(self, ids: np.ndarray) -> np.ndarray:
@@ -67,7 +68,7 @@ class TextCodes:
         if len(fresh):
             self._words = pa.concat_arrays([self._words, fresh])
             found = pc.index_in(words, value_set=self._words)
-        return np.asarray(found, np.int32)[np.asarray(coded.indices)]
+        return np.take(np.asarray(found, np.int32), np.asarray(coded.indices))
 
     @property
     def ids(self) -> np.ndarray:
