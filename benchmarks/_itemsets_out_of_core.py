@@ -149,7 +149,7 @@ def out_of_core(baskets=BASKETS):
 def pass_rate(baskets=1_000_000):
     """Million pairs hashed per second in one core, by type of the counters of 2**20 buckets."""
     from sfumato.mine.itemsets import BasketChunk
-    from sfumato.mine.itemsets.pair_counters import Filters
+    from sfumato.mine.itemsets.pair_counters import Bitmaps
     from sfumato.mine.itemsets.pcy import BucketCounts
 
     rows = World().draw(baskets)
@@ -157,7 +157,7 @@ def pass_rate(baskets=1_000_000):
     pairs = baskets * LENGTH * (LENGTH - 1) // 2
     out = {}
     for name, min_count in (("uint8", 200), ("uint16", 10_000), ("uint32", 100_000)):
-        counts = BucketCounts(1 << 20, min_count, np.random.default_rng(0), Filters.none(ITEMS))
+        counts = BucketCounts(1 << 20, min_count, np.random.default_rng(0), Bitmaps.none(ITEMS))
         runs = [_cpu_seconds(lambda counts=counts: counts.add(chunk)) for _ in range(10)][1:]
         out[name] = summary([pairs / seconds / 1e6 for seconds in runs])
     return {"buckets": 1 << 20, "pairs": pairs, "million_pairs_per_second": out}
