@@ -149,7 +149,7 @@ def out_of_core(baskets=BASKETS):
 def pass_rate(baskets=1_000_000):
     """Million pairs hashed per second in one core, by type of the counters of 2**20 buckets."""
     from sfumato.mine.itemsets import BasketChunk
-    from sfumato.mine.itemsets.pair_counters import Filters
+    from sfumato.mine.itemsets.pair_counters import Bitmaps
     from sfumato.mine.itemsets.pcy import BucketCounts
 
     rows = World().draw(baskets)
@@ -157,7 +157,7 @@ def pass_rate(baskets=1_000_000):
     pairs = baskets * LENGTH * (LENGTH - 1) // 2
     out = {}
     for name, min_count in (("uint8", 200), ("uint16", 10_000), ("uint32", 100_000)):
-        counts = BucketCounts(1 << 20, min_count, np.random.default_rng(0), Filters.none(ITEMS))
+        counts = BucketCounts(1 << 20, min_count, np.random.default_rng(0), Bitmaps.none(ITEMS))
         runs = [_cpu_seconds(lambda counts=counts: counts.add(chunk)) for _ in range(10)][1:]
         out[name] = summary([pairs / seconds / 1e6 for seconds in runs])
     return {"buckets": 1 << 20, "pairs": pairs, "million_pairs_per_second": out}
@@ -240,15 +240,17 @@ def _counted(explain):
     return sum(each["candidates"] for each in counting)
 
 
-def sets(retail):
-    """Baskets to compare methods on: generated ones, and retail where there is a path to it."""
+def sets():
+    """Baskets to compare methods on: generated ones, and retail where SFUMATO_DATA has it."""
+    from _ratings import folder  # which imports much: not in the processes that are measured
+
     from sfumato.mine.itemsets import Baskets
 
     rows = World(items=2_000).draw(200_000)
     out = {"generated": (Baskets((np.arange(0, rows.size + 1, LENGTH), rows.ravel())), 200)}
-    if retail is not None:
-        opened = gzip.open if str(retail).endswith(".gz") else open
-        with opened(retail, "rb") as file:
+    retail = folder() / "fimi" / "retail.dat.gz"
+    if retail.exists():
+        with gzip.open(retail, "rb") as file:
             out["retail"] = Baskets([list(map(int, line.split())) for line in file]), 89
     return out
 
@@ -256,10 +258,9 @@ def sets(retail):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--baskets", type=int, default=BASKETS)
-    parser.add_argument("--retail", type=Path, help="retail.dat of FIMI, plain or gzip")
     given = parser.parse_args(arguments)
     content = {"out_of_core": out_of_core(given.baskets), "pcy_pass": pass_rate()}
-    for name, (baskets, min_count) in sets(given.retail).items():
+    for name, (baskets, min_count) in sets().items():
         content[name] = {
             "eliminated": {
                 str(buckets): eliminated(baskets, min_count, buckets)

@@ -2,12 +2,14 @@
 
     python benchmarks/itemsets.py [pyfim] [mlxtend]
         writes benchmarks/results/itemsets.json, all parts unless some are named
+    python benchmarks/itemsets.py out-of-core [--baskets N]
+        writes benchmarks/results/itemsets_out_of_core.json (_itemsets_out_of_core.py)
 
 Both take the same Python lists and return Python lists, in turn in one process; a ratio is of one
 round, and the median of all rounds is reported. Both find the same itemsets with the same counts,
 which is checked, except that pyfim leaves an item out that is in every basket. mlxtend's frame of
 booleans is made within its time, as lists are what a user has. The sets are read from the folder
-that SFUMATO_DATA names. Itemsets out of core: benchmarks/_itemsets_out_of_core.py.
+that SFUMATO_DATA names.
 """
 
 import gc
@@ -17,6 +19,7 @@ import statistics
 import sys
 import time
 
+import _itemsets_out_of_core
 from _measure import write_parts
 from _ratings import folder
 
@@ -34,7 +37,6 @@ SPEED = [
 # name of the set, support, methods; Apriori where its frames of candidates fit
 FRAMES = [
     ("T10I4D100K", 0.01, ("fpgrowth", "apriori")),
-    ("T10I4D100K", 0.001, ("fpgrowth",)),
     ("chess", 0.6, ("fpgrowth",)),
     ("mushroom", 0.1, ("fpgrowth",)),
     ("groceries", 0.001, ("fpgrowth", "apriori")),
@@ -148,4 +150,6 @@ def beside_mlxtend():
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["out-of-core"]:
+        sys.exit(_itemsets_out_of_core.main(sys.argv[2:]))
     write_parts("itemsets", {"pyfim": beside_pyfim, "mlxtend": beside_mlxtend}, sys.argv[1:])

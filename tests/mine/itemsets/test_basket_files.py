@@ -1,6 +1,7 @@
 """Baskets of files equal those in memory, chunk by chunk, and files written are read again."""
 
 import gzip
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -225,3 +226,18 @@ def test_an_empty_file_has_no_baskets(tmp_path):
     for name in ("a.dat", "a.csv", "a.flat"):
         assert read_baskets(saved(tmp_path / name, b"")).size == 0
         assert len(frequent_itemsets(read_baskets(tmp_path / name), 0.5)) == 0
+
+
+def test_memory_of_reading_is_bounded_by_the_chunk(tmp_path, monkeypatch):
+    monkeypatch.setattr("sfumato.mine.itemsets.baskets.CHUNK_BYTES", 1 << 18)
+    path = saved(tmp_path / "a.dat", "11 12 13 14 15 16 17 18\n" * 100_000)  # 2.4 MB, 6.4 as ids
+    read_baskets(saved(tmp_path / "b.dat", "1\n")).size  # noqa: B018  (loads the kernels)
+    baskets = read_baskets(path)
+    tracemalloc.start()
+    try:
+        assert baskets.size == 100_000
+        assert sum(chunk.items.size for chunk in baskets.read()) == 800_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 << 20

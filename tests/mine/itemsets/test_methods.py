@@ -7,6 +7,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets import Baskets, frequent_itemsets
+from sfumato.mine.itemsets.passes import Passes
 
 COURSE = [
     ["Bread", "Coke", "Milk"],
@@ -144,6 +145,14 @@ def test_memory_limit_is_kept_or_refused(method):
     assert as_dict(found) == as_dict(expected)
 
 
+def test_half_of_the_memory_limit_is_for_tables():
+    passes = Passes("pcy", Baskets(COURSE), 1001, None)
+    passes.reserve("buckets", 500)
+    with pytest.raises(ParameterError, match=r"must be at least 1002 bytes .*: buckets take 501,"):
+        passes.reserve("buckets", 501)
+    Passes("pcy", Baskets(COURSE), None, None).reserve("buckets", 2**60)
+
+
 def test_options_of_other_methods_are_refused():
     with pytest.raises(
         TypeError, match="method 'apriori' has no option 'buckets'; it has: longest"
@@ -165,3 +174,4 @@ def test_pairs_of_a_very_long_basket_are_bounded_with_a_warning(method, options)
         found = frequent_itemsets(baskets, 2, method=method, max_size=2, longest=50, **options)
     assert not found.exact
     assert [counts.size for _, counts in found.levels] == [100, 50 * 49 // 2]
+    assert frequent_itemsets(baskets, 2, method=method, max_size=2, **options).exact

@@ -9,7 +9,7 @@ from sfumato.mine.itemsets import Baskets, frequent_itemsets
 from sfumato.mine.itemsets.pair_counters import (
     MATRIX_BYTES,
     TRIPLE_BYTES,
-    Filters,
+    Bitmaps,
     Triangle,
     Triples,
     expected_share,
@@ -43,7 +43,7 @@ def test_matrix_takes_four_bytes_a_pair_and_triples_twelve():
     assert matrix_bytes(1000) == 2 * 1000 * 999  # the course's 2 n^2
     assert Triangle(1000).nbytes == matrix_bytes(1000)
     baskets = independent_baskets(100, 300, 0.1)
-    triples = Triples(passes_of(baskets), Filters.none(100))
+    triples = Triples(passes_of(baskets), Bitmaps.none(100))
     for chunk in baskets.read():
         triples.add(chunk)
     slots = triples.nbytes // TRIPLE_BYTES
@@ -84,7 +84,7 @@ def test_both_counters_count_every_pair():
     for chunk in baskets.read():
         for pair in pairs_of(chunk):
             expected[pair] = expected.get(pair, 0) + 1
-    for counter in (Triangle(60), Triples(passes_of(baskets), Filters.none(60))):
+    for counter in (Triangle(60), Triples(passes_of(baskets), Bitmaps.none(60))):
         for chunk in baskets.read(chunk_bytes=1000):
             counter.add(chunk)
         codes, counts = counter.frequent(1)
@@ -95,7 +95,7 @@ def test_both_counters_count_every_pair():
 
 def test_triples_grow_in_the_middle_of_a_basket():
     baskets = Baskets([list(range(400)), list(range(200))])  # 79,800 pairs: 12,288 fill it at first
-    triples = Triples(passes_of(baskets), Filters.none(400))
+    triples = Triples(passes_of(baskets), Bitmaps.none(400))
     for chunk in baskets.read():
         triples.add(chunk)
     _, counts = triples.frequent(1)
@@ -105,7 +105,7 @@ def test_triples_grow_in_the_middle_of_a_basket():
 
 def test_buckets_count_each_pair_once_and_stop_at_the_threshold():
     baskets = independent_baskets(40, 300, 0.2)
-    table = BucketCounts(97, 50, np.random.default_rng(3), Filters.none(40))
+    table = BucketCounts(97, 50, np.random.default_rng(3), Bitmaps.none(40))
     by_hand = np.zeros(97, np.int64)
     for chunk in baskets.read():
         table.add(chunk)
@@ -119,7 +119,7 @@ def test_buckets_count_each_pair_once_and_stop_at_the_threshold():
 
 @pytest.mark.parametrize("min_count", [3, 300, 70_000])
 def test_counters_are_as_small_as_the_threshold_allows(min_count):
-    bits = BucketCounts(64, min_count, np.random.default_rng(0), Filters.none(5)).nbytes // 8
+    bits = BucketCounts(64, min_count, np.random.default_rng(0), Bitmaps.none(5)).nbytes // 8
     assert bits == (8 if min_count < 256 else 16 if min_count < 2**16 else 32)
 
 
@@ -127,7 +127,7 @@ def test_hash_functions_spread_pairs_evenly_and_independently():
     # 499,500 pairs in 1000 buckets: chi-square has mean 999, standard deviation 44.7; above 1223
     # (5 deviations) with probability about 1e-6. The same for the 2-dimensional table of both.
     rng, pairs = np.random.default_rng(5), np.triu_indices(1000, 1)
-    tables = [BucketCounts(1000, 1, rng, Filters.none(1000)) for _ in range(2)]
+    tables = [BucketCounts(1000, 1, rng, Bitmaps.none(1000)) for _ in range(2)]
     slots = [
         ((t.hashes[pairs[0]] + t.hashes[pairs[1]]).astype(np.uint64) * np.uint64(1000))
         >> np.uint64(32)

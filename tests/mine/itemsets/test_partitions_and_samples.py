@@ -11,6 +11,7 @@ from sfumato.errors import ParameterError
 from sfumato.mine.itemsets import BasketChunk, Baskets, frequent_itemsets
 from sfumato.mine.itemsets.candidates import Supports, join, union
 from sfumato.mine.itemsets.chunks import gathered
+from sfumato.mine.itemsets.passes import Passes
 from sfumato.mine.itemsets.sampling import expected_missed
 from sfumato.mine.itemsets.son import local_candidates, local_counts, local_threshold, merged
 
@@ -93,7 +94,7 @@ def test_chunks_are_gathered_to_a_size_and_none_is_small(size):
 
 
 def test_join_gives_the_itemsets_all_of_whose_subsets_are_there():
-    rng = np.random.default_rng(4)
+    rng, passes = np.random.default_rng(4), Passes("apriori", Baskets([[1]]), None, None)
     for size in (2, 3):
         every = np.array(list(combinations(range(9), size)), np.int32)
         rows = every[rng.random(len(every)) < 0.7]
@@ -104,8 +105,8 @@ def test_join_gives_the_itemsets_all_of_whose_subsets_are_there():
             if all(part in known for part in combinations(each, size))
         ]
         assert expected
-        assert join(rows).tolist() == [list(each) for each in expected]
-    assert join(np.empty((0, 2), np.int32)).shape == (0, 3)
+        assert join(rows, passes).tolist() == [list(each) for each in expected]
+    assert join(np.empty((0, 2), np.int32), passes).shape == (0, 3)
 
 
 def test_union_has_each_row_once():
@@ -221,20 +222,21 @@ def test_toivonen_needs_no_restart_where_the_threshold_is_low():
 
 
 def test_toivonen_lowers_the_threshold_where_a_larger_sample_does_not_fit():
-    baskets = Baskets(correlated_baskets(7, size=1000))
-    truth = dict(frequent_itemsets(baskets, 60, method="apriori").to_list())
+    # Two fifths of the baskets fit into the half of 5 MB, four fifths do not.
+    baskets = Baskets(correlated_baskets(7, size=30_000))
+    truth = dict(frequent_itemsets(baskets, 900, method="apriori").to_list())
     found = frequent_itemsets(
         baskets,
-        60,
+        900,
         method="toivonen",
         sample=0.2,
-        lowered=0.95,
-        memory_limit=100_000,
+        lowered=0.99,
+        memory_limit=5_000_000,
         explain=True,
     )
     assert dict(found.to_list()) == truth
     samples = [(each["sample"], each["threshold"]) for each in found.explain if "sample" in each]
-    assert samples[:2] == [(0.2, 12), (0.2, 10)]
+    assert samples == [(0.2, 179), (0.4, 357), (0.4, 286)]
 
 
 def test_threshold_is_a_share_of_the_sample():

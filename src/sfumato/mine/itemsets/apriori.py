@@ -1,12 +1,11 @@
 """Apriori: one pass per size of itemsets, whose candidates have only frequent subsets."""
 
-import warnings
 from typing import Any
 
 from sfumato.mine.itemsets.baskets import Baskets
 from sfumato.mine.itemsets.candidates import Supports, add_larger
 from sfumato.mine.itemsets.pair_counters import PairCounter, pair_counter, shortened
-from sfumato.mine.itemsets.passes import LONGEST, Levels, Passes
+from sfumato.mine.itemsets.passes import LONGEST, ItemsetLevels, Passes
 
 __all__ = ["apriori", "count_pairs"]
 
@@ -19,11 +18,11 @@ def apriori(
     memory_limit: int | None,
     explain: list[dict[str, Any]] | None,
     longest: int = LONGEST,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by Apriori; pairs in a triangular matrix or as triples, by what takes less memory."""
     passes = Passes("apriori", baskets, memory_limit, explain, longest)
     n, items = passes.frequent_items(min_count)
-    levels = Levels([items])
+    levels = ItemsetLevels([items])
     if n < 2 or max_size == 1:
         return levels
     count_pairs(passes, levels, pair_counter(passes, n), min_count)
@@ -32,7 +31,7 @@ def apriori(
 
 def count_pairs(
     passes: Passes,
-    levels: Levels,
+    levels: ItemsetLevels,
     counter: PairCounter,
     min_count: int,
     larger: Supports | None = None,
@@ -53,16 +52,12 @@ def count_pairs(
         facts.update(counter=counter.name, candidates=counter.pairs, frequent=levels[1][1].size)
         facts.update(share_occurring=counter.pairs / (n * (n - 1) / 2), memory=counter.nbytes)
     if long:
-        levels.exact = False
-        _warn_of_long(long, passes.longest)
+        levels.exact, levels.warning = False, _of_long(long, passes.longest)
 
 
-def _warn_of_long(baskets: int, longest: int) -> None:
-    """Warn that pairs of very long baskets were left out."""
-    warnings.warn(
-        f"frequent_itemsets: {baskets} baskets have more than {longest} frequent items; only pairs "
-        f"of their {longest} most frequent ones were counted, so counts may be too low; raise "
-        "`longest`, or take method 'eclat' or 'son', which count them all.",
-        UserWarning,
-        stacklevel=4,
+def _of_long(baskets: int, longest: int) -> str:
+    return (
+        f"{baskets} baskets have more than {longest} frequent items; only pairs of their {longest} "
+        "most frequent ones were counted, so counts may be too low; raise `longest`, or take "
+        "method 'eclat' or 'son', which count them all."
     )

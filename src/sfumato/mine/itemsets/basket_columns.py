@@ -2,7 +2,7 @@
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -36,7 +36,7 @@ def as_rows(baskets: Any) -> RawChunk:
         return _of_offsets(*baskets)
     if isinstance(baskets, pa.Array | pa.ChunkedArray):
         return of_arrow(baskets, OWNER)
-    if isinstance(baskets, str | bytes) or hasattr(baskets, "columns"):
+    if isinstance(baskets, str | bytes | Mapping) or hasattr(baskets, "columns"):
         raise TypeError(
             f"{OWNER}: a column of baskets is expected, not {type(baskets).__name__}; "
             "for a table take Baskets.from_table, for a file read_baskets."

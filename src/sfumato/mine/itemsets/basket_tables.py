@@ -1,5 +1,6 @@
 """Baskets of table files: a Parquet column of lists, or rows (basket, item), chunk by chunk."""
 
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,13 @@ from sfumato.data.readers.base import missing_column
 from sfumato.mine.itemsets.basket_columns import LISTS, RawChunk, grouped, of_arrow
 
 __all__ = ["ListSource", "LongSource"]
+
+SORTING: dict[str, Any] = {
+    "threads": 1,
+    "memory_limit": "256MB",
+    "autoinstall_known_extensions": False,  # reading a file never reaches for the network
+    "autoload_known_extensions": False,
+}
 
 
 class ListSource:
@@ -57,7 +65,7 @@ class ListSource:
 class LongSource:
     """Baskets of rows (basket, item), read in order if that is theirs, else sorted by DuckDB.
 
-    Whether basket ids rise from row to row is seen by reading that column once. If they do not,
+    Reading that column once shows whether basket ids rise from row to row. If they do not,
     every pass sorts the rows on disk, in bounded memory.
     """
 
@@ -119,16 +127,13 @@ class LongSource:
         if first is None:
             return
         rows = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
-        options: dict[str, Any] = {
-            "threads": 1,
-            "memory_limit": "256MB",
-            "preserve_insertion_order": False,
-        }
-        with duckdb.connect(config=options) as connection:
-            relation = connection.from_arrow(rows).order(
-                f'"{self.basket.replace(chr(34), 2 * chr(34))}"'
-            )
-            yield from relation.to_arrow_reader(1 << 16)
+        with (
+            tempfile.TemporaryDirectory() as spilled,
+            duckdb.connect(config={**SORTING, "temp_directory": spilled}) as connection,
+        ):
+            column = self.basket.replace('"', '""')
+            sorted_rows = connection.from_arrow(rows).order(f'"{column}"')
+            yield from sorted_rows.to_arrow_reader(1 << 16)
 
 
 def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

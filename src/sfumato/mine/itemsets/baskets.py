@@ -301,14 +301,15 @@ class Baskets:
 
 
 def _sliced(chunk: BasketChunk, most: int | None) -> Iterator[BasketChunk]:
+    """Chunks of at most so many bytes, or of one basket; one chunk of no basket at least."""
     offsets, items = chunk
     start, size = 0, offsets.size - 1
+    ends = 4 * offsets + 8 * np.arange(size + 1) if most is not None else offsets
     while start < size or start == 0:
         stop = size
         if most is not None:
-            ends = offsets[start:] * 4 + np.arange(0, 8 * (size - start + 1), 8)
-            stop = max(start + 1, start - 1 + int(np.searchsorted(ends, ends[0] + most, "right")))
-        stop = min(stop, size)
+            stop = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
+            stop = min(max(stop, start + 1), size)
         first = offsets[start]
         yield BasketChunk(offsets[start : stop + 1] - first, items[first : offsets[stop]])
         start = max(stop, 1)

@@ -7,22 +7,23 @@ import numpy as np
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.mine import itemset_counts as kernels
 from sfumato.mine.itemsets.baskets import BasketChunk
-from sfumato.mine.itemsets.passes import Level, Levels, Passes, level_of
+from sfumato.mine.itemsets.passes import BLOCK_BYTES, ItemsetLevels, Level, Passes, level_of
 
 __all__ = ["Supports", "add_larger", "candidate_bytes", "join", "union"]
 
-BLOCK_BYTES = 1 << 20  # of bits that are worked on together: they should stay in cache
 LANE_BASKETS = 512  # baskets of one vector of bits
 MOST_BASKETS = 1 << 16
 
 
-def join(codes: np.ndarray) -> np.ndarray:
+def join(codes: np.ndarray, passes: Passes) -> np.ndarray:
     """Itemsets one item larger, all of whose subsets one item smaller are rows of `codes`.
 
     Rows are rising and in lexicographic order, before and after.
     """
     stops = np.empty(codes.shape[0], np.int64)
-    valid = np.empty(kernels.joined(codes, stops), np.uint8)
+    pairs = kernels.joined(codes, stops)
+    passes.reserve(f"{pairs} pairs of itemsets to join", pairs + stops.nbytes)
+    valid = np.empty(pairs, np.uint8)
     out = np.empty((kernels.survivors(codes, stops, valid), codes.shape[1] + 1), np.int32)
     kernels.fill(codes, stops, valid, out)
     return out
@@ -51,9 +52,13 @@ class Supports:
         For each size the codes, rising in a row, rows in lexicographic order.
     n : int
         Items have codes below it.
+    block_bytes : int, default=BLOCK_BYTES
+        Bytes of a block of bits, if there are not very many items.
     """
 
-    def __init__(self, candidates: Sequence[np.ndarray], n: int) -> None:
+    def __init__(
+        self, candidates: Sequence[np.ndarray], n: int, block_bytes: int = BLOCK_BYTES
+    ) -> None:
         self.candidates = [each for each in candidates if each.size]
         self.counts = [np.zeros(each.shape[0], np.int64) for each in self.candidates]
         used = np.zeros(n, bool)
@@ -63,7 +68,7 @@ class Supports:
         self._coded = [self._rows[each] for each in self.candidates]
         items, longest = int(used.sum()), max((e.shape[1] for e in self.candidates), default=2)
         # Few items: long blocks, to visit candidates less often; many: short ones, for the cache.
-        fitting = BLOCK_BYTES * 8 // max(items + longest, 1) // LANE_BASKETS * LANE_BASKETS
+        fitting = block_bytes * 8 // max(items + longest, 1) // LANE_BASKETS * LANE_BASKETS
         self._block = int(np.clip(fitting, LANE_BASKETS, MOST_BASKETS))
         self._bits = aligned((items, self._block // 64), np.uint64)
         self._prefixes = aligned((longest, self._block // 64), np.uint64)
@@ -90,17 +95,19 @@ class Supports:
         return [level_of(codes, counts, min_count) for codes, counts in pairs]
 
 
-def add_larger(passes: Passes, levels: Levels, min_count: int, max_size: int | None) -> Levels:
+def add_larger(
+    passes: Passes, levels: ItemsetLevels, min_count: int, max_size: int | None
+) -> ItemsetLevels:
     """Append sizes 3, 4, ... to frequent items and pairs: join, prune and one pass for each."""
     n = levels[0][1].size
     while levels[-1][1].size and (max_size is None or len(levels) < max_size):
-        candidates = join(levels[-1][0])
+        candidates = join(levels[-1][0], passes)
         if not candidates.shape[0]:
             break
         size = candidates.shape[1]
-        passes.reserve(f"candidates of size {size}", candidate_bytes([candidates]))
         with passes.record(f"count itemsets of size {size}") as facts:
-            supports = Supports([candidates], n)
+            supports = Supports([candidates], n, passes.block_bytes)
+            passes.reserve(f"candidates of size {size}", supports.nbytes)
             for chunk in passes.read(n):
                 supports.add(chunk)
             levels.append(supports.frequent(min_count)[0])

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.eclat import eclat
-from sfumato.mine.itemsets.passes import Level, level_of
+from sfumato.mine.itemsets.passes import Level
 
 __all__ = ["basket_bytes", "concatenated", "gathered", "mined", "sampled"]
 
@@ -60,9 +60,16 @@ def _picked(chunk: BasketChunk, fraction: float, rng: np.random.Generator) -> Ba
     return BasketChunk(offsets, chunk.items[np.repeat(taken, sizes)])
 
 
-def mined(chunk: BasketChunk, min_count: int, max_size: int | None) -> list[Level]:
-    """Frequent itemsets of a chunk by Eclat, in the codes of the chunk."""
+def mined(
+    chunk: BasketChunk, min_count: int, max_size: int | None, memory: int | None = None
+) -> list[Level]:
+    """Frequent itemsets of a chunk by Eclat, in the codes of the chunk, in lexicographic order."""
     local = Baskets((chunk.offsets, chunk.items))
     ids = local.items.astype(np.int32)
-    levels = eclat(local, min_count, max_size=max_size, memory_limit=None, explain=None)
-    return [level_of(np.sort(ids[codes], axis=1), counts, min_count) for codes, counts in levels]
+    levels = eclat(local, min_count, max_size=max_size, memory_limit=memory, explain=None)
+    return [_ordered(np.sort(ids[codes], axis=1), counts) for codes, counts in levels]
+
+
+def _ordered(codes: np.ndarray, counts: np.ndarray) -> Level:
+    order = np.lexsort(codes.T[::-1])
+    return np.ascontiguousarray(codes[order]), counts[order]

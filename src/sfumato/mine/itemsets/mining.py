@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -96,6 +97,8 @@ def frequent_itemsets(
     mine = METHODS[method]
     _check_options(method, mine, options)
     levels = mine(baskets, min_count, max_size=most, memory_limit=limit, explain=record, **options)
+    if warning := getattr(levels, "warning", None):
+        warnings.warn(f"{OWNER}: {warning}", UserWarning, stacklevel=2)
     return Itemsets.from_codes(
         levels,
         baskets,

@@ -11,7 +11,7 @@ from sfumato.mine.itemsets.passes import Level, Passes, level_of
 __all__ = [
     "MATRIX_BYTES",
     "TRIPLE_BYTES",
-    "Filters",
+    "Bitmaps",
     "PairCounter",
     "Triangle",
     "Triples",
@@ -26,7 +26,7 @@ TRIPLE_BYTES = 12  # of a pair that occurs: two items and a count
 FIRST_SLOTS = 1 << 12
 
 
-class Filters(NamedTuple):
+class Bitmaps(NamedTuple):
     """Bitmaps of frequent buckets, one after the other, and the hash function of each.
 
     `hashes` has a row for each bitmap: a random uint32 for each item.
@@ -38,12 +38,12 @@ class Filters(NamedTuple):
     bitmap: np.ndarray
 
     @classmethod
-    def none(cls, n: int) -> "Filters":
+    def none(cls, n: int) -> "Bitmaps":
         """No bitmap: every pair of n items survives."""
         empty = np.empty(0, np.uint64)
         return cls(np.empty((0, n), np.uint32), empty, empty, np.empty(0, np.uint8))
 
-    def of(self, chunk: BasketChunk) -> "Filters":
+    def of(self, chunk: BasketChunk) -> "Bitmaps":
         """The same with the hashes of all items of a chunk, in their order."""
         return self._replace(hashes=self.hashes[:, chunk.items])
 
@@ -107,7 +107,7 @@ class Triples:
 
     name = "triples"
 
-    def __init__(self, passes: Passes, filters: Filters) -> None:
+    def __init__(self, passes: Passes, filters: Bitmaps) -> None:
         self._passes, self._filters = passes, filters
         self._known = np.uint64(0)
         self._keys, self._counts = _slots(FIRST_SLOTS)
@@ -139,6 +139,7 @@ class Triples:
 
     def frequent(self, min_count: int) -> Level:
         at = np.flatnonzero(self._counts >= min_count)
+        at = at[np.argsort(self._keys[at])]
         codes = np.stack(
             [self._keys[at] >> np.uint64(32), self._keys[at] & np.uint64(2**32 - 1)], 1
         )
@@ -155,7 +156,7 @@ def pair_counter(passes: Passes, n: int) -> PairCounter:
     wanted = matrix_bytes(n)
     if share >= MATRIX_BYTES / TRIPLE_BYTES and wanted <= passes.budget:
         return Triangle(n)
-    return Triples(passes, Filters.none(n))
+    return Triples(passes, Bitmaps.none(n))
 
 
 def expected_share(baskets: Baskets, n: int, steps: int = 512) -> float:

@@ -12,30 +12,30 @@ from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets.baskets import CHUNK_BYTES, BasketChunk, Baskets
 
-__all__ = ["LONGEST", "OWNER", "Level", "Levels", "Passes", "level_of"]
+__all__ = ["BLOCK_BYTES", "LONGEST", "OWNER", "ItemsetLevels", "Level", "Passes", "level_of"]
 
 Level: TypeAlias = "tuple[np.ndarray, np.ndarray]"  # codes, one rising row each, and their counts
 OWNER = "frequent_itemsets"
-LONGEST = 20_000  # items of a basket whose pairs are counted: 200 million pairs
+BLOCK_BYTES = 1 << 20  # of bits that are worked on together: they should stay in cache
+LONGEST = 5_000  # items of a basket whose pairs are counted: 12.5 million pairs
 
 
-class Levels(list[Level]):
+class ItemsetLevels(list[Level]):
     """Itemsets by size, in lexicographic order of their codes.
 
     `exact` is False if an itemset may be missing or a count too low; `missed` is how many are
-    expected to be missing, where the method can estimate it.
+    expected to be missing, where the method can estimate it; `warning` is a sentence for the user.
     """
 
     exact: bool = True
     missed: float = 0.0
+    warning: str | None = None
 
 
 def level_of(codes: np.ndarray, counts: np.ndarray, min_count: int) -> Level:
-    """The rows that are in at least so many baskets, in lexicographic order."""
+    """The rows that are in at least so many baskets, in their order."""
     frequent = counts >= min_count
-    codes, counts = codes[frequent].astype(np.int32, copy=False), counts[frequent].astype(np.int64)
-    order = np.lexsort(codes.T[::-1])
-    return np.ascontiguousarray(codes[order]), counts[order]
+    return np.ascontiguousarray(codes[frequent], np.int32), counts[frequent].astype(np.int64)
 
 
 class Passes:
@@ -71,6 +71,8 @@ class Passes:
         self._before = baskets.passes - 1
         self.longest = integer(2).check(OWNER, "longest", longest)
         self.budget = sys.maxsize if memory_limit is None else memory_limit // 2
+        self.tables = None if memory_limit is None else self.budget
+        self.block_bytes = min(BLOCK_BYTES, self.budget // 4)
         # Reading takes several copies of a chunk: decoded, coded and arranged.
         self.chunk_bytes = (
             CHUNK_BYTES if memory_limit is None else min(CHUNK_BYTES, self.budget // 16)

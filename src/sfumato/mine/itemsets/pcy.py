@@ -9,12 +9,12 @@ from sfumato.kernels.mine import pair_counts as kernels
 from sfumato.mine.itemsets.apriori import count_pairs
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.candidates import add_larger
-from sfumato.mine.itemsets.pair_counters import Filters, Triples, shortened
-from sfumato.mine.itemsets.passes import LONGEST, OWNER, Levels, Passes
+from sfumato.mine.itemsets.pair_counters import Bitmaps, Triples, shortened
+from sfumato.mine.itemsets.passes import LONGEST, OWNER, ItemsetLevels, Passes
 
 __all__ = ["BucketCounts", "multihash", "multistage", "pcy"]
 
-BUCKETS = 1 << 20
+BUCKETS, MOST_BUCKETS = 1 << 20, 1 << 26  # by default
 ROWS = 2048  # of the triangle of pairs that are tried on the bitmaps for a report
 LIMITS: dict[str, Limit] = {
     "buckets": optional(integer(1, 2**32 - 1)),
@@ -34,10 +34,10 @@ def pcy(
     buckets: int | None = None,
     longest: int = LONGEST,
     seed: int = 0,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by PCY: count only pairs in buckets that are frequent."""
     passes = Passes("pcy", baskets, memory_limit, explain, longest)
-    return _mine(passes, min_count, max_size, _Plan(buckets, 1, 1, seed))
+    return _mine(passes, min_count, max_size, _Hashing(buckets, 1, 1, seed))
 
 
 def multistage(
@@ -51,11 +51,11 @@ def multistage(
     stages: int = 2,
     longest: int = LONGEST,
     seed: int = 0,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by multistage: each further pass hashes the surviving pairs anew."""
     passes = Passes("multistage", baskets, memory_limit, explain, longest)
     stages = LIMITS["stages"].check(OWNER, "stages", stages)
-    return _mine(passes, min_count, max_size, _Plan(buckets, stages, 1, seed))
+    return _mine(passes, min_count, max_size, _Hashing(buckets, stages, 1, seed))
 
 
 def multihash(
@@ -69,14 +69,14 @@ def multihash(
     tables: int = 2,
     longest: int = LONGEST,
     seed: int = 0,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by multihash: several smaller tables of buckets are filled in one pass."""
     passes = Passes("multihash", baskets, memory_limit, explain, longest)
     tables = LIMITS["tables"].check(OWNER, "tables", tables)
-    return _mine(passes, min_count, max_size, _Plan(buckets, 1, tables, seed))
+    return _mine(passes, min_count, max_size, _Hashing(buckets, 1, tables, seed))
 
 
-class _Plan(NamedTuple):
+class _Hashing(NamedTuple):
     """Buckets in all, passes that hash, tables that share the buckets in each, the seed."""
 
     buckets: int | None
@@ -85,9 +85,9 @@ class _Plan(NamedTuple):
     seed: int
 
 
-def _mine(passes: Passes, min_count: int, max_size: int | None, plan: _Plan) -> Levels:
+def _mine(passes: Passes, min_count: int, max_size: int | None, plan: _Hashing) -> ItemsetLevels:
     n, items = passes.frequent_items(min_count)
-    levels = Levels([items])
+    levels = ItemsetLevels([items])
     if n < 2 or max_size == 1:
         return levels
     filters = _hashed(passes, n, min_count, plan)
@@ -95,11 +95,11 @@ def _mine(passes: Passes, min_count: int, max_size: int | None, plan: _Plan) -> 
     return add_larger(passes, levels, min_count, max_size)
 
 
-def _hashed(passes: Passes, n: int, min_count: int, plan: _Plan) -> Filters:
+def _hashed(passes: Passes, n: int, min_count: int, plan: _Hashing) -> Bitmaps:
     """One pass per stage; the bitmaps of all."""
     buckets = _bucket_count(passes, n, min_count, plan)
     rng = np.random.default_rng(LIMITS["seed"].check(OWNER, "seed", plan.seed))
-    filters, total = Filters.none(n), n * (n - 1) // 2
+    filters, total = Bitmaps.none(n), n * (n - 1) // 2
     for stage in range(plan.stages):
         # The bitmaps of earlier stages take 1/32 of the memory each.
         width = max(1, (buckets - buckets * stage // 32) // plan.tables)
@@ -118,7 +118,7 @@ def _hashed(passes: Passes, n: int, min_count: int, plan: _Plan) -> Filters:
     return filters
 
 
-def _bucket_count(passes: Passes, n: int, min_count: int, plan: _Plan) -> int:
+def _bucket_count(passes: Passes, n: int, min_count: int, plan: _Hashing) -> int:
     """Buckets as given, else enough for an average count of min_count / 4, if they fit."""
     wanted = LIMITS["buckets"].check(OWNER, "buckets", plan.buckets)
     size = np.dtype(_counter_type(min_count)).itemsize
@@ -126,9 +126,9 @@ def _bucket_count(passes: Passes, n: int, min_count: int, plan: _Plan) -> int:
         passes.reserve("buckets", wanted * size)
         return int(wanted)
     baskets = passes.baskets
-    length = baskets.item_counts[:n].sum() / baskets.size
+    length = min(baskets.item_counts[:n].sum() / baskets.size, passes.longest)
     pairs = baskets.size * length * length / 2
-    enough = max(BUCKETS, min(2**31, int(4 * pairs / min_count)))
+    enough = max(BUCKETS, min(MOST_BUCKETS, int(4 * pairs / min_count)))
     return int(max(1, min(enough, passes.budget // 2 // size)))
 
 
@@ -143,12 +143,12 @@ class BucketCounts:
         Count at which a bucket is frequent.
     rng : numpy.random.Generator
         Draws the hash function.
-    filters : Filters
+    filters : Bitmaps
         Only pairs that survive them are counted.
     """
 
     def __init__(
-        self, width: int, min_count: int, rng: np.random.Generator, filters: Filters
+        self, width: int, min_count: int, rng: np.random.Generator, filters: Bitmaps
     ) -> None:
         kind = _counter_type(min_count)
         self.width, self._cap, self._filters = np.uint64(width), kind(min_count), filters
@@ -187,11 +187,11 @@ def _counter_type(min_count: int) -> Any:
     )
 
 
-def _joined(filters: Filters, tables: list[BucketCounts]) -> Filters:
+def _joined(filters: Bitmaps, tables: list[BucketCounts]) -> Bitmaps:
     """Earlier bitmaps and those of new tables; each begins at a byte of its own."""
     bitmaps = [np.packbits(table.frequent, bitorder="little") for table in tables]
     ends = filters.bitmap.nbytes + np.cumsum([0, *(each.nbytes for each in bitmaps)])
-    return Filters(
+    return Bitmaps(
         np.vstack([filters.hashes, *(table.hashes for table in tables)]),
         np.concatenate([filters.widths, [table.width for table in tables]]),
         np.concatenate([filters.starts, np.uint64(8) * ends[:-1].astype(np.uint64)]),
@@ -199,7 +199,7 @@ def _joined(filters: Filters, tables: list[BucketCounts]) -> Filters:
     )
 
 
-def _surviving_share(filters: Filters) -> float:
+def _surviving_share(filters: Bitmaps) -> float:
     """Fraction of the pairs of items that survive: of all pairs, or those of about 2048 items."""
     step = max(1, filters.hashes.shape[1] // ROWS)
     survivors, pairs = kernels.surviving_share(step, *filters)

@@ -12,10 +12,10 @@ from sfumato.core.validation import RandomState, check_random_state, flag, fract
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets.apriori import count_pairs
 from sfumato.mine.itemsets.baskets import Baskets
-from sfumato.mine.itemsets.candidates import Supports, candidate_bytes, join, union
+from sfumato.mine.itemsets.candidates import Supports, join, union
 from sfumato.mine.itemsets.chunks import basket_bytes, mined, sampled
 from sfumato.mine.itemsets.pair_counters import pair_counter
-from sfumato.mine.itemsets.passes import LONGEST, OWNER, Level, Levels, Passes
+from sfumato.mine.itemsets.passes import LONGEST, OWNER, ItemsetLevels, Level, Passes
 
 __all__ = ["expected_missed", "sampling", "toivonen"]
 
@@ -35,7 +35,7 @@ def sampling(
     lowered: float = 0.8,
     verify: bool = True,
     random_state: RandomState = 0,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine a sample at a lowered threshold; `verify` counts what it found in all baskets.
 
     Without it, counts are estimates and infrequent itemsets may be among them. Either way, frequent
@@ -44,7 +44,7 @@ def sampling(
     passes = Passes("sampling", baskets, memory_limit, explain)
     rng = check_random_state(OWNER, random_state)
     n, items = passes.frequent_items(min_count)
-    levels = Levels([items])
+    levels = ItemsetLevels([items])
     if n < 2 or max_size == 1:
         return levels
     plan = _planned(passes, n, min_count, sample, lowered)
@@ -71,7 +71,7 @@ def toivonen(
     lowered: float = 0.8,
     longest: int = LONGEST,
     random_state: RandomState = 0,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by Toivonen: if an itemset of the sample's negative border is frequent, start again.
 
     The next sample is twice as large, or its threshold lower where no larger one fits.
@@ -79,7 +79,7 @@ def toivonen(
     passes = Passes("toivonen", baskets, memory_limit, explain, longest)
     rng = check_random_state(OWNER, random_state)
     n, items = passes.frequent_items(min_count)
-    levels = Levels([items])
+    levels = ItemsetLevels([items])
     if n < 2 or max_size == 1:
         return levels
     plan = _planned(passes, n, min_count, sample, lowered)
@@ -96,7 +96,7 @@ def toivonen(
     )
 
 
-class _Plan(NamedTuple):
+class _Drawing(NamedTuple):
     """Probability of a basket to be sampled, factor of the threshold, and the threshold."""
 
     share: float
@@ -104,7 +104,9 @@ class _Plan(NamedTuple):
     threshold: int
 
 
-def _planned(passes: Passes, n: int, min_count: int, sample: float | None, lowered: float) -> _Plan:
+def _planned(
+    passes: Passes, n: int, min_count: int, sample: float | None, lowered: float
+) -> _Drawing:
     share = optional(fraction).check(OWNER, "sample", sample)
     lowered = fraction.check(OWNER, "lowered", lowered)
     size = max(passes.size, 1)
@@ -116,7 +118,7 @@ def _planned(passes: Passes, n: int, min_count: int, sample: float | None, lower
     return _checked(passes, n, min_count, share, lowered)
 
 
-def _checked(passes: Passes, n: int, min_count: int, share: float, lowered: float) -> _Plan:
+def _checked(passes: Passes, n: int, min_count: int, share: float, lowered: float) -> _Drawing:
     passes.reserve("baskets of the sample", int(share * _sample_bytes(passes, n)))
     # The product may be a little above the integer it stands for; all baskets need no lower one.
     lower = math.ceil(lowered * share * min_count * (1 - 1e-12))
@@ -129,7 +131,7 @@ def _checked(passes: Passes, n: int, min_count: int, share: float, lowered: floa
             "sample, at which all subsets of all its baskets are frequent; raise it, memory_limit "
             "or min_support.",
         )
-    return _Plan(share, lowered, threshold)
+    return _Drawing(share, lowered, threshold)
 
 
 def _sample_bytes(passes: Passes, n: int) -> float:
@@ -137,7 +139,7 @@ def _sample_bytes(passes: Passes, n: int) -> float:
     return 6 * passes.size * basket_bytes(passes.baskets, n)
 
 
-def _larger(passes: Passes, plan: _Plan, n: int, min_count: int) -> _Plan:
+def _larger(passes: Passes, plan: _Drawing, n: int, min_count: int) -> _Drawing:
     share = min(1.0, 2 * plan.share)
     if share * _sample_bytes(passes, n) <= passes.budget:
         return _checked(passes, n, min_count, share, plan.lowered)
@@ -145,12 +147,12 @@ def _larger(passes: Passes, plan: _Plan, n: int, min_count: int) -> _Plan:
 
 
 def _mined(
-    passes: Passes, plan: _Plan, n: int, max_size: int | None, rng: np.random.Generator
+    passes: Passes, plan: _Drawing, n: int, max_size: int | None, rng: np.random.Generator
 ) -> list[Level]:
     """Itemsets of two items or more that reach the threshold in a new sample."""
     with passes.record("mine a sample") as facts:
         chunk = sampled(passes.read(n), plan.share, rng)
-        levels = mined(chunk, plan.threshold, max_size)[1:]
+        levels = mined(chunk, plan.threshold, max_size, passes.tables)[1:]
         facts.update(sample=plan.share, sample_baskets=chunk.offsets.size - 1)
         facts.update(threshold=plan.threshold, frequent=sum(count.size for _, count in levels))
         facts.update(memory=3 * sum(each.nbytes for each in chunk))
@@ -159,9 +161,9 @@ def _mined(
 
 def _verified(passes: Passes, candidates: list[np.ndarray], n: int, min_count: int) -> list[Level]:
     """The candidates that are frequent in all baskets, with their counts."""
-    passes.reserve("candidates of the sample", candidate_bytes(candidates))
     with passes.record("count candidates of the sample") as facts:
-        supports = Supports(candidates, n)
+        supports = Supports(candidates, n, passes.block_bytes)
+        passes.reserve("candidates of the sample", supports.nbytes)
         for chunk in passes.read(n):
             supports.add(chunk)
         levels = supports.frequent(min_count)
@@ -183,7 +185,7 @@ def expected_missed(counts: np.ndarray, share: float, threshold: int) -> float:
 
 def _bordered(
     passes: Passes,
-    levels: Levels,
+    levels: ItemsetLevels,
     found: list[np.ndarray],
     min_count: int,
     max_size: int | None,
@@ -194,9 +196,10 @@ def _bordered(
     The border of pairs is every other pair of frequent items, so the first time all are counted.
     """
     n = levels[0][1].size
-    candidates = [join(codes) for codes in found if max_size is None or codes.shape[1] < max_size]
-    passes.reserve("itemsets of the sample and their border", candidate_bytes(candidates))
-    supports = Supports(candidates, n)
+    most = max_size or n
+    candidates = [join(codes, passes) for codes in found if codes.shape[1] < most]
+    supports = Supports(candidates, n, passes.block_bytes)
+    passes.reserve("itemsets of the sample and their border", supports.nbytes)
     if len(levels) == 1:
         count_pairs(passes, levels, pair_counter(passes, n), min_count, supports)
     else:

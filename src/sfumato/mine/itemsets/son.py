@@ -13,7 +13,7 @@ from sfumato.core.validation import integer, optional
 from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.candidates import Supports, candidate_bytes, union
 from sfumato.mine.itemsets.chunks import basket_bytes, gathered, mined
-from sfumato.mine.itemsets.passes import Levels, Passes, level_of
+from sfumato.mine.itemsets.passes import ItemsetLevels, Passes, level_of
 
 __all__ = ["local_candidates", "local_counts", "local_threshold", "merged", "son"]
 
@@ -32,11 +32,11 @@ def son(
     explain: list[dict[str, Any]] | None,
     chunk_baskets: int | None = None,
     mapper: Callable[..., Iterable[Any]] = map,
-) -> Levels:
+) -> ItemsetLevels:
     """Mine by SON, in chunks that fit into memory; `mapper` may be the map of an engine."""
     passes = Passes("son", baskets, memory_limit, explain)
     n, items = passes.frequent_items(min_count)
-    levels = Levels([items])
+    levels = ItemsetLevels([items])
     if n < 2 or max_size == 1:
         return levels
     candidates = _first_pass(passes, n, min_count, max_size, chunk_baskets, mapper)
@@ -64,7 +64,7 @@ def _first_pass(
     each = _chunk_baskets(passes, n, min_count, chunk_baskets)
     with passes.record("mine chunks") as facts:
         for found in mapper(
-            lambda chunk: local_candidates(chunk, min_count, size, max_size),
+            lambda chunk: local_candidates(chunk, min_count, size, max_size, passes.tables),
             gathered(passes.read(n), each),
         ):
             candidates, chunks = merged(candidates, found), chunks + 1
@@ -102,11 +102,15 @@ def local_threshold(min_count: int, chunk_size: int, size: int) -> int:
 
 
 def local_candidates(
-    chunk: BasketChunk, min_count: int, size: int, max_size: int | None
+    chunk: BasketChunk,
+    min_count: int,
+    size: int,
+    max_size: int | None,
+    memory: int | None = None,
 ) -> Candidates:
     """Itemsets of two items or more that are frequent in a chunk of `size` baskets."""
     threshold = local_threshold(min_count, chunk.offsets.size - 1, size)
-    return [codes for codes, _ in mined(chunk, threshold, max_size)[1:]]
+    return [codes for codes, _ in mined(chunk, threshold, max_size, memory)[1:]]
 
 
 def merged(left: Candidates, right: Candidates) -> Candidates:
