@@ -217,11 +217,11 @@ def streaming(sets):
     for name, memory in (("signatures", None), ("filter of 8 MiB", 1 << 23)):
         (times,) = seconds(lambda m=memory: Deduplicator(memory=m).keep(sets))
         stream = Deduplicator(memory=memory)
-        kept = stream.keep(sets)
+        mask = stream.keep(sets)
         found[name] = {
             **rates(DOCUMENTS, times),
             "nbytes": stream.nbytes,
-            "dropped": int((~kept).sum()),
+            "dropped": int((~mask).sum()),
             "false drop rate": stream.false_drop_rate,
         }
     return found

@@ -140,7 +140,8 @@ def test_many_pairs_are_refused_or_written(tmp_path):
 @pytest.mark.parametrize("metric", ["jaccard", "cosine", "euclidean", "hamming", "edit"])
 def test_no_and_one_row(metric):
     one = {"jaccard": [["a"]], "edit": ["a"]}.get(metric, [[1, 2]])
-    assert len(similarity_join(one, 1 if metric in ("hamming", "edit") else 0.5, metric)) == 0
+    for rows in (one, []):
+        assert len(similarity_join(rows, 1 if metric in ("hamming", "edit") else 0.5, metric)) == 0
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def signatures(
     k: int = 5,
     unit: str = "characters",
     normalise: Sequence[str] = NORMALISED,
-    stop_words: Sequence[str] | None = None,
+    stop_words: Sequence[str] = (),
     seed: int = 0,
 ) -> np.ndarray:
     """Compute the MinHash signatures of documents, a block of them at a time.
@@ -43,7 +43,7 @@ def signatures(
         What a shingle is made of.
     normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first, as in `shingles`.
-    stop_words : sequence of str or None, default=None
+    stop_words : sequence of str, default=()
         Words that a shingle starts with, as in `shingles`.
     seed : int, default=0
         Seed of the hashes.

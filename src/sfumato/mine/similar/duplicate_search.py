@@ -34,7 +34,7 @@ def near_duplicates(
     k: int = 5,
     unit: str = "characters",
     normalise: Sequence[str] = NORMALISED,
-    stop_words: Sequence[str] | None = None,
+    stop_words: Sequence[str] = (),
     permutations: int = 128,
     recall: float = 0.99,
     exact: bool = True,
@@ -57,7 +57,7 @@ def near_duplicates(
         What a shingle is made of.
     normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first, as in `shingles`.
-    stop_words : sequence of str or None, default=None
+    stop_words : sequence of str, default=()
         Words that a shingle starts with, as in `shingles`.
     permutations : int, default=128
         Length of the signatures, 1 to 2**16.
@@ -115,7 +115,7 @@ def clusters(
     k: int = 5,
     unit: str = "characters",
     normalise: Sequence[str] = NORMALISED,
-    stop_words: Sequence[str] | None = None,
+    stop_words: Sequence[str] = (),
     permutations: int = 128,
     recall: float = 0.99,
     seed: int = 0,
@@ -134,7 +134,7 @@ def clusters(
         What a shingle is made of.
     normalise : sequence of str, default=('case', 'punctuation', 'space', 'unicode')
         Differences to remove first, as in `shingles`.
-    stop_words : sequence of str or None, default=None
+    stop_words : sequence of str, default=()
         Words that a shingle starts with, as in `shingles`.
     permutations : int, default=128
         Length of the signatures, 1 to 2**16.

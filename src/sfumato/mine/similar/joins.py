@@ -81,7 +81,7 @@ def similarity_join(
     found with probability at least `recall`. "edit" finds all pairs, and so does "hamming" if
     16 or more bits are left in a row cut into threshold + 1 blocks; the metadata then states a
     recall of 1.0. A row of zeros has no direction and an empty set no similarity: they are in no
-    pair of "cosine" or "jaccard".
+    pair of "cosine" or "jaccard". A missing text is an empty one for "edit".
 
     Candidates come from bands of random hyperplanes (cosine), of cells on random lines (Euclid), of
     MinHash signatures (Jaccard), from equal blocks or sampled positions (Hamming), and from equal
@@ -159,11 +159,12 @@ def _hamming(rows: Any, threshold: Any, recall: float, seed: int) -> Plan:
     X = as_rows(OWNER, rows)
     if (np.rint(X) != X).any():
         raise ValueError(f'{OWNER}: rows must be integers or bits for "hamming".')
-    most = integer(0, max(X.shape[1] - 1, 0)).check(OWNER, "threshold", threshold)
+    columns = X.shape[1] if len(X) else 2**16  # of no rows, their number is not known
+    most = integer(0, max(columns - 1, 0)).check(OWNER, "threshold", threshold)
     _, codes = np.unique(X, return_inverse=True)
     codes = codes.reshape(X.shape).astype(np.int64)
     bits = np.log2(max(codes.max(initial=0), 1) + 1)
-    if X.shape[1] // (most + 1) * bits >= BITS or most == 0:
+    if X.shape[1] // (most + 1) * bits >= BITS or most == 0 or not len(X):
         blocks, recall = np.array_split(np.arange(X.shape[1]), most + 1), 1.0
     else:
         bands, sampled = bands_and_rows(1 - most / X.shape[1], recall, MOST_BANDS)

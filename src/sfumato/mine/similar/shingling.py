@@ -89,7 +89,7 @@ class Shingling:
             LENGTH.check(owner, "k", k),
             UNIT.check(owner, "unit", unit),
             NORMALS.check(owner, "normalise", normalise),
-            WORDS.check(owner, "stop_words", () if stop_words is None else stop_words),
+            WORDS.check(owner, "stop_words", stop_words),
             SEED.check(owner, "seed", seed),
         )
         if found.stop_words and found.unit != "words":
@@ -229,7 +229,7 @@ def shingles(
     unit: str = "characters",
     *,
     normalise: Sequence[str] = NORMALISED,
-    stop_words: Sequence[str] | None = None,
+    stop_words: Sequence[str] = (),
     bits: int = 64,
     seed: int = 0,
 ) -> ShingleSets:
@@ -252,7 +252,7 @@ def shingles(
         - "space": runs of white space and control characters become one space, none at the ends;
           characters without width are dropped. Always done for words;
         - "unicode": equivalent ways to write a character, by the normal form NFKC.
-    stop_words : sequence of str or None, default=None
+    stop_words : sequence of str, default=()
         With words, only shingles whose first word is one of these. A stop word and the next two
         (k = 3) tell the prose of a news article from what surrounds it on a page.
     bits : {32, 64}, default=64
