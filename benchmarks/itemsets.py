@@ -36,7 +36,7 @@ SPEED = [
 ]
 # name of the set, support, methods; Apriori where its frames of candidates fit
 FRAMES = [
-    ("T10I4D100K", 0.01, ("fpgrowth", "apriori")),
+    ("T10I4D100K", 0.01, ("fpgrowth",)),
     ("chess", 0.6, ("fpgrowth",)),
     ("mushroom", 0.1, ("fpgrowth",)),
     ("groceries", 0.001, ("fpgrowth", "apriori")),

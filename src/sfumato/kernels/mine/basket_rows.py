@@ -1,10 +1,8 @@
-"""Baskets as compressed rows: items counted once per basket, re-numbered, sorted, turned around."""
-
-import numpy as np
+"""Baskets as compressed rows: items counted once per basket, re-numbered, sorted."""
 
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["arrange", "prefixes", "tally", "translate", "transpose"]
+__all__ = ["arrange", "prefixes", "tally", "translate"]
 
 SHORT = 48  # items up to which insertion beats NumPy's sort
 
@@ -87,13 +85,3 @@ def translate(ids, codes, out):
     for r in range(codes.shape[0]):
         for k in range(codes.shape[1]):
             out[r, k] = ids[codes[r, k]]
-
-
-@kernel
-def transpose(offsets, items, first, ends, out):
-    """Append first + b to out[ends[i]...] for each item i of each basket b; ends advance."""
-    for b in range(offsets.size - 1):
-        for k in range(offsets[b], offsets[b + 1]):
-            i = items[k]
-            out[ends[i]] = np.int32(first + b)
-            ends[i] += 1
