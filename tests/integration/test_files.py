@@ -166,7 +166,9 @@ def test_every_kind_is_registered_by_its_home():
             if not made.__module__.startswith("sfumato."):
                 continue
             home = sys.modules[storage.HOMES.get(kind, "sfumato.sketch")]
-            assert home.__name__ == made.__module__ or vars(home).get(made.__name__) is made, kind
+            assert home.__name__ == made.__module__ or getattr(home, made.__name__, None) is made, (
+                kind
+            )
 
 
 def test_one_load_refuses_what_is_no_file_of_ours(tmp_path):

@@ -136,7 +136,9 @@ def test_import_is_light():
 
 
 def test_only_estimators_load_scikit_learn():
-    rooms = "data privacy sketch engine retrieve recommend profile telemetry attack density cli"
+    rooms = (
+        "data privacy sketch engine retrieve recommend profile telemetry attack density mine cli"
+    )
     code = f"""
 import importlib, sys
 for room in "{rooms}".split():

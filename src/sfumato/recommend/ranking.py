@@ -391,7 +391,7 @@ def given_ratings(owner: str, ratings: Any, size: int, bounds: tuple[float, floa
     """Return a new user's ratings of so many items, clipped to the bounds; None: the highest."""
     if ratings is None:
         return np.full(size, bounds[1])
-    return np.clip(own_ratings(owner, ratings, size), *bounds)
+    return np.asarray(np.clip(own_ratings(owner, ratings, size), *bounds))
 
 
 def rated_positions(

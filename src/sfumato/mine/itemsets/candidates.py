@@ -15,14 +15,15 @@ LANE_BASKETS = 512  # baskets of one vector of bits
 MOST_BASKETS = 1 << 16
 
 
-def join(codes: np.ndarray, passes: Passes) -> np.ndarray:
+def join(codes: np.ndarray, passes: Passes | None = None) -> np.ndarray:
     """Itemsets one item larger, all of whose subsets one item smaller are rows of `codes`.
 
     Rows are rising and in lexicographic order, before and after.
     """
     stops = np.empty(codes.shape[0], np.int64)
     pairs = kernels.joined(codes, stops)
-    passes.reserve(f"{pairs} pairs of itemsets to join", pairs + stops.nbytes)
+    if passes is not None:
+        passes.reserve(f"{pairs} pairs of itemsets to join", pairs + stops.nbytes)
     valid = np.empty(pairs, np.uint8)
     out = np.empty((kernels.survivors(codes, stops, valid), codes.shape[1] + 1), np.int32)
     kernels.fill(codes, stops, valid, out)

@@ -91,12 +91,12 @@ class TemporalMeans(RatingModel):
 
     Notes
     -----
-    **Guarantee.** The coefficients of the terms used minimise the sum of squared residuals plus, for
-    each term, its damping times the sum of squares (a damping is a number of prior ratings of
+    **Guarantee.** The coefficients of the terms in use minimise the sum of squared residuals plus,
+    for each term, its damping times the sum of squares (a damping is a number of prior ratings of
     residual 0, as in `DampedMeans`), up to a relative gradient of 1e-6. Before the first bin the
     first one counts, beyond the last the last one; a drift stays where the user's first or last
     rating left it; on a day without ratings of the user the nearest session counts, times
-    ``exp(-days / 100)``. An unknown user or item has no bias. Fitting takes about 2 s for a million
+    ``exp(-days / 100)``. An unknown user or item has no bias. Fitting takes about 4 s for a million
     ratings. Not private.
 
     References
