@@ -38,6 +38,7 @@ def module(path):
     [
         "README.md",
         "docs/density.md",
+        "docs/mining.md",
         "docs/privacy.md",
         "docs/profiles.md",
         "docs/recommend.md",
@@ -69,6 +70,12 @@ def test_every_public_name_of_retrieval_is_explained():
     text = (ROOT / "docs" / "retrieval.md").read_text()
     names = sfumato.retrieve.__all__
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("room", [sfumato.mine.itemsets, sfumato.mine.similar])
+def test_every_public_name_of_mining_is_explained(room):
+    text = (ROOT / "docs" / "mining.md").read_text()
+    assert [name for name in room.__all__ if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
 def test_every_public_name_of_telemetry_is_explained():

@@ -39,7 +39,7 @@ def read_baskets(
 
     Parameters
     ----------
-    path : str or path_like
+    path : path_like
         A file; text formats may end in .gz.
     format : str or None, default=None
         One of:

@@ -22,7 +22,7 @@ CODE = optional(integer(0, 2**31 - 1))
 class BasketChunk(NamedTuple):
     """Some baskets in order: basket b has the codes ``items[offsets[b] : offsets[b + 1]]``.
 
-    Attributes
+    Parameters
     ----------
     offsets : ndarray of shape (n + 1,)
         Where each basket starts, and the end of the last; int64.
@@ -271,7 +271,7 @@ class Baskets:
 
         Parameters
         ----------
-        path : str or path_like
+        path : path_like
             The file; it replaces one that is there. Text formats may end in .gz.
         format : str or None, default=None
             "fimi" (.dat), "lines" (.csv), "flat" (integers, -1 ends a basket; .flat) or "lists"

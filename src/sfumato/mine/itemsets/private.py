@@ -54,7 +54,7 @@ class PrivateItemsets:
     min_support : float, default=1
         Below 1 a share of the (noisy) number of baskets, from 1 up a count; must be public.
         Items whose count might be noise alone are left out in any case.
-    vocabulary : array_like or None, default=None
+    vocabulary : array_like, scalar or None, default=None
         Public ids of the items that are counted; they must not be taken from the baskets. None
         takes those items from the baskets whose noisy count is large enough, which needs a delta
         above 0; they are then given as texts.

@@ -24,25 +24,27 @@ BLOCK = 1 << 12  # itemsets at a time, so that their codes stay in the cache
 class Itemsets(Table):
     """Frequent itemsets and their counts, as `frequent_itemsets` returns them.
 
-    Attributes
+    Parameters
     ----------
-    levels : list
+    levels : sequence
         For each size k = 1, 2, ... the codes of the itemsets, int32 of shape (n, k), rising in a
         row, and their counts, int64.
     items : ndarray
         Id of each code.
     n_baskets : int
         Number of baskets that were mined.
-    min_count : int
+    min_count : int, default=1
         Number of baskets from which an itemset is frequent.
-    method, reason : str
-        Algorithm that was used, and why.
-    exact : bool
+    method : str, default=""
+        Algorithm that was used.
+    reason : str, default=""
+        Why it was used.
+    exact : bool, default=True
         Whether all frequent itemsets are there with their exact counts.
-    missed : float
+    missed : float, default=0.0
         Estimated number of frequent itemsets that are not there; above 0 for a sample only. Without
         bias if what the sample found was verified, else about twice too high on real baskets.
-    explain : list of dict
+    explain : sequence, default=()
         What each pass did; empty unless requested.
 
     Examples

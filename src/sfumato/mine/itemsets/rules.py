@@ -23,8 +23,10 @@ BLOCK = 2**19  # items of the itemsets that are split at a time
 class Rules(Table):
     """Association rules, as `association_rules` returns them.
 
-    Attributes
+    Parameters
     ----------
+    columns : dict
+        The columns of the table.
     metric : str
         The number by which the rules are chosen and sorted.
 

@@ -163,7 +163,7 @@ def clusters(
     shingling = Shingling.of(owner, k, unit, normalise, stop_words, seed)
     sizes = _check(owner, threshold, permutations, recall)
     sets = source_of(owner, texts, shingling)
-    search = _Search(sets, *sizes, exact=True)
+    search = _PairSearch(sets, *sizes, exact=True)
     labels = search.first_of.copy()
     for star in (True, False):  # after the stars, most pairs have one label and are passed over
         for first, second in search.join.chunks(labels, star=star):
@@ -213,7 +213,7 @@ def set_pairs(
     output: str | os.PathLike[str] | None,
 ) -> Any:
     """Pairs of similar sets; `sizes` are threshold, permutations and recall."""
-    search = _Search(sets, *sizes, exact=exact)
+    search = _PairSearch(sets, *sizes, exact=exact)
     with PairOutput(owner, "similarity", most, output, REMEDY) as found:
         for pairs in search.repeats(found):
             found.add(*pairs)
@@ -234,7 +234,7 @@ def _check(owner: str, threshold: Any, permutations: Any, recall: Any) -> tuple[
     )
 
 
-class _Search:
+class _PairSearch:
     """The candidates of sets, one of each group of equal sets, and their verification.
 
     `first_of` is the first document of each group: documents of a group are equal, whatever their
