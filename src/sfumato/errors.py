@@ -245,7 +245,7 @@ class StaleIndexError(SfumatoError, ValueError):
     ...     index.recommend([1])
     ... except StaleIndexError as error:
     ...     print(error)
-    ItemIndex: the model has learned since the index was made; call index again.
+    ItemIndex: the model has changed since the index was made; call index again.
     """
 
 

@@ -64,6 +64,7 @@ def _made() -> Iterator[Any]:
     yield from _density()
     yield from _attacks()
     yield from _mining()
+    yield from _similar()
 
 
 def ratings() -> Any:
@@ -324,7 +325,7 @@ def _channels() -> Iterator[Any]:
     yield SymbolChannel([[1, 2]], [0, 0, 1], [5, 7, 1], [1, 0, 1], 0.1, empty=2)
 
 
-def _mining() -> Iterator[Any]:
+def _similar() -> Iterator[Any]:
     from sfumato.mine.similar import Deduplicator, choose_bands, shingles
 
     yield from (choose_bands(0.8), shingles([SECRET]))

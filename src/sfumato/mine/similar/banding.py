@@ -10,6 +10,7 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.validation import fraction, integer, optional, positive
+from sfumato.errors import ParameterError
 from sfumato.retrieve.lsh.amplification import Sensitive
 
 __all__ = ["THRESHOLD", "SCurve", "UpTo", "choose_bands"]
@@ -29,10 +30,8 @@ class UpTo:
     def check(self, owner: str, name: str, value: Any) -> float:
         number = positive.check(owner, name, value)
         if number > self.high:
-            raise ValueError(
-                f"{owner}: {name} must be a number above 0 and at most {self.high:g}, not "
-                f"{value!r}."
-            )
+            wanted = f"must be a number above 0 and at most {self.high:g}, not {value!r}."
+            raise ParameterError.of(owner, name, wanted)
         return number
 
     def bad(self) -> list[Any]:
