@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, one_of
+from sfumato.errors import ParameterError
 from sfumato.kernels.hash import strings
 from sfumato.kernels.mine import shingles as kernels
 from sfumato.mine.similar.texts import Texts, address, offsets
@@ -51,7 +52,8 @@ class NameList:
         if names is None or not known or not set(names) <= set(self.choices or names):
             among = f" among {', '.join(map(repr, self.choices))}" if self.choices else ""
             kind = type(value).__name__
-            raise ValueError(f"{owner}: {name} must be a list of texts{among}, not this {kind}.")
+            wanted = f"must be a list of texts{among}, not this {kind}."
+            raise ParameterError.of(owner, name, wanted)
         return tuple(sorted(set(names)))
 
     def bad(self) -> list[Any]:
