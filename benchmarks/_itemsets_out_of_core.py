@@ -149,8 +149,8 @@ def out_of_core(baskets=BASKETS):
 def pass_rate(baskets=1_000_000):
     """Million pairs hashed per second in one core, by type of the counters of 2**20 buckets."""
     from sfumato.mine.itemsets import BasketChunk
-    from sfumato.mine.itemsets.pair_counters import Bitmaps
-    from sfumato.mine.itemsets.pcy import BucketCounts
+    from sfumato.mine.itemsets.methods.pair_counters import Bitmaps
+    from sfumato.mine.itemsets.methods.pcy import BucketCounts
 
     rows = World().draw(baskets)
     chunk = BasketChunk(np.arange(0, rows.size + 1, LENGTH), rows.ravel())

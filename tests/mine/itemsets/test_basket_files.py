@@ -210,6 +210,7 @@ def test_parameters_are_checked(tmp_path):
         ({"format": "long"}, "basket"),
         ({"format": "lines", "separator": "ab"}, "separator"),
         ({"format": "lines", "encoding": "utf-16"}, "encoding"),
+        ({"format": "flat", "text": True}, "text"),
         ({"format": "lines", "encoding": "no such"}, "encoding"),
         ({"format": "fimi", "text": 1}, "text"),
     ):
@@ -229,7 +230,7 @@ def test_an_empty_file_has_no_baskets(tmp_path):
 
 
 def test_memory_of_reading_is_bounded_by_the_chunk(tmp_path, monkeypatch):
-    monkeypatch.setattr("sfumato.mine.itemsets.baskets.CHUNK_BYTES", 1 << 18)
+    monkeypatch.setattr("sfumato.mine.itemsets.sources.baskets.CHUNK_BYTES", 1 << 18)
     path = saved(tmp_path / "a.dat", "11 12 13 14 15 16 17 18\n" * 100_000)  # 2.4 MB, 6.4 as ids
     read_baskets(saved(tmp_path / "b.dat", "1\n")).size  # noqa: B018  (loads the kernels)
     baskets = read_baskets(path)

@@ -7,7 +7,7 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets import Baskets, frequent_itemsets
-from sfumato.mine.itemsets.passes import Passes
+from sfumato.mine.itemsets.methods.passes import Passes
 
 COURSE = [
     ["Bread", "Coke", "Milk"],

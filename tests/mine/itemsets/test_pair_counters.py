@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sfumato.mine.itemsets import Baskets, frequent_itemsets
-from sfumato.mine.itemsets.pair_counters import (
+from sfumato.mine.itemsets.methods.pair_counters import (
     MATRIX_BYTES,
     TRIPLE_BYTES,
     Bitmaps,
@@ -16,8 +16,8 @@ from sfumato.mine.itemsets.pair_counters import (
     matrix_bytes,
     pair_counter,
 )
-from sfumato.mine.itemsets.passes import Passes
-from sfumato.mine.itemsets.pcy import BucketCounts
+from sfumato.mine.itemsets.methods.passes import Passes
+from sfumato.mine.itemsets.methods.pcy import BucketCounts
 
 
 def independent_baskets(n_items, n_baskets, rate, seed=0):

@@ -9,11 +9,16 @@ import pytest
 
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets import BasketChunk, Baskets, frequent_itemsets
-from sfumato.mine.itemsets.candidates import Supports, join, union
-from sfumato.mine.itemsets.chunks import gathered
-from sfumato.mine.itemsets.passes import Passes
-from sfumato.mine.itemsets.sampling import expected_missed
-from sfumato.mine.itemsets.son import local_candidates, local_counts, local_threshold, merged
+from sfumato.mine.itemsets.methods.candidates import Supports, join, union
+from sfumato.mine.itemsets.methods.chunks import gathered
+from sfumato.mine.itemsets.methods.passes import Passes
+from sfumato.mine.itemsets.methods.sampling import expected_missed
+from sfumato.mine.itemsets.methods.son import (
+    local_candidates,
+    local_counts,
+    local_threshold,
+    merged,
+)
 
 
 def correlated_baskets(seed, size=400, items=25):

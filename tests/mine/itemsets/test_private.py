@@ -10,8 +10,8 @@ from sfumato.attack.mechanism_audit.audit import audit
 from sfumato.core.storage import load_any
 from sfumato.errors import FormatError
 from sfumato.mine.itemsets import Baskets, PrivateItemsets, association_rules, frequent_itemsets
-from sfumato.mine.itemsets.noisy_candidates import joined, shrunk
-from sfumato.mine.itemsets.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
+from sfumato.mine.itemsets.private.noisy_candidates import joined, shrunk
+from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
 from sfumato.privacy import BudgetExceeded, Ledger, Privacy
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.noise import InsecureSeededSource

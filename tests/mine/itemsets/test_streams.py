@@ -76,7 +76,7 @@ def test_a_basket_above_the_limit_is_left_out_counted_in_the_error_and_warned_of
 def test_pairs_of_many_blocks_are_those_of_one(monkeypatch):
     baskets = random_baskets(3)
     whole = FrequentPairs(1000).update(baskets)
-    monkeypatch.setattr("sfumato.mine.itemsets.streams.BLOCK", 5)
+    monkeypatch.setattr("sfumato.mine.itemsets.streams.frequent.BLOCK", 5)
     keys = list(combinations(range(30), 2))
     blocks = FrequentPairs(1000).update(baskets)
     assert (estimates(whole, keys) == estimates(blocks, keys)).all()

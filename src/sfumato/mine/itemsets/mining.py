@@ -10,13 +10,13 @@ import numpy as np
 
 from sfumato.core.validation import flag, integer, one_of, optional
 from sfumato.errors import ParameterError
-from sfumato.mine.itemsets.apriori import apriori
-from sfumato.mine.itemsets.baskets import Baskets
-from sfumato.mine.itemsets.eclat import eclat, eclat_bytes
-from sfumato.mine.itemsets.pcy import multihash, multistage, pcy
+from sfumato.mine.itemsets.methods.apriori import apriori
+from sfumato.mine.itemsets.methods.eclat import eclat, eclat_bytes
+from sfumato.mine.itemsets.methods.pcy import multihash, multistage, pcy
+from sfumato.mine.itemsets.methods.sampling import sampling, toivonen
+from sfumato.mine.itemsets.methods.son import son
 from sfumato.mine.itemsets.results import Itemsets
-from sfumato.mine.itemsets.sampling import sampling, toivonen
-from sfumato.mine.itemsets.son import son
+from sfumato.mine.itemsets.sources.baskets import Baskets
 
 __all__ = ["METHODS", "count_of", "frequent_itemsets", "min_count_of"]
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sfumato.core.tables import Table, described
 from sfumato.kernels.mine.basket_rows import translate
 from sfumato.kernels.mine.itemset_covers import cover
-from sfumato.mine.itemsets.baskets import Baskets
+from sfumato.mine.itemsets.sources.baskets import Baskets
 
 __all__ = ["Itemsets"]
 

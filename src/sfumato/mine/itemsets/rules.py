@@ -64,7 +64,9 @@ class Rules(Table):
         bytes
             Content of the file. Needs matplotlib.
         """
-        from matplotlib.figure import Figure  # only here: most who mine draw nothing
+        # Only here: most who mine draw nothing.
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator, NullFormatter
 
         kind = one_of(("png", "svg", "pdf")).check("Rules", "kind", kind)
         drawn = Figure(figsize=(7, 5), layout="constrained")
@@ -89,6 +91,9 @@ class Rules(Table):
         axis.set_ylabel("confidence")
         if len(self):
             axis.set_xscale("log")
+            axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.xaxis.set_major_formatter(lambda support, _: f"{100 * support:.3g} %")
+            axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_title(f"{len(self)} rules", fontsize=10, loc="left")
         axis.spines[["top", "right"]].set_visible(False)
         out = BytesIO()

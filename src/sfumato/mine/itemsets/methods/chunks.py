@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
-from sfumato.mine.itemsets.eclat import eclat
-from sfumato.mine.itemsets.passes import Level
+from sfumato.mine.itemsets.methods.eclat import eclat
+from sfumato.mine.itemsets.methods.passes import Level
+from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 
 __all__ = ["basket_bytes", "concatenated", "gathered", "mined", "sampled"]
 

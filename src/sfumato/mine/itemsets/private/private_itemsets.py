@@ -11,9 +11,9 @@ from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, integer, optional, positive
 from sfumato.mine.itemsets.mining import count_of
-from sfumato.mine.itemsets.noisy_candidates import independent, joined, shrunk
-from sfumato.mine.itemsets.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
-from sfumato.mine.itemsets.released import MAX_ITEMS, MAX_SIZE, ReleasedItemsets
+from sfumato.mine.itemsets.private.noisy_candidates import independent, joined, shrunk
+from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
+from sfumato.mine.itemsets.private.released import MAX_ITEMS, MAX_SIZE, ReleasedItemsets
 from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.kernels.mine import basket_lines as kernels
-from sfumato.mine.itemsets.basket_columns import RawChunk, offsets_of
+from sfumato.mine.itemsets.sources.columns import RawChunk, offsets_of
 
 __all__ = ["LineSource", "opened"]
 

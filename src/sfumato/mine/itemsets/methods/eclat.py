@@ -7,8 +7,8 @@ import numpy as np
 from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine import eclat as kernels
-from sfumato.mine.itemsets.baskets import Baskets
-from sfumato.mine.itemsets.passes import OWNER, Passes
+from sfumato.mine.itemsets.methods.passes import OWNER, Passes
+from sfumato.mine.itemsets.sources.baskets import Baskets
 
 __all__ = ["eclat", "eclat_bytes"]
 

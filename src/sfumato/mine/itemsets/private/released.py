@@ -9,7 +9,7 @@ from sfumato.core.ids import id_layout, ids_from
 from sfumato.core.storage import Cells
 from sfumato.core.validation import integer, one_of
 from sfumato.mine.itemsets.itemset_index import ItemsetIndex
-from sfumato.mine.itemsets.noisy_counts import GRID
+from sfumato.mine.itemsets.private.noisy_counts import GRID
 from sfumato.mine.itemsets.results import Itemsets
 from sfumato.mine.itemsets.rules import Rules, association_rules
 from sfumato.privacy.release import Release

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.core.ids import as_ids, distinct, ids_of
 from sfumato.errors import NullValueError
 from sfumato.kernels.sparse_rows import group
-from sfumato.mine.itemsets.vocabulary import Ids
+from sfumato.mine.itemsets.sources.vocabulary import Ids
 
 __all__ = ["LISTS", "RawChunk", "as_rows", "grouped", "of_arrow", "of_table", "offsets_of"]
 

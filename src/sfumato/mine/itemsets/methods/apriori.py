@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sfumato.mine.itemsets.baskets import Baskets
-from sfumato.mine.itemsets.candidates import Supports, add_larger
-from sfumato.mine.itemsets.pair_counters import PairCounter, pair_counter, shortened
-from sfumato.mine.itemsets.passes import LONGEST, ItemsetLevels, Passes
+from sfumato.mine.itemsets.methods.candidates import Supports, add_larger
+from sfumato.mine.itemsets.methods.pair_counters import PairCounter, pair_counter, shortened
+from sfumato.mine.itemsets.methods.passes import LONGEST, ItemsetLevels, Passes
+from sfumato.mine.itemsets.sources.baskets import Baskets
 
 __all__ = ["apriori", "count_pairs"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
-from sfumato.mine.itemsets.baskets import CHUNK_BYTES, BasketChunk, Baskets
+from sfumato.mine.itemsets.sources.baskets import CHUNK_BYTES, BasketChunk, Baskets
 
 __all__ = ["BLOCK_BYTES", "LONGEST", "OWNER", "ItemsetLevels", "Level", "Passes", "level_of"]
 

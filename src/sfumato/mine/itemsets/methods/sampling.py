@@ -10,12 +10,12 @@ from scipy.special import bdtr
 
 from sfumato.core.validation import RandomState, check_random_state, flag, fraction, optional
 from sfumato.errors import ParameterError
-from sfumato.mine.itemsets.apriori import count_pairs
-from sfumato.mine.itemsets.baskets import Baskets
-from sfumato.mine.itemsets.candidates import Supports, join, union
-from sfumato.mine.itemsets.chunks import basket_bytes, mined, sampled
-from sfumato.mine.itemsets.pair_counters import pair_counter
-from sfumato.mine.itemsets.passes import LONGEST, OWNER, ItemsetLevels, Level, Passes
+from sfumato.mine.itemsets.methods.apriori import count_pairs
+from sfumato.mine.itemsets.methods.candidates import Supports, join, union
+from sfumato.mine.itemsets.methods.chunks import basket_bytes, mined, sampled
+from sfumato.mine.itemsets.methods.pair_counters import pair_counter
+from sfumato.mine.itemsets.methods.passes import LONGEST, OWNER, ItemsetLevels, Level, Passes
+from sfumato.mine.itemsets.sources.baskets import Baskets
 
 __all__ = ["expected_missed", "sampling", "toivonen"]
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.data.readers.base import missing_column
-from sfumato.mine.itemsets.basket_columns import LISTS, RawChunk, grouped, of_arrow
+from sfumato.mine.itemsets.sources.columns import LISTS, RawChunk, grouped, of_arrow
 
 __all__ = ["ListSource", "LongSource"]
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from sfumato.mine.itemsets.candidates import join
 from sfumato.mine.itemsets.itemset_index import ItemsetIndex
+from sfumato.mine.itemsets.methods.candidates import join
 
 __all__ = ["independent", "joined", "shrunk"]
 

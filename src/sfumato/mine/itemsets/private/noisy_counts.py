@@ -19,8 +19,8 @@ from sfumato.core.hashing import hash_column
 from sfumato.core.ids import texts
 from sfumato.core.row_values import ids_by_row
 from sfumato.kernels.mine import truncated_baskets as kernels
-from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
-from sfumato.mine.itemsets.candidates import Supports
+from sfumato.mine.itemsets.methods.candidates import Supports
+from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 from sfumato.privacy.accounting.gaussian_steps import Budget
 from sfumato.privacy.accounting.losses import Approximate, Loss, Pure
 from sfumato.privacy.noise import discrete as noise

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from sfumato.core.validation import flag, one_of, optional
 from sfumato.errors import ParameterError
-from sfumato.mine.itemsets.basket_lines import LineSource
-from sfumato.mine.itemsets.basket_tables import ListSource, LongSource
-from sfumato.mine.itemsets.baskets import CHUNK_BYTES, BasketChunk, Baskets, BasketSource
+from sfumato.mine.itemsets.sources.baskets import CHUNK_BYTES, BasketChunk, Baskets, BasketSource
+from sfumato.mine.itemsets.sources.lines import LineSource
+from sfumato.mine.itemsets.sources.tables import ListSource, LongSource
 
 __all__ = ["FORMATS", "read_baskets", "write_baskets"]
 
@@ -99,6 +99,8 @@ def read_baskets(
         return _made(LongSource(file, basket, "item" if item is None else item, as_text))
     if kind == "lists":
         return _made(ListSource(file, item))
+    if kind == "flat" and as_text:
+        raise ParameterError.of(OWNER, "text", 'must be False for format "flat", of integers.')
     return _made(
         LineSource(
             file,

@@ -9,8 +9,8 @@ import numpy as np
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, optional
 from sfumato.kernels.mine import basket_rows as kernels
-from sfumato.mine.itemsets.basket_columns import RawChunk, as_rows, of_table
-from sfumato.mine.itemsets.vocabulary import coded, codes_for, rising
+from sfumato.mine.itemsets.sources.columns import RawChunk, as_rows, of_table
+from sfumato.mine.itemsets.sources.vocabulary import coded, codes_for, rising
 
 __all__ = ["CHUNK_BYTES", "BasketChunk", "BasketSource", "Baskets"]
 
@@ -286,7 +286,7 @@ class Baskets:
         >>> path.read_text()
         '20,52,-1,-1,20,-1,'
         """
-        from sfumato.mine.itemsets.basket_files import write_baskets
+        from sfumato.mine.itemsets.sources.files import write_baskets
 
         write_baskets(self, path, format)
 

@@ -5,8 +5,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from sfumato.kernels.mine import pair_counts as kernels
-from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
-from sfumato.mine.itemsets.passes import Level, Passes, level_of
+from sfumato.mine.itemsets.methods.passes import Level, Passes, level_of
+from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 
 __all__ = [
     "MATRIX_BYTES",

@@ -6,11 +6,11 @@ import numpy as np
 
 from sfumato.core.validation import Limit, integer, optional
 from sfumato.kernels.mine import pair_counts as kernels
-from sfumato.mine.itemsets.apriori import count_pairs
-from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
-from sfumato.mine.itemsets.candidates import add_larger
-from sfumato.mine.itemsets.pair_counters import Bitmaps, Triples, shortened
-from sfumato.mine.itemsets.passes import LONGEST, OWNER, ItemsetLevels, Passes
+from sfumato.mine.itemsets.methods.apriori import count_pairs
+from sfumato.mine.itemsets.methods.candidates import add_larger
+from sfumato.mine.itemsets.methods.pair_counters import Bitmaps, Triples, shortened
+from sfumato.mine.itemsets.methods.passes import LONGEST, OWNER, ItemsetLevels, Passes
+from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 
 __all__ = ["BucketCounts", "multihash", "multistage", "pcy"]
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import integer, optional
-from sfumato.mine.itemsets.baskets import BasketChunk, Baskets
-from sfumato.mine.itemsets.candidates import Supports, candidate_bytes, union
-from sfumato.mine.itemsets.chunks import basket_bytes, gathered, mined
-from sfumato.mine.itemsets.passes import ItemsetLevels, Passes, level_of
+from sfumato.mine.itemsets.methods.candidates import Supports, candidate_bytes, union
+from sfumato.mine.itemsets.methods.chunks import basket_bytes, gathered, mined
+from sfumato.mine.itemsets.methods.passes import ItemsetLevels, Passes, level_of
+from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 
 __all__ = ["local_candidates", "local_counts", "local_threshold", "merged", "son"]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from sfumato.kernels.lanes import aligned
 from sfumato.kernels.mine import itemset_counts as kernels
-from sfumato.mine.itemsets.baskets import BasketChunk
-from sfumato.mine.itemsets.passes import BLOCK_BYTES, ItemsetLevels, Level, Passes, level_of
+from sfumato.mine.itemsets.methods.passes import BLOCK_BYTES, ItemsetLevels, Level, Passes, level_of
+from sfumato.mine.itemsets.sources.baskets import BasketChunk
 
 __all__ = ["Supports", "add_larger", "candidate_bytes", "join", "union"]
 

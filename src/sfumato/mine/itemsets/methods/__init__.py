@@ -1,0 +1,1 @@
+"""The algorithms of `frequent_itemsets`, in memory and pass by pass."""

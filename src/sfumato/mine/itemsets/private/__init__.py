@@ -1,0 +1,1 @@
+"""Itemsets with exact noise: the mechanism and its release."""

@@ -1,0 +1,1 @@
+"""Baskets in memory and on disk."""

@@ -1,0 +1,1 @@
+"""Streams of baskets in one pass: frequent items and pairs, and what is popular now."""
