@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
-from sfumato.mine.itemsets import Baskets, eclat, frequent_itemsets
+from sfumato.mine.itemsets import Baskets, frequent_itemsets
+from sfumato.mine.itemsets.methods import eclat
 
 NEVER = 2**31
 # Words per entry from which tids and diffsets are taken: bitsets alone, all as tids, all as
