@@ -152,6 +152,28 @@ def test_the_course_file_round_trips(tmp_path):
     assert path.read_bytes() == copy.read_bytes()
 
 
+@pytest.mark.parametrize("chunk_bytes", [None, 1, 40])
+@pytest.mark.parametrize(
+    "text", ["20,tea-1,38,-1,-1,40,tea,-1,-12,-1,", "20 tea-1 38 -1 -1 40 tea -1\n-12"]
+)
+def test_texts_of_a_file_with_end_marks(tmp_path, text, chunk_bytes):
+    baskets = read_baskets(saved(tmp_path / "a.flat", text), text=True)
+    expected = [["20", "38", "tea-1"], [], ["40", "tea"], ["-12"]]
+    assert content(baskets, chunk_bytes) == expected
+    assert read_baskets(saved(tmp_path / "b.flat", " ,"), text=True).size == 0
+
+
+def test_progress_is_reported_in_every_pass_also_the_first(tmp_path):
+    baskets = read_baskets(saved(tmp_path / "a.dat", "1 2\n2 3\n" * 1000))
+    reports = []
+    baskets.progress = lambda *report: reports.append(report)
+    list(baskets.read(chunk_bytes=4096))
+    assert reports[0] == (1, 2000, None)
+    assert reports[-1] == (2, 2000, 2000)
+    assert len(reports) > 2
+    assert [done for _, done, _ in reports[1:]] == sorted(done for _, done, _ in reports[1:])
+
+
 def test_each_pass_reads_the_file_again_and_holds_nothing(tmp_path):
     path = saved(tmp_path / "a.dat", "1 2\n2 3\n" * 1000)
     baskets = read_baskets(path)
@@ -210,7 +232,6 @@ def test_parameters_are_checked(tmp_path):
         ({"format": "long"}, "basket"),
         ({"format": "lines", "separator": "ab"}, "separator"),
         ({"format": "lines", "encoding": "utf-16"}, "encoding"),
-        ({"format": "flat", "text": True}, "text"),
         ({"format": "lines", "encoding": "no such"}, "encoding"),
         ({"format": "fimi", "text": 1}, "text"),
     ):

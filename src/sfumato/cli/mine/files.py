@@ -83,8 +83,7 @@ def opened(file: Path, given: dict[str, Any], *, text: bool = False) -> Any:
 
     names = {"basket_column": "basket", "item_column": "item"}
     options = {names.get(name, name): given[name] for name in READING if given[name] is not None}
-    flat = given["format"] == "flat" or (given["format"] is None and ".flat" in file.suffixes)
-    return read_baskets(file, text=text and not flat, **options)  # flat ones are integers
+    return read_baskets(file, text=text, **options)
 
 
 def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
@@ -108,22 +107,18 @@ def watched(baskets: Any, *, hidden: bool) -> Iterator[Any]:
     from sfumato.cli import printing
 
     with printing.progress("pass", hidden=hidden) as advance:
-        read = baskets.read
 
-        def reading(*args: Any, **options: Any) -> Iterator[Any]:
-            total, done = baskets.size, 0
+        def moved(this: int, done: int, total: int | None) -> None:
             if advance.bar is not None:
-                advance.bar.update(advance.bar.task_ids[0], description=f"pass {baskets.passes}")
-            for chunk in read(*args, **options):
-                yield chunk
-                done += chunk.offsets.size - 1
-                advance(done, total)
+                what = f"pass {this}, counting items" if total is None else f"pass {this}"
+                advance.bar.update(advance.bar.task_ids[0], description=what)
+            advance(done, total)
 
-        baskets.read = reading
+        baskets.progress = moved
         try:
             yield baskets
         finally:
-            del baskets.read
+            baskets.progress = None
 
 
 def _bytes(written: str | None) -> int | None:

@@ -1,7 +1,7 @@
 """Baskets of items, in memory or read again pass by pass: items numbered by frequency."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -65,6 +65,9 @@ class Baskets:
     ----------
     passes : int
         Number of passes over the baskets so far; the first one counts the items.
+    progress : callable or None
+        Called with the number of the pass, the baskets done in it, and their total, None while it
+        is not known; set it to follow long passes. None, as at first, reports nothing.
 
     See Also
     --------
@@ -83,6 +86,7 @@ class Baskets:
     """
 
     passes: int
+    progress: Callable[[int, int, int | None], None] | None = None
     _source: BasketSource | None
     _held: BasketChunk | None
     _raw: RawChunk
@@ -171,6 +175,7 @@ class Baskets:
         vocabulary, counts, size = None, np.zeros(0, np.int64), 0
         for rows in self._source.chunks(CHUNK_BYTES):
             size += rows.offsets.size - 1
+            self._report(self.passes + 1, size, None)
             if not len(rows.ids):
                 continue
             vocabulary = codes_for(rows.ids) if vocabulary is None else vocabulary
@@ -252,6 +257,18 @@ class Baskets:
         self._count()
         self.passes += 1
         limit = self._ids.size if limit is None else min(limit, self._ids.size)
+        this, done = self.passes, 0
+        for chunk in self._chunks(most, limit):
+            yield chunk
+            done += chunk.offsets.size - 1
+            self._report(this, done, self._size)
+
+    def _report(self, this: int, done: int, total: int | None) -> None:
+        if self.progress is not None:
+            self.progress(this, done, total)
+
+    def _chunks(self, most: int | None, limit: int) -> Iterator[BasketChunk]:
+        """Chunks of at most so many bytes, of items below a code."""
         if self._source is None:
             if self._held is None:
                 self._held = self._arranged(self._raw, self._ids.size)

@@ -99,8 +99,6 @@ def read_baskets(
         return _made(LongSource(file, basket, "item" if item is None else item, as_text))
     if kind == "lists":
         return _made(ListSource(file, item))
-    if kind == "flat" and as_text:
-        raise ParameterError.of(OWNER, "text", 'must be False for format "flat", of integers.')
     return _made(
         LineSource(
             file,

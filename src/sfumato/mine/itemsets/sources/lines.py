@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ from sfumato.kernels.mine import basket_lines as kernels
 from sfumato.mine.itemsets.sources.columns import RawChunk, offsets_of
 
 __all__ = ["LineSource", "opened"]
+
+BETWEEN = (b" ", b",", b"\n", b"\r", b"\t", b";")  # what separates the integers of a line
 
 
 @contextmanager
@@ -71,8 +74,9 @@ class LineSource:
         if not self.marked:
             return data.rfind(b"\n") + 1
         at = len(data)
-        while (at := data.rfind(b"-1", 0, at)) >= 0:  # a whole number, not the start of -12
-            if data[at + 2 : at + 3] in (b" ", b",", b"\n", b"\r", b"\t", b";"):
+        while (at := data.rfind(b"-1", 0, at)) >= 0:  # alone, not the start of -12
+            before, after = data[max(at - 1, 0) : at], data[at + 2 : at + 3]
+            if after in BETWEEN and (not before or before in BETWEEN):
                 return at + 2
         return 0
 
@@ -107,6 +111,8 @@ class LineSource:
                 '"latin-1".'
             ) from None
         text = text.removeprefix("\ufeff") if line == 1 else text
+        if self.marked:
+            return _marked(re.split(r"[\s,;]+", text))
         lines = text.split("\n")[:-1]
         if '"' in text and self.separator is not None:
             return _flat([_fields(row, self.separator) for row in lines])
@@ -118,6 +124,16 @@ class LineSource:
 
 def _fields(line: str, separator: str) -> list[str]:
     return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+
+
+def _marked(words: list[str]) -> RawChunk:
+    """Baskets of words of which "-1" ends each; the last may lack its end."""
+    items = pa.array([word for word in words if word], pa.large_string())
+    marks = np.asarray(pc.equal(items, "-1"))
+    ends = np.cumsum(~marks)[marks]
+    if marks.size and not marks[-1]:
+        ends = np.append(ends, np.count_nonzero(~marks))
+    return RawChunk(np.concatenate([[0], ends]), items.filter(pa.array(~marks)))
 
 
 def _flat(rows: list[list[str]]) -> RawChunk:
