@@ -59,6 +59,8 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/thesis_ch3.py
 	$(BIN)/python benchmarks/profiles.py
 	$(BIN)/python benchmarks/retrieval.py
+	$(BIN)/python benchmarks/itemsets.py
+	$(BIN)/python benchmarks/similar.py
 	$(BIN)/python benchmarks/thesis_ch5.py
 	$(BIN)/python benchmarks/binary_factors.py
 	$(BIN)/python benchmarks/telemetry.py
@@ -82,6 +84,7 @@ docs: .venv/bench
 	$(BIN)/python docs/rappor.py
 	$(BIN)/python docs/race.py
 	$(BIN)/python docs/race_pictures.py
+	$(BIN)/python docs/mining.py
 	$(MAKE) site
 
 clean:

@@ -1,6 +1,7 @@
 """`sfumato mine`: files of baskets become the tables of the library, or a private release."""
 
 import csv
+import functools
 import json
 
 import numpy as np
@@ -188,3 +189,31 @@ def test_errors_are_one_line(folder, words, sentence):
     assert sentence in text
     assert len(text.strip().splitlines()) == 1
     assert not set(folder.iterdir()) - {folder / "b.dat", folder / "ids.txt"}
+
+
+@pytest.mark.filterwarnings("ignore:near_duplicates")
+def test_more_pairs_than_fit_into_memory_are_listed_and_written(tmp_path, monkeypatch):
+    import sfumato.mine.similar
+
+    limited = functools.partial(near_duplicates, max_pairs=10)
+    monkeypatch.setattr(sfumato.mine.similar, "near_duplicates", limited)
+    texts = [f"the same text, or nearly the same text {k % 7}" for k in range(30)]
+    rows = {"text": texts, "name": [f"=n{k}" for k in range(30)]}
+    pq.write_table(pa.table(rows), tmp_path / "d.parquet")
+    words = ("mine", "similar", "d.parquet", "--column", "text", "--id-column", "name")
+    wanted = near_duplicates(texts)
+    sides = [wanted[side].to_pylist() for side in ("first", "second")]
+    pairs = {(f"=n{a}", f"=n{b}") for a, b in zip(*sides, strict=True)}
+    for name in ("o.parquet", "o.csv", "o.json"):
+        about = run_json(tmp_path, *words, "-o", name, "--figure", "p.png", "--force")
+        assert about["pairs"] == len(pairs) > 10
+    found = pq.read_table(tmp_path / "o.parquet").to_pylist()
+    assert {(row["first"], row["second"]) for row in found} == pairs
+    assert json.loads((tmp_path / "o.json").read_text())["rows"] == found
+    with (tmp_path / "o.csv").open() as file:
+        written = list(csv.DictReader(file))
+    assert {(row["first"][1:], row["second"][1:]) for row in written} == pairs
+    best = run_json(tmp_path, *words, "--top", "3")["rows"]
+    assert [row["similarity"] for row in best] == [1.0] * 3
+    result = result_of(tmp_path, *words)
+    assert f"20 of {len(pairs)} rows" in result.stderr

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -120,13 +121,48 @@ def test_one_short_or_no_document():
     assert clusters(["", "", "a"]).tolist() == [0, 1, 2]
 
 
-def test_too_many_pairs_are_refused_with_the_remedy():
+def test_more_pairs_than_the_limit_go_to_a_temporary_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("sfumato.mine.similar.candidates.CHUNK", 64)
+    texts = [*corpus(originals=30), *["the same text"] * 40]
+    expected = near_duplicates(texts, 0.5)
+    with pytest.warns(UserWarning, match=r"more than max_pairs = 50, .*temporary file.*clusters"):
+        found = near_duplicates(texts, 0.5, max_pairs=50)
+    assert isinstance(found, pyarrow.dataset.Dataset)
+    assert pairs(found.to_table()) == pairs(expected)
+    assert found.schema.metadata == expected.schema.metadata
+    assert len(list(tmp_path.iterdir())) == 1
+    del found
+    assert list(tmp_path.iterdir()) == []  # the file goes with its data set
+
+
+def test_what_would_fill_the_disk_is_refused_with_the_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("sfumato.mine.similar.pair_output._free", lambda folder: 10**6)
     equal = ["the same text"] * 3000
-    with pytest.raises(ValueError, match=r"more than 1,000 pairs.*clusters"):
+    with pytest.raises(ValueError, match=r"more than 1,000 pairs.* 4,498,500 would fill.*clusters"):
         near_duplicates(equal, max_pairs=1000)
-    with pytest.raises(ValueError, match="more than 50 pairs"):
-        near_duplicates(corpus(originals=30), 0.5, max_pairs=50)
+    assert list(tmp_path.iterdir()) == []
     assert clusters(equal).tolist() == [0] * 3000
+
+
+def test_a_temporary_file_is_removed_after_a_failure(tmp_path, monkeypatch):
+    from sfumato.mine.similar.duplicate_search import overlaps
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    calls = []
+
+    def fail(*args):
+        calls.append(1)
+        if len(calls) > 3:
+            raise RuntimeError
+        return overlaps(*args)
+
+    monkeypatch.setattr("sfumato.mine.similar.candidates.CHUNK", 64)
+    monkeypatch.setattr("sfumato.mine.similar.duplicate_search.overlaps", fail)
+    with pytest.raises(RuntimeError):
+        near_duplicates([*corpus(originals=30), *["the same text"] * 40], 0.5, max_pairs=50)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_pairs_can_be_written_to_a_file(tmp_path, monkeypatch):
@@ -216,3 +252,12 @@ def test_the_signatures_miss_one_in_ten_thousand_at_most():
 def test_words_and_columns_are_accepted():
     column = pa.chunked_array([["the cat sat on a mat"], ["THE CAT sat on a mat!", "dogs"]])
     assert pairs(near_duplicates(column, k=2, unit="words")) == {(0, 1): 1.0}
+
+
+def test_progress_covers_signatures_and_bands():
+    texts, reports = corpus(), []
+    near_duplicates(texts, progress=lambda *report: reports.append(report))
+    done = [each for each, _ in reports]
+    assert done == sorted(done)
+    assert len(texts) in done
+    assert reports[-1] == (2 * len(texts), 2 * len(texts))

@@ -15,7 +15,7 @@ def test_the_figure_shows_curve_areas_and_pairs():
     front, back = figure.axes
     drawn = front.lines[-1]
     np.testing.assert_allclose(drawn.get_ydata(), curve.probability(drawn.get_xdata()))
-    heights = [bar.get_height() for bar in back.patches]
+    heights = back.patches[0].get_data().values
     np.testing.assert_array_equal(heights, np.histogram(values, 20, (0, 1))[0])
     texts = " ".join(text.get_text() for text in front.get_legend().get_texts())
     false, missed = curve.areas(0.6)

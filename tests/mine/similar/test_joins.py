@@ -127,10 +127,11 @@ def test_rows_of_zeros_have_no_direction():
     assert pairs(similarity_join(rows, 0.5, "euclidean")) == {(0, 1): 0.0}
 
 
-def test_many_pairs_are_refused_or_written(tmp_path):
+def test_many_pairs_are_written(tmp_path):
     rows = [[1.0, 2.0]] * 40
-    with pytest.raises(ValueError, match=r"more than 100 pairs.*output="):
-        similarity_join(rows, 0.1, "euclidean", max_pairs=100)
+    with pytest.warns(UserWarning, match=r"780 pairs.*max_pairs = 100.*output="):
+        found = similarity_join(rows, 0.1, "euclidean", max_pairs=100)
+    assert found.count_rows() == 780
     found = similarity_join(rows, 0.1, "euclidean", output=tmp_path / "pairs.parquet")
     assert found.count_rows() == 40 * 39 // 2
     expected = set(itertools.combinations(range(40), 2))

@@ -1,14 +1,18 @@
 """`sfumato mine similar`: pairs of documents that are nearly the same."""
 
+import itertools
+import sys
 import time
+from collections.abc import Iterable
 from io import BytesIO
+from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
 from sfumato.cli.mine import files
-from sfumato.cli.options import Force, Json
+from sfumato.cli.options import Force, Json, Quiet
 
 __all__ = ["similar"]
 
@@ -39,6 +43,7 @@ def similar(
     ] = None,
     output: files.Output = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """List the pairs of documents whose shingles are similar, the most similar first."""
@@ -48,18 +53,76 @@ def similar(
     files.check_outputs(output, figure, force, documents)
     texts, names = _read(documents, column, id_column)
     begin = time.perf_counter()
-    found = near_duplicates(texts, **{name: context.params[name] for name in OPTIONS})
+    options = {name: context.params[name] for name in OPTIONS}
+    with printing.progress("pairs", hidden=quiet or json) as advance:
+        found = near_duplicates(texts, **options, progress=advance)
     seconds = round(time.perf_counter() - begin, 3)
     if figure is not None:
         _draw(figure, found, threshold, permutations, recall)
-    table = found.sort_by([("similarity", "descending"), ("first", "ascending")])
-    table = _named(table if top is None else table.slice(0, top), names)
-    if output is None:
-        files.print_rows(table, json, top, ("first", "second", "similarity"))
-        return
-    files.write(output, table)
-    about = {"file": str(output), "documents": len(texts), "pairs": table.num_rows}
+    large = not hasattr(found, "num_rows")  # a data set, whose pairs need not fit into memory
+    pairs = found.count_rows() if large else found.num_rows
+    if large and top is None and output is not None:
+        _write_parts(output, found, names)
+    else:
+        table = _named(_best(found, files.SHOWN if large and top is None else top), names)
+        pairs = table.num_rows if output is not None else pairs
+        if output is None:
+            files.print_rows(table, json, top, ("first", "second", "similarity"))
+            _note(table.num_rows, pairs if large else table.num_rows)
+            return
+        files.write(output, table)
+    about = {"file": str(output), "documents": len(texts), "pairs": pairs}
     printing.document({**about, "threshold": threshold, "seconds": seconds}, json)
+
+
+def _note(shown: int, pairs: int) -> None:
+    if shown < pairs:
+        print(f"sfumato: {shown} of {pairs} rows; -o FILE writes all.", file=sys.stderr)
+
+
+def _best(found: Any, top: int | None) -> Any:
+    """The most similar pairs of a table or data set, at most so many."""
+    order = [("similarity", "descending"), ("first", "ascending"), ("second", "ascending")]
+    if hasattr(found, "num_rows"):
+        table = found.sort_by(order)
+        return table if top is None else table.slice(0, top)
+    import pyarrow as pa
+
+    best = found.schema.empty_table()
+    for batch in found.to_batches():
+        both = pa.concat_tables([best, pa.Table.from_batches([batch])])
+        best = both.sort_by(order).slice(0, top)
+    return best
+
+
+def _write_parts(path: Path, found: Any, names: Any) -> None:
+    """Write all pairs of a data set in the order in which they were found, in bounded memory."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from sfumato.core.file_format import atomic_writer
+    from sfumato.data.files import without_formulas
+
+    parts = (_named(pa.Table.from_batches([batch]), names) for batch in found.to_batches())
+    first = next(parts)
+    with atomic_writer(path) as file:
+        if path.suffix.lower() == ".json":
+            _write_json(file, itertools.chain([first], parts))
+            return
+        is_csv = path.suffix.lower() == ".csv"
+        clean = without_formulas if is_csv else lambda table: table
+        kind = csv.CSVWriter if is_csv else parquet.ParquetWriter
+        with kind(file, clean(first).schema) as writer:
+            for table in itertools.chain([first], parts):
+                writer.write_table(clean(table))
+
+
+def _write_json(file: BinaryIO, tables: Iterable[Any]) -> None:
+    file.write(b'{"rows": [')
+    for at, table in enumerate(tables):
+        rows = (dumps(row, ensure_ascii=False) for row in table.to_pylist())
+        file.write(((", " if at else "") + ", ".join(rows)).encode())
+    file.write(b"]}\n")
 
 
 def _read(file: Path, column: str | None, id_column: str | None) -> tuple[Any, Any]:
@@ -97,7 +160,8 @@ def _draw(path: Path, found: Any, threshold: float, permutations: int, recall: f
     from sfumato.mine.similar import choose_bands, plot_s_curve
 
     curve = choose_bands(threshold, permutations, recall=recall)
-    drawn = plot_s_curve(curve, found.column("similarity").to_numpy(), threshold=threshold)
+    pairs = found.column("similarity").to_numpy() if hasattr(found, "num_rows") else found
+    drawn = plot_s_curve(curve, pairs, threshold=threshold)
     out = BytesIO()
     drawn.savefig(out, format=path.suffix[1:].lower(), dpi=120)
     write_atomic(path, out.getvalue())

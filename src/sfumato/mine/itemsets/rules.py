@@ -91,7 +91,7 @@ class Rules(Table):
         axis.set_ylabel("confidence")
         if len(self):
             axis.set_xscale("log")
-            axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.xaxis.set_major_locator(LogLocator(subs=_marks(np.asarray(self._all["support"]))))
             axis.xaxis.set_major_formatter(lambda support, _: f"{100 * support:.3g} %")
             axis.xaxis.set_minor_formatter(NullFormatter())
         axis.set_title(f"{len(self)} rules", fontsize=10, loc="left")
@@ -99,6 +99,16 @@ class Rules(Table):
         out = BytesIO()
         drawn.savefig(out, format=kind, dpi=120)
         return out.getvalue()
+
+
+def _marks(supports: np.ndarray) -> tuple[float, ...]:
+    """Multiples of powers of ten that mark an axis of supports: fewer, the wider it is."""
+    decades = float(np.log10(supports.max() / supports.min()))
+    if decades > 2.5:
+        return (1.0,)
+    if decades > 1:
+        return (1.0, 2.0, 5.0)
+    return (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0)
 
 
 def association_rules(

@@ -1,6 +1,6 @@
 """Candidate pairs: rows that share a band key, found in bounded memory, screened by signatures."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.special import bdtr
@@ -42,12 +42,17 @@ class BandJoin:
         self.keys, self.rows, self.signatures, self.least = keys, rows, signatures, least
 
     def chunks(
-        self, labels: np.ndarray | None = None, *, star: bool = False
+        self,
+        labels: np.ndarray | None = None,
+        *,
+        star: bool = False,
+        report: Callable[[int], None] = lambda bands: None,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the pairs, each once, as first and second row (first < second).
 
         Rows of equal labels make no pair; labels may change between two chunks. star pairs only the
-        first row of each bucket with the others, and may repeat a pair.
+        first row of each bucket with the others, and may repeat a pair. report is called with the
+        number of bands that are done.
         """
         labels = np.arange(len(self.keys)) if labels is None else labels
         for band in range(self.keys.shape[1]):
@@ -72,3 +77,4 @@ class BandJoin:
                 )
                 if count:
                     yield first[:count], second[:count]
+            report(band + 1)

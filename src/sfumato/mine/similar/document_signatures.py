@@ -1,6 +1,6 @@
 """MinHash signatures of many documents at once, from texts, from sets, or by explicit functions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,15 @@ def signatures(
     return minima(sets, PERMUTATIONS.check(owner, "permutations", permutations))
 
 
-def minima(sets: SetSource, permutations: int) -> np.ndarray:
-    """The signature of each set."""
+def minima(
+    sets: SetSource, permutations: int, report: Callable[[int], None] = lambda row: None
+) -> np.ndarray:
+    """The signature of each set; `report` is called with how many are done."""
     out = np.full((len(sets), permutations), EMPTY, np.uint32)
     a, b = coefficients(permutations)
     for row, hashes, ends in sets.blocks():
         permute(hashes, NO_KEY, HASHES, ends, a, b, out[row : row + ends.size - 1])
+        report(row + ends.size - 1)
     return out
 
 

@@ -1,7 +1,7 @@
 """Near-duplicate documents: pairs by exact Jaccard similarity, and clusters without the pairs."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ REMEDY = (
     "no pairs."
 )
 MEMBERS = 1 << 24  # shingles held at a time for exact similarities
+Progress = Callable[[int, int | None], None]
 EXPANDED = 1 << 20  # pairs of repeats written out at a time
 
 
@@ -41,6 +42,7 @@ def near_duplicates(
     max_pairs: int = 10_000_000,
     output: str | os.PathLike[str] | None = None,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Any:
     """Find the pairs of documents whose sets of shingles are similar.
 
@@ -67,18 +69,23 @@ def near_duplicates(
     exact : bool, default=True
         Whether the similarity is computed from the sets; False estimates it from the signatures.
     max_pairs : int, default=10000000
-        Most pairs to return, 24 bytes each. More raise ValueError, unless there is an `output`.
+        Most pairs in memory, 24 bytes each. More go to a temporary Parquet file, with a warning;
+        ValueError if the disk is too small for them.
     output : path_like or None, default=None
-        Parquet file to write the pairs to as they are found, in no order, so that their number is
-        not limited by memory. The file is in place only when it is complete.
+        Parquet file to write the pairs to as they are found, in no order. The file is in place only
+        when it is complete.
     seed : int, default=0
         Seed of the hashes.
+    progress : callable or None, default=None
+        Called with the work done and its total, twice the number of documents: once for their
+        signatures, once for the pairs.
 
     Returns
     -------
     pyarrow.Table or pyarrow.dataset.Dataset
         Columns first, second (row numbers, first < second) and similarity, sorted; its metadata
-        states bands, rows and recall. With `output`, the data set of the file.
+        states bands, rows and recall. With `output`, or with more than `max_pairs`, the data set of
+        the file, not sorted; a temporary file is removed with the data set.
 
     Notes
     -----
@@ -88,7 +95,7 @@ def near_duplicates(
     A document without shingles is in no pair.
 
     Memory is that of the texts, 4 bytes per document and permutation, 8 per document and band, and
-    about 300 MB, besides the pairs.
+    about 300 MB, besides at most `max_pairs` pairs.
 
     References
     ----------
@@ -105,7 +112,8 @@ def near_duplicates(
     sizes = _check(owner, threshold, permutations, recall)
     exact = flag.check(owner, "exact", exact)
     PAIRS.check(owner, "max_pairs", max_pairs)
-    return set_pairs(owner, source_of(owner, texts, shingling), sizes, exact, max_pairs, output)
+    sets = source_of(owner, texts, shingling)
+    return set_pairs(owner, sets, sizes, exact, max_pairs, output, progress)
 
 
 def clusters(
@@ -211,13 +219,15 @@ def set_pairs(
     exact: bool,
     most: int,
     output: str | os.PathLike[str] | None,
+    progress: Progress | None = None,
 ) -> Any:
     """Pairs of similar sets; `sizes` are threshold, permutations and recall."""
-    search = _PairSearch(sets, *sizes, exact=exact)
+    report = (lambda done, total: None) if progress is None else progress
+    search = _PairSearch(sets, *sizes, exact=exact, report=lambda row: report(row, 2 * len(sets)))
     with PairOutput(owner, "similarity", most, output, REMEDY) as found:
         for pairs in search.repeats(found):
             found.add(*pairs)
-        for first, second in search.join.chunks():
+        for first, second in search.join.chunks(report=search.report):
             for pairs in search.expanded(*search.verified(first, second), found):
                 found.add(*pairs)
     curve = search.curve
@@ -249,16 +259,22 @@ class _PairSearch:
         recall: float,
         *,
         exact: bool,
+        report: Callable[[int], None] = lambda row: None,
     ) -> None:
-        self.sets, self.threshold, self.exact = sets, threshold, exact
+        self.sets, self.threshold, self.exact, self._report = sets, threshold, exact, report
         self.curve: SCurve = choose_bands(threshold, permutations, recall=recall)
-        self.signatures = minima(sets, permutations)
+        self.signatures = minima(sets, permutations, report)
         alone = (self.signatures == EMPTY).all(axis=1)
         self._group(sets.fingerprints(), alone)
         rows = np.flatnonzero((self.first_of == np.arange(len(sets))) & ~alone)
         keys = keys_of(self.signatures, self.curve.bands, self.curve.rows)
         least = fewest_matches(threshold, permutations) if exact else threshold * permutations
         self.join = BandJoin(keys, rows, self.signatures, int(np.ceil(least)))
+
+    def report(self, bands: int) -> None:
+        """Report that so many bands are joined, after all signatures."""
+        n = len(self.sets)
+        self._report(n + n * bands // self.curve.bands)
 
     def _group(self, fingerprints: np.ndarray, alone: np.ndarray) -> None:
         """Group equal documents; those without shingles are equal to none."""

@@ -1,5 +1,6 @@
 """Picture of an S-curve, with the pairs of a corpus on it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ def plot_s_curve(
     ----------
     curve : SCurve
         The curve, as of `choose_bands`.
-    similarities : array_like or None, default=None
-        Similarities of pairs from 0 to 1, such as the column of `near_duplicates`; drawn as a
-        histogram with a logarithmic axis of its own.
+    similarities : array_like, Dataset or None, default=None
+        Similarities of pairs from 0 to 1, such as the column of `near_duplicates`, or the data set
+        of pairs that it returns; drawn as a histogram with a logarithmic axis of its own.
     threshold : float or None, default=None
         Similarity from which pairs are wanted, above 0 and at most 1. The areas of missed pairs
         above it and of false candidates below it are shaded; None shades nothing.
@@ -61,7 +62,7 @@ def plot_s_curve(
     axes.set(xlabel="similarity of a pair", ylabel="probability of becoming a candidate")
     axes.set(xlim=(0, 1), ylim=(0, 1.02))
     if similarities is not None:
-        _histogram(axes, _checked(similarities), bins)
+        _histogram(axes, similarities, bins)
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False, fontsize=8)
     return figure
 
@@ -90,11 +91,23 @@ def _checked(similarities: Any) -> np.ndarray:
     return values
 
 
-def _histogram(axes: Any, values: np.ndarray, bins: int) -> None:
+def _parts(similarities: Any) -> Iterator[Any]:
+    """The column, or those of a data set, which need not fit into memory."""
+    if hasattr(similarities, "to_batches"):
+        for batch in similarities.to_batches(columns=["similarity"]):
+            yield batch.column(0).to_numpy()
+    else:
+        yield similarities
+
+
+def _histogram(axes: Any, similarities: Any, bins: int) -> None:
+    heights, edges = np.zeros(bins, np.int64), np.linspace(0, 1, bins + 1)
+    for part in _parts(similarities):
+        heights += np.histogram(_checked(part), edges)[0]
     counts = axes.twinx()
-    counts.hist(values, bins=bins, range=(0, 1), color=PAIRS, alpha=0.5)
+    counts.stairs(heights, edges, fill=True, color=PAIRS, alpha=0.5)
     counts.set_yscale("symlog", linthresh=1)
-    counts.set_ylabel(f"pairs ({values.size:,})")
+    counts.set_ylabel(f"pairs ({heights.sum():,})")
     counts.set_ylim(bottom=0)
     axes.set_zorder(counts.get_zorder() + 1)  # the curve stays in front of the bars
     axes.patch.set_visible(False)

@@ -62,7 +62,8 @@ def similarity_join(
     recall : float, default=0.99
         Probability with which a pair at the threshold is found, between 0 and 1.
     max_pairs : int, default=10000000
-        Most pairs to return; more raise ValueError, unless there is an `output`.
+        Most pairs in memory, 24 bytes each. More go to a temporary Parquet file, with a warning;
+        ValueError if the disk is too small for them.
     output : path_like or None, default=None
         Parquet file to write the pairs to as they are found, in no order.
     seed : int, default=0
@@ -72,8 +73,8 @@ def similarity_join(
     -------
     pyarrow.Table or pyarrow.dataset.Dataset
         Columns first, second (row numbers, first < second) and similarity (jaccard, cosine) or
-        distance, sorted; its metadata states the recall of the method. With `output`, the data set
-        of the file.
+        distance, sorted; its metadata states the recall of the method. With `output`, or with more
+        than `max_pairs`, the data set of the file, not sorted.
 
     Notes
     -----
