@@ -53,6 +53,7 @@ def _canonical(value: Any) -> bytes | None:
     if isinstance(value, float | decimal.Decimal) and not math.isnan(value):
         return _number(value)
     if isinstance(value, int):
+        value = int.__int__(value)  # an Enum of integers writes its name otherwise
         return str(value).encode() if abs(value) < 2**128 else hex(value).encode()
     if isinstance(value, complex) and not (math.isnan(value.real) or math.isnan(value.imag)):
         return str(value).encode()

@@ -11,7 +11,7 @@ from sfumato.core.storage import load_any
 from sfumato.errors import FormatError
 from sfumato.mine.itemsets import Baskets, PrivateItemsets, association_rules, frequent_itemsets
 from sfumato.mine.itemsets.private.noisy_candidates import joined, shrunk
-from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
+from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, NoisePlan
 from sfumato.privacy import BudgetExceeded, Ledger, Privacy
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.noise import InsecureSeededSource
@@ -71,12 +71,11 @@ def test_what_is_left_of_a_basket_depends_on_that_basket_alone():
     # of its own items, at most max_items of them, and to each pair of these.
     rng = np.random.default_rng(4)
     pool = [*map(str, range(30)), *(f"{i}.0" for i in range(10)), " ", "", "tea"]
-    public = baskets_of([[str(i) for i in range(25)] + ["tea"]]).items
-    items = CutBaskets(Baskets([sorted(public)]), 4, 0).own_items()
+    items = CutBaskets([[str(i) for i in range(25)] + ["tea"]], 4, 0).own_items()
     pairs = np.array(list(combinations(range(len(items)), 2)), np.int32)
     for _ in range(60):
         rows = [rng.choice(pool, rng.integers(0, 12)).tolist() for _ in range(8)]
-        here, there = (CutBaskets(baskets_of(each), 4, 7) for each in (rows, rows[:-1]))
+        here, there = (CutBaskets(each, 4, 7) for each in (rows, rows[:-1]))
         own = {text.removesuffix(".0") for text in rows[-1]} & set(items.to_pylist())
         size = min(len(own), 4)
         for sampled in (True, False):
@@ -96,7 +95,7 @@ def test_two_texts_of_one_item_are_cut_as_one():
     plain = [rng.choice(40, 12, replace=False).tolist() for _ in range(50)]
     both = [[*(f"{i}.0" for i in row), *map(str, row[:5])] for row in plain]
     items = CutBaskets(Baskets([[*range(40)]]), 3, 0).own_items()
-    one, two = (CutBaskets(baskets_of(rows), 3, 1) for rows in (plain, both))
+    one, two = (CutBaskets(rows, 3, 1) for rows in (plain, both))
     for sampled in (True, False):
         counts = [each.item_counts(items, sampled=sampled) for each in (one, two)]
         assert counts[0].tolist() == counts[1].tolist()
@@ -118,8 +117,8 @@ def test_every_item_of_a_large_basket_has_a_chance_and_the_seed_decides():
 def outcomes(value, trials, source):
     """What many releases of the same baskets hold: number of baskets, itemsets, 0 if not found."""
     model = PrivateItemsets(2.0, max_items=2, vocabulary=["a", "b"])
-    cut = CutBaskets(baskets_of(value), 2, 0)
-    made = model._calibrated(model._plan(2.0, 0.0), cut)
+    cut = CutBaskets(value, 2, 0)
+    made = model._calibrated(model._plan(2.0, 0.0), lambda: cut)
     return np.array([summary(made.noisy(source)) for _ in range(trials)])
 
 

@@ -77,13 +77,13 @@ def check_outputs(
         check_output(path, force, *inputs)
 
 
-def opened(file: Path, given: dict[str, Any], *, text: bool = False) -> Any:
+def opened(file: Path, given: dict[str, Any]) -> Any:
     """The baskets of a file, as the options say."""
     from sfumato.mine.itemsets import read_baskets
 
     names = {"basket_column": "basket", "item_column": "item"}
     options = {names.get(name, name): given[name] for name in READING if given[name] is not None}
-    return read_baskets(file, text=text, **options)
+    return read_baskets(file, **options)
 
 
 def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:

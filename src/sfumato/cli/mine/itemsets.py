@@ -185,10 +185,8 @@ def _listed(path: Path) -> Any:
 
 
 def _fitted(model: Any, given: dict[str, Any], paid: dict[str, Any]) -> Any:
-    # As texts: whether all others are integers must not decide how an item is read.
-    baskets = files.opened(given["baskets"], given, text=True)
-    with files.watched(baskets, hidden=given["quiet"] or given["json"]):
-        return model.fit(baskets, **paid).release_
+    # No bar: it would show the exact number of baskets.
+    return model.fit(files.opened(given["baskets"], given), **paid).release_
 
 
 def _write(output: Path, release: Any) -> None:

@@ -12,38 +12,33 @@ __all__ = ["cut"]
 
 
 @inline
-def _mark(row, hashes, places, twins):
+def _mark(row, b, hashes, places, latest):
     """A number of the set of items that have a place, whatever their order.
 
-    twins: codes whose place another code has as well, which count once.
+    latest: the last basket in which each place was met, so that two codes of a place count once.
     """
     total = np.uint64(0)
     for i in range(row.size):
         place = places[row[i]]
-        if place < 0:
-            continue
-        new = True
-        if twins[row[i]]:
-            for j in range(i):
-                new = new and places[row[j]] != place
-        if new:
+        if place >= 0 and latest[place] != b:
+            latest[place] = b
             total += hashes[row[i]]
     return mix(total)
 
 
 @kernel
-def cut(offsets, items, hashes, places, twins, sampled, most, best, out_offsets, out):
+def cut(offsets, items, hashes, places, latest, sampled, most, best, out_offsets, out):
     """Write the places of at most `most` different items of each basket; return how many.
 
     places[c] is the public position of code c, negative if it has none, in which case it is left
     out. If `sampled`, the items with the smallest hash of basket and item stay, ties by place;
-    else those with the smallest place. best: room for `most` numbers.
+    else those with the smallest place. best: room for `most` numbers; latest: -1 for each place.
     """
     end = 0
     out_offsets[0] = 0
     for b in range(offsets.size - 1):
         row = items[offsets[b] : offsets[b + 1]]
-        mark = _mark(row, hashes, places, twins) if sampled else np.uint64(0)
+        mark = _mark(row, b, hashes, places, latest) if sampled else np.uint64(0)
         size = 0
         for i in range(row.size):
             place = places[row[i]]

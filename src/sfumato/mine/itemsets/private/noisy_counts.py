@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import texts
-from sfumato.core.row_values import ids_by_row
 from sfumato.kernels.mine import truncated_baskets as kernels
 from sfumato.mine.itemsets.methods.candidates import Supports
 from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
@@ -26,7 +25,7 @@ from sfumato.privacy.accounting.losses import Approximate, Loss, Pure
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
 
-__all__ = ["GRID", "CutBaskets", "NoisePlan", "baskets_of"]
+__all__ = ["GRID", "CutBaskets", "NoisePlan"]
 
 GRID = 64  # parts of a basket that counts are rounded to: Gaussian steps are sized by integers
 
@@ -111,15 +110,13 @@ class NoisePlan:
 class CutBaskets:
     """Baskets by the canonical text of their items, cut to at most `max_items` different ones."""
 
-    def __init__(self, baskets: Baskets, max_items: int, seed: int) -> None:
-        self.baskets, self.max_items = baskets, max_items
-        self.size = baskets.size  # makes the first pass, before anything is charged
+    def __init__(self, baskets: Any, max_items: int, seed: int) -> None:
+        self.baskets, self.max_items = Baskets._by_row(baskets), max_items
+        baskets, self.size = self.baskets, self.baskets.size
         self.names = texts(baskets.items)
         self._hashes = hash_column(self.names, seed, name="items")
         blank = pc.equal(pc.utf8_trim_whitespace(self.names), "")
         self._named = ~np.asarray(blank)
-        first = np.asarray(self.names.dictionary_encode().indices)
-        self._twins = np.bincount(first)[first] > 1 if first.size else np.zeros(0, np.bool_)
 
     def own_items(self) -> pa.Array:
         """Return the different texts of the items in order of text; they are private."""
@@ -149,43 +146,7 @@ class CutBaskets:
         best = np.empty(self.max_items, np.uint64)
         for offsets, codes in self.baskets.read():
             ends, out = np.empty_like(offsets), np.empty(codes.size, np.int32)
-            how = (self._hashes, places, self._twins, sampled, self.max_items, best)
+            latest = np.full(len(items), -1, np.int64)
+            how = (self._hashes, places, latest, sampled, self.max_items, best)
             size = kernels.cut(offsets, codes, *how, ends, out)
             yield BasketChunk(ends, out[:size])
-
-
-def baskets_of(baskets: Any) -> Baskets:
-    """Return baskets in which each row is read on its own: what is no item is left out.
-
-    No row raises, and none changes how another is read, since items are compared by their texts.
-    """
-    if isinstance(baskets, Baskets):
-        return baskets
-    typed = isinstance(baskets, tuple) or hasattr(baskets, "indptr")
-    arrow = isinstance(baskets, pa.Array | pa.ChunkedArray)
-    rows = baskets if typed or arrow else [_cells(row) for row in baskets]
-    try:
-        return Baskets(rows)
-    except (TypeError, ValueError, OverflowError, pa.ArrowException):
-        if typed:
-            raise
-    cells = [_cells(row) for row in baskets.to_pylist()] if arrow else rows
-    return Baskets(_by_row(cells))
-
-
-def _cells(row: Any) -> list[Any]:
-    """The cells of one basket; none where it is not a list of them."""
-    if row is None or isinstance(row, str | bytes | dict):
-        return []
-    try:
-        return row if isinstance(row, list) else list(row)
-    except TypeError:
-        return []
-
-
-def _by_row(cells: list[list[Any]]) -> tuple[np.ndarray, pa.Array]:
-    """Offsets and ids of cells, those without an id left out."""
-    ids = ids_by_row([cell for row in cells for cell in row], "items").cast(pa.large_string())
-    valid = np.asarray(ids.is_valid())
-    ends = np.cumsum([0, *map(len, cells)])
-    return np.concatenate([[0], np.cumsum(valid)])[ends], ids.drop_null()

@@ -1,5 +1,6 @@
 """PrivateItemsets: frequent itemsets by noisy counts of baskets that are cut to a public size."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, integer, optional, positive
 from sfumato.mine.itemsets.mining import count_of
 from sfumato.mine.itemsets.private.noisy_candidates import independent, joined, shrunk
-from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, NoisePlan, baskets_of
+from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, NoisePlan
 from sfumato.mine.itemsets.private.released import MAX_ITEMS, MAX_SIZE, ReleasedItemsets
 from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.parameters import PRIVACY, Privacy
@@ -161,8 +162,10 @@ class PrivateItemsets:
         Parameters
         ----------
         baskets : Baskets or array_like
-            Baskets, or what `Baskets` takes. Of lists, a row that is no basket counts as an empty
-            one and a cell that is no id is left out, so that no error depends on the content.
+            What `Baskets` takes, or the result of `read_baskets`. Both are read row by row, as
+            texts: what is no basket counts as an empty one, and what is no id is left out, so that
+            no error, and no reading of another basket, depends on one. A `Baskets` made of columns
+            in memory is taken as it is: what its constructor refused, it refused before.
         ledger : Ledger, path_like or None, default=None
             Ledger that is charged; None charges none. The unit of its data set must be "basket".
         dataset : str or None, default=None
@@ -180,7 +183,10 @@ class PrivateItemsets:
         request = self._request(dict(ledger=ledger, dataset=dataset, release_id=release_id), source)
         plan = self._plan(request.epsilon, request.delta)
         request.check_room((8 + 4 * self.max_size) * self.max_candidates * self.max_size)
-        cut = CutBaskets(baskets_of(baskets), plan.max_items, self.seed)
+
+        def cut() -> CutBaskets:
+            return CutBaskets(baskets, plan.max_items, self.seed)
+
         self.release_ = self._calibrated(plan, cut).publish(request)
         return self
 
@@ -219,7 +225,10 @@ class PrivateItemsets:
             )
         return plan
 
-    def _calibrated(self, plan: NoisePlan, cut: CutBaskets) -> CalibratedRelease[ReleasedItemsets]:
+    def _calibrated(
+        self, plan: NoisePlan, cut: Callable[[], CutBaskets]
+    ) -> CalibratedRelease[ReleasedItemsets]:
+        """Plan the release; `cut` reads the baskets, once all is charged."""
         kind = "text" if self._ids is None else kind_of(self._ids)
         parameters = dict(max_items=self.max_items, max_size=self.max_size, kind=kind)
         scales = ", ".join(f"{float(scale) / GRID:.6g}" for scale in plan.scales)
@@ -232,7 +241,7 @@ class PrivateItemsets:
             mechanism += f"; items named from {plan.release_threshold / GRID:.6g} on"
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
-            return _Stages(plan, cut, self, source).arrays()
+            return _Stages(plan, cut(), self, source).arrays()
 
         return CalibratedRelease(ReleasedItemsets, parameters, plan.loss, mechanism, noisy)
 

@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, optional
 from sfumato.kernels.mine import basket_rows as kernels
+from sfumato.mine.itemsets.sources.by_row import basket_rows
 from sfumato.mine.itemsets.sources.columns import RawChunk, as_rows, of_table
 from sfumato.mine.itemsets.sources.vocabulary import coded, codes_for, rising
 
@@ -49,6 +50,9 @@ class BasketSource(Protocol):
     name: str
 
     def chunks(self, chunk_bytes: int) -> Iterator[RawChunk]: ...
+
+    def by_row(self) -> "BasketSource":
+        """The same baskets for private use: none is refused or changes how another is read."""
 
 
 class Baskets:
@@ -128,6 +132,19 @@ class Baskets:
     def _of_source(cls, source: BasketSource) -> "Baskets":
         made = cls.__new__(cls)
         made._source, made._held, made._counted, made.passes = source, None, False, 0
+        return made
+
+    @classmethod
+    def _by_row(cls, baskets: Any) -> "Baskets":
+        """Baskets for private use: files and columns are read row by row, as texts."""
+        if not isinstance(baskets, Baskets):
+            made = cls.__new__(cls)
+            made._hold(basket_rows(baskets))
+        elif baskets._source is None:
+            return baskets
+        else:
+            made = cls._of_source(baskets._source.by_row())
+            made.progress = baskets.progress
         return made
 
     def _hold(self, rows: RawChunk) -> None:

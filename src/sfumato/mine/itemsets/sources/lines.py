@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.errors import ParameterError
 from sfumato.kernels.mine import basket_lines as kernels
 from sfumato.mine.itemsets.sources.columns import RawChunk, offsets_of
 
@@ -38,8 +40,11 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 class LineSource:
     """Baskets of lines (`marked` False), or that end with -1; integers if the first chunk's are.
 
-    separator: one character, or None for blanks.
+    separator: one character, or None for blanks. lenient: items are texts, and no bytes are
+    refused.
     """
+
+    lenient = False
 
     def __init__(
         self, path: Path, *, marked: bool, separator: str | None, text: bool, encoding: str
@@ -47,6 +52,21 @@ class LineSource:
         self.path, self.name, self.marked = path, str(path), marked
         self.separator, self.encoding = separator, encoding
         self.text = True if text else None  # None: not decided yet
+
+    def by_row(self) -> "LineSource":
+        """The same baskets for private use: none is refused or changes how another is read."""
+        single = ("ascii", "utf-8", "iso8859", "cp125", "cp437", "cp85", "koi8", "mac")
+        if not self.encoding.startswith(single):
+            raise ParameterError.of(
+                "read_baskets",
+                "encoding",
+                f'must be "utf-8" or of one byte per character, as "latin-1", for a private '
+                f"release, not {self.encoding!r:.40}: in others, bytes of one line may change "
+                "what another says.",
+            )
+        made = copy(self)
+        made.lenient = made.text = True
+        return made
 
     def chunks(self, chunk_bytes: int) -> Iterator[RawChunk]:
         """Baskets in order, about so many bytes of text at a time."""
@@ -103,7 +123,7 @@ class LineSource:
 
     def _texts(self, data: bytes, line: int) -> RawChunk:
         try:
-            text = data.decode(self.encoding)
+            text = data.decode(self.encoding, "replace" if self.lenient else "strict")
         except UnicodeDecodeError as error:
             line += data.count(b"\n", 0, error.start)
             raise ValueError(
@@ -123,7 +143,13 @@ class LineSource:
 
 
 def _fields(line: str, separator: str) -> list[str]:
-    return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    """The fields of one line; quotes that do not close, or are too long, are letters."""
+    if '"' in line:
+        try:
+            return next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+        except csv.Error:
+            pass
+    return line.split(separator)
 
 
 def _marked(words: list[str]) -> RawChunk:

@@ -3,6 +3,7 @@
 import tempfile
 import warnings
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.data.readers.base import missing_column
+from sfumato.mine.itemsets.sources.by_row import list_rows, text_ids
 from sfumato.mine.itemsets.sources.columns import LISTS, RawChunk, grouped, of_arrow
 
 __all__ = ["ListSource", "LongSource"]
@@ -37,6 +39,13 @@ class ListSource:
         self.column = self._chosen(schema, item)
         size = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
         self._row_bytes = max(16, 4 * size // max(metadata.num_rows, 1))  # unpacked to int64
+        self._lenient = False
+
+    def by_row(self) -> "ListSource":
+        """The same baskets for private use: none is refused or changes how another is read."""
+        made = copy(self)
+        made._lenient = True
+        return made
 
     def _chosen(self, schema: pa.Schema, item: str | None) -> str:
         lists: list[str] = [
@@ -58,7 +67,10 @@ class ListSource:
         rows, first = max(1, chunk_bytes // self._row_bytes), 0
         with pq.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
             for batch in file.iter_batches(rows, columns=[self.column], use_threads=False):
-                yield of_arrow(batch.column(0), f"{self.path}: column {self.column!r}", first)
+                if self._lenient:
+                    yield list_rows(batch.column(0))
+                else:
+                    yield of_arrow(batch.column(0), f"{self.path}: column {self.column!r}", first)
                 first += batch.num_rows
 
 
@@ -73,7 +85,21 @@ class LongSource:
         self.path, self.name, self.basket, self.item = path, str(path), basket, item
         self.text = [item] if text else []
         self._ordered: bool | None = None
-        self._batches([basket, item])  # refuses missing columns now
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        """Refuse missing columns now, by the header alone: JSON has none, and is read later."""
+        from sfumato.data.tables import names_of
+
+        if not self.path.name.lower().removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
+            known = names_of(self.path)
+            for column in (self.basket, self.item):
+                if column not in known:
+                    raise missing_column(self.name, column, known)
+
+    def by_row(self) -> "_LongRows":
+        """The same baskets for private use: none is refused or changes how another is read."""
+        return _LongRows(self.path, self.basket, self.item)
 
     def _batches(self, columns: list[str]) -> Any:
         from sfumato.data import read_batches
@@ -120,20 +146,66 @@ class LongSource:
         return True
 
     def _sorted(self) -> Iterator[pa.RecordBatch]:
-        import duckdb
+        return _in_order(iter(self._batches([self.basket, self.item])), self.basket)
 
-        batches = iter(self._batches([self.basket, self.item]))
-        first = next(batches, None)
-        if first is None:
-            return
-        rows = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
-        with (
-            tempfile.TemporaryDirectory() as spilled,
-            duckdb.connect(config={**SORTING, "temp_directory": spilled}) as connection,
-        ):
-            column = self.basket.replace('"', '""')
-            sorted_rows = connection.from_arrow(rows).order(f'"{column}"')
-            yield from sorted_rows.to_arrow_reader(1 << 16)
+
+class _LongRows:
+    """Baskets of rows (basket, item), each row read on its own, sorted by DuckDB in every pass.
+
+    A row without basket or item is left out.
+    """
+
+    def __init__(self, path: Path, basket: str, item: str) -> None:
+        self.path, self.name, self.basket, self.item = path, str(path), basket, item
+
+    def by_row(self) -> "_LongRows":
+        return self
+
+    def chunks(self, chunk_bytes: int) -> Iterator[RawChunk]:
+        """Baskets in order of the texts of their ids, about so many bytes at a time."""
+        rest: Any = None
+        for batch in _at_least(_in_order(self._rows(), "basket"), max(1, chunk_bytes // 32)):
+            table = batch if rest is None else pa.concat_tables([rest, batch])
+            cut = _last_start(table.column("basket"))
+            rest = table.slice(cut)
+            if cut:
+                yield _gathered_runs(table.slice(0, cut))
+        if rest is not None and rest.num_rows:
+            yield _gathered_runs(rest)
+
+    def _rows(self) -> Iterator[pa.RecordBatch]:
+        from sfumato.data.tables import read_one_by_one
+
+        for baskets, items in read_one_by_one(self.path, [self.basket, self.item]):
+            columns = [text_ids(baskets), text_ids(items)]
+            yield pa.record_batch(columns, names=["basket", "item"])
+
+
+def _gathered_runs(table: pa.Table) -> RawChunk:
+    """Baskets of sorted rows; rows without basket or item are left out."""
+    table = table.drop_null().combine_chunks()
+    if not table.num_rows:
+        return RawChunk(np.zeros(1, np.int64), pa.array([], pa.large_string()))
+    baskets, items = (table.column(k).combine_chunks() for k in range(2))
+    new = np.flatnonzero(np.asarray(pc.not_equal(baskets[1:], baskets[:-1]))) + 1
+    return RawChunk(np.concatenate([[0], new, [len(items)]]), items.cast(pa.large_string()))
+
+
+def _in_order(batches: Iterator[pa.RecordBatch], basket: str) -> Iterator[pa.RecordBatch]:
+    """Rows sorted by one column, on disk where memory does not suffice."""
+    import duckdb
+
+    first = next(batches, None)
+    if first is None:
+        return
+    rows = pa.RecordBatchReader.from_batches(first.schema, _chained(first, batches))
+    with (
+        tempfile.TemporaryDirectory() as spilled,
+        duckdb.connect(config={**SORTING, "temp_directory": spilled}) as connection,
+    ):
+        column = basket.replace('"', '""')
+        sorted_rows = connection.from_arrow(rows).order(f'"{column}"')
+        yield from sorted_rows.to_arrow_reader(1 << 16)
 
 
 def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
