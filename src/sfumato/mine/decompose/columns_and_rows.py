@@ -167,10 +167,12 @@ class CUR(Stored):
             ("c", "column", self.columns, self.rows),
             ("r", "row", self.rows, self.columns),
         ):
-            positions, counts = (getattr(self, f"{name}_{each}") for each in ("positions", "counts"))
-            parts = (getattr(self, f"_{side}_{each}") for each in ("offsets", "places", "values"))
-            _check_positions(positions, counts, size)
-            _check_compressed(*parts, positions.size, other)
+            positions = getattr(self, f"{name}_positions")
+            offsets, places, values = (
+                getattr(self, f"_{side}_{each}") for each in ("offsets", "places", "values")
+            )
+            _check_positions(positions, getattr(self, f"{name}_counts"), size)
+            _check_compressed(offsets, places, values, positions.size, other)
         wanted = self.column_positions.size, self.row_positions.size
         numbers = [self.u.sum(), self.norm, self.residual]
         if self.u.shape != wanted or not np.isfinite(numbers).all() or min(numbers[1:]) < 0:
@@ -384,7 +386,9 @@ class _Products:
 
     def error(self, u: np.ndarray, squares: float) -> float:
         """The norm of A - C U R: squares - 2 <C'A R', U> + <U, C'C U R R'>."""
-        squared = squares - 2 * (u * self.crossed).sum() + (u * (self.columns @ u @ self.rows)).sum()
+        squared = (
+            squares - 2 * (u * self.crossed).sum() + (u * (self.columns @ u @ self.rows)).sum()
+        )
         return float(np.sqrt(max(squared, 0.0)))
 
 

@@ -209,7 +209,7 @@ class FrequentDirections(Stored):
             raise ValueError("the rows are not finite, or beyond their number.")
         stored = float(np.square(self._rows).sum())
         most = self.squares * (1 + 1e-6)
-        if not (0 <= self.squares <= HUGE and 0 <= self.shrinkage and stored <= most):
+        if not (0 <= self.squares <= HUGE and self.shrinkage >= 0 and stored <= most):
             raise ValueError("the rows are larger than the stream.")
         if self.shrinkage * self.size > most:
             raise ValueError("more was subtracted than there was.")

@@ -71,7 +71,7 @@ class BlockLanczos:
     def values(self) -> np.ndarray:
         """Ritz values, descending: lower bounds of the squared singular values."""
         found = np.linalg.eigvalsh(self._projected[: self.size, : self.size])
-        return np.maximum(found[::-1], 0)
+        return np.asarray(np.maximum(found[::-1], 0))
 
     def vectors(self, rank: int) -> np.ndarray:
         """The Ritz vectors of the `rank` largest values, one per column."""

@@ -50,13 +50,13 @@ class Matrix:
                 f"{owner}: matrix must have at least one row and one column, not the shape "
                 f"{checked.shape}."
             )
-        numbers = checked.data if sparse.issparse(checked) else checked
+        numbers: Any = checked.data if sparse.issparse(checked) else checked
         largest = max(float(numbers.max(initial=0)), -float(numbers.min(initial=0)))
         power = int(np.frexp(largest)[1]) if largest else 0
         if abs(power) <= FAR:
             return cls(checked)
         scaled = checked.copy()
-        inside = scaled.data if sparse.issparse(scaled) else scaled
+        inside: Any = scaled.data if sparse.issparse(scaled) else scaled
         np.ldexp(inside, -power, out=inside)
         return cls(scaled, float(2.0**power))
 

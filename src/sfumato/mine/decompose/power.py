@@ -35,8 +35,8 @@ def power_iteration(
     """Find the eigenvalues of largest size of a symmetric matrix, and their eigenvectors.
 
     From a random vector, ``x = M x / |M x|`` is repeated until it changes by less than `tolerance`;
-    the eigenvalue is ``x' M x``. Then M is replaced by ``M - value x x'`` and the next one is found.
-    The norm is Euclid's.
+    the eigenvalue is ``x' M x``. Then M is replaced by ``M - value x x'`` and the next one is
+    found. The norm is Euclid's.
 
     Parameters
     ----------
