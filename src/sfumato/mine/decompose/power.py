@@ -44,7 +44,7 @@ def power_iteration(
         Symmetric matrix M. It is not changed, nor made dense.
     n : int, default=1
         Number of eigenvalues, 1 to d.
-    tolerance : float, default=1e-9
+    tolerance : float, default=1e-09
         Change of a vector at which it is stable, above 0.
     max_iterations : int, default=10000
         Largest number of products per eigenvector, at least 1.

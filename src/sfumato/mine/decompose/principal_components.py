@@ -153,6 +153,8 @@ class PCA(Components):
         Mean of each column.
     n_components_ : int
         Number of components.
+    n_features_in_ : int
+        Number of columns.
     n_samples_ : int
         Number of rows.
 
@@ -189,7 +191,7 @@ class PCA(Components):
         ----------
         X : array_like of shape (n, columns)
             Rows of finite numbers.
-        y : object, default=None
+        y : array_like or None, default=None
             Not used.
 
         Returns
@@ -206,7 +208,7 @@ class PCA(Components):
         ----------
         X : array_like of shape (n, columns)
             Further rows of finite numbers.
-        y : object, default=None
+        y : array_like or None, default=None
             Not used.
 
         Returns

@@ -84,6 +84,8 @@ class PrivatePCA(Components):
         Estimated mean of each column, within the bounds.
     n_components_ : int
         Number of components.
+    n_features_in_ : int
+        Number of columns.
 
     Notes
     -----
@@ -150,6 +152,11 @@ class PrivatePCA(Components):
         twin.__dict__.update(copy.deepcopy(lent, memo))
         return twin
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True  # noise is never the same
+        return tags
+
     def fit(self, X: Matrix, y: Column | None = None, *, source: Source | None = None) -> Self:
         """Charge the budget, release noisy sums, and find their components.
 
@@ -157,7 +164,7 @@ class PrivatePCA(Components):
         ----------
         X : array_like of shape (n, columns)
             Rows; any number of them. What a row contains is never refused.
-        y : object, default=None
+        y : array_like or None, default=None
             Not used.
         source : Source or None, default=None
             Source of the noise, for tests only.
@@ -267,4 +274,6 @@ def _naming() -> Iterator[None]:
     except (ParameterError, ParameterTypeError) as error:
         raise error.renamed(OWNER) from None
     except ValueError as error:
-        raise ValueError(str(error).replace("Moments: ", f"{OWNER}: ", 1)) from None
+        if error.args and str(error.args[0]).startswith("Moments: "):
+            error.args = (f"{OWNER}: {str(error.args[0]).removeprefix('Moments: ')}",)
+        raise
