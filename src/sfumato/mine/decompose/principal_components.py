@@ -12,7 +12,7 @@ from sfumato.core.validation import flag
 from sfumato.errors import NotFittedError, ParameterError
 from sfumato.mine.decompose.matrices import fixed_signs
 
-__all__ = ["PCA", "Components", "component_count"]
+__all__ = ["PCA", "ComponentEstimator", "component_count"]
 
 COLUMNS = 2**14  # of which the covariance takes 2 GiB
 FAR = 1e140  # squares of numbers up to here can be summed
@@ -42,7 +42,7 @@ def component_count(owner: str, n: Any, variances: np.ndarray) -> int:
     )
 
 
-class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base class of estimators that project on principal components."""
 
     n_features_in_: int
@@ -130,7 +130,7 @@ class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             raise ComponentsNotFittedError(f"{self._owner}: not fitted yet; call fit first.")
 
 
-class PCA(Components):
+class PCA(ComponentEstimator):
     """Principal components of rows: orthogonal directions of largest variance.
 
     Parameters

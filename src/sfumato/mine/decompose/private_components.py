@@ -14,7 +14,7 @@ from sfumato.core.bounds import BOUNDS, Box
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import DELTA, Limit, checked_values, flag, integer, optional, positive
 from sfumato.errors import ParameterError, ParameterTypeError
-from sfumato.mine.decompose.principal_components import Components, component_count
+from sfumato.mine.decompose.principal_components import ComponentEstimator, component_count
 from sfumato.privacy.parameters import Privacy, cloned_ledger, separate_parameters
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.statement import PrivacyStatement
@@ -35,7 +35,7 @@ LIMITS: dict[str, Limit] = {
 }
 
 
-class PrivatePCA(Components):
+class PrivatePCA(ComponentEstimator):
     """Principal components with differential privacy for each row.
 
     Parameters
