@@ -12,12 +12,8 @@ private components capture, beside diffprivlib's PCA, public axes and random dir
 are read from the folder that SFUMATO_DATA names.
 """
 
-import os
-
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"
-
 import gc
+import os
 import statistics
 import sys
 import time
@@ -29,6 +25,7 @@ from _ratings import folder, shaped_as_movielens
 from scipy.sparse.linalg import svds
 from sklearn.utils.extmath import randomized_svd
 from sparse_ratings import book_crossing, last_fm
+from threadpoolctl import threadpool_limits
 
 from sfumato.mine.decompose import PCA, FrequentDirections, PrivatePCA, cur, ratings_matrix, svd
 
@@ -236,4 +233,5 @@ if __name__ == "__main__":
         "directions": frequent_directions,
         "private": private_components,
     }
-    write_parts("decompose", parts, sys.argv[1:])
+    with threadpool_limits(1):
+        write_parts("decompose", parts, sys.argv[1:])
