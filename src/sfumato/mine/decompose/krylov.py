@@ -17,7 +17,8 @@ __all__ = ["BlockLanczos", "leading_by_energy", "leading_vectors"]
 WIDE = 128  # rank from which blocks are four lanes wide
 DENSE = 4  # lanes of a block where the matrix is dense
 PART = 16  # the basis grows by this part of itself between two looks at the Ritz values
-RATIO = 0.5  # of a column's norm: shrunk by more, it is made orthogonal a second time
+# Of a column's norm, by its bytes: shrunk to less, it is made orthogonal a second time.
+RATIO = {8: 0.05, 4: 0.5}
 ROUNDING = 8  # units of rounding, up to which what is left of a column is rounding
 DEPENDENT = 1e-5  # of a Cholesky factor, from which on Householder's method is used
 Progress = Callable[[int, int | None], Any]
@@ -97,7 +98,7 @@ class BlockLanczos:
         along = basis @ block if along is None else along[:, : block.shape[1]]
         block = block - basis.T @ along
         after = np.sqrt(np.einsum("ij,ij->j", block, block))
-        if (after < RATIO * before).any():
+        if (after < RATIO[block.dtype.itemsize] * before).any():
             block -= basis.T @ (basis @ block)
             after = np.sqrt(np.einsum("ij,ij->j", block, block))
         if (after > ROUNDING * np.finfo(block.dtype).eps * self._largest).all():

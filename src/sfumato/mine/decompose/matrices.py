@@ -176,8 +176,7 @@ def query_rows(owner: str, queries: Any, columns: int) -> Any:
 
 def fixed_signs(vectors: np.ndarray) -> np.ndarray:
     """The sign of each row by which its largest number becomes positive."""
-    at = np.abs(vectors).argmax(axis=1)
-    return np.where(vectors[np.arange(len(vectors)), at] < 0, -1.0, 1.0)
+    return np.where(-vectors.min(axis=1) > vectors.max(axis=1), -1.0, 1.0)
 
 
 def ratings_matrix(interactions: Any) -> tuple[Any, np.ndarray, np.ndarray]:
