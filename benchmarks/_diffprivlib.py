@@ -21,6 +21,7 @@ PYTHON = Path(
         "SFUMATO_PEERS", Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
     )
 )
+PATIENCE = float(os.environ.get("SFUMATO_PATIENCE", "300"))  # seconds for all draws of a set
 
 
 def scores(model, train, test, epsilons, draws, **options):
@@ -37,17 +38,24 @@ def scores(model, train, test, epsilons, draws, **options):
 def principal_components(rows, n, low, high, epsilons, draws):
     """Components of each draw for each epsilon, or why there are none; bounds are public."""
     given = {"model": "PCA", "X": rows, "n": n, "low": low, "high": high}
-    return _run("components", {**given, "epsilons": epsilons, "draws": draws})
+    # Its sampler rejects nearly everything where variances differ much and epsilon is large.
+    return _run("components", {**given, "epsilons": epsilons, "draws": draws}, PATIENCE)
 
 
-def _run(name, task):
-    """What the other Python prints for a task, under a name."""
+def _run(name, task, patience=None):
+    """What the other Python prints for a task, under a name; waits for `patience` seconds."""
     if not PYTHON.exists():
         return {"missing": "no environment for diffprivlib: make .venv-peers/ready"}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "task.npz"
         np.savez(path, **task)
-        done = subprocess.run([PYTHON, __file__, path], capture_output=True, text=True, check=False)
+        command = [PYTHON, __file__, path]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=patience
+            )
+        except subprocess.TimeoutExpired:
+            return {"missing": f"not done after {patience:g} s"}
     if done.returncode:
         return {"missing": done.stderr.strip().splitlines()[-1]}
     return {name: json.loads(done.stdout)}

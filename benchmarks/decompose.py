@@ -153,7 +153,7 @@ def frequent_directions():
                 "size": size,
                 "error": largest / values.norm**2,
                 "computed_bound": sketch.error_bound() / values.norm**2,
-                "promised_bound": promised / values.norm**2,
+                "promised_bound": float(promised / values.norm**2),
                 "energy_of_50_directions": float(((matrix @ right.T) ** 2).sum()) / values.norm**2,
                 "best_energy": values.energy,
                 "seconds": round(seconds, 2),
@@ -195,7 +195,7 @@ def private_components():
             captured(rows, np.linalg.qr(draws.normal(size=(columns, n)))[0].T) for _ in range(100)
         ]
         epsilons = [0.1, 0.5, 1.0, 4.0]
-        peer = principal_components(rows, n, low, high, epsilons, len(SEEDS))
+        peers = [principal_components(rows, n, low, high, [e], len(SEEDS)) for e in epsilons]
         for at, epsilon in enumerate(epsilons):
             mine = {
                 f"delta {delta:g}": statistics.mean(
@@ -209,11 +209,10 @@ def private_components():
                 )
                 for delta in (0.0, 1e-6)
             }
-            theirs = peer
-            if "components" in peer:
-                theirs = statistics.mean(
-                    captured(rows, np.array(each)) for each in peer["components"][at]
-                )
+            theirs = peers[at]
+            if "components" in theirs:
+                found = theirs["components"][0]
+                theirs = statistics.mean(captured(rows, np.array(each)) for each in found)
             row = {"set": name, "rows": len(rows), "columns": columns, "components": n}
             row |= {"epsilon": epsilon, "ours": mine, "diffprivlib": theirs}
             row |= {
