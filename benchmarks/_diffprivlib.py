@@ -2,7 +2,8 @@
 
 diffprivlib 0.6.6 does not work with the scikit-learn that we use (LogisticRegression asks for an
 option that is gone), so `make bench` gives it an environment of its own, .venv-peers. This file is
-both sides: `scores` is called by the benchmarks, the rest runs there and prints JSON.
+both sides: `scores` and `principal_components` are called by the benchmarks, the rest runs there
+and prints JSON.
 """
 
 import json
@@ -20,6 +21,7 @@ PYTHON = Path(
         "SFUMATO_PEERS", Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"
     )
 )
+PATIENCE = float(os.environ.get("SFUMATO_PATIENCE", "300"))  # seconds for all draws of a set
 
 
 def scores(model, train, test, epsilons, draws, **options):
@@ -28,17 +30,35 @@ def scores(model, train, test, epsilons, draws, **options):
     Parameters: model, "logistic", "naive Bayes" or "linear"; train and test, (points, target);
     options, its public bounds: norm, low, high, target_low, target_high.
     """
+    given = dict(zip(("X", "y", "X_test", "y_test"), (*train, *test), strict=True))
+    given |= {"model": model, "epsilons": epsilons, "draws": draws}
+    return _run("scores", {**given, **options})
+
+
+def principal_components(rows, n, low, high, epsilons, draws):
+    """Components of each draw for each epsilon, or why there are none; bounds are public."""
+    given = {"model": "PCA", "X": rows, "n": n, "low": low, "high": high}
+    # Its sampler rejects nearly everything where variances differ much and epsilon is large.
+    return _run("components", {**given, "epsilons": epsilons, "draws": draws}, PATIENCE)
+
+
+def _run(name, task, patience=None):
+    """What the other Python prints for a task, under a name; waits for `patience` seconds."""
     if not PYTHON.exists():
         return {"missing": "no environment for diffprivlib: make .venv-peers/ready"}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "task.npz"
-        given = dict(zip(("X", "y", "X_test", "y_test"), (*train, *test), strict=True))
-        given |= {"model": model, "epsilons": epsilons, "draws": draws}
-        np.savez(path, **given, **options)
-        done = subprocess.run([PYTHON, __file__, path], capture_output=True, text=True, check=False)
+        np.savez(path, **task)
+        command = [PYTHON, __file__, path]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=patience
+            )
+        except subprocess.TimeoutExpired:
+            return {"missing": f"not done after {patience:g} s"}
     if done.returncode:
         return {"missing": done.stderr.strip().splitlines()[-1]}
-    return {"scores": json.loads(done.stdout)}
+    return {name: json.loads(done.stdout)}
 
 
 def made(task, epsilon, seed):
@@ -58,9 +78,28 @@ def made(task, epsilon, seed):
     )
 
 
+def _components(task):
+    """The components of each draw, as lists; the norm is that of the box around its centre."""
+    from diffprivlib.models import PCA
+
+    rows, n = task["X"], int(task["n"])
+    low, high = (np.full(rows.shape[1], float(task[end])) for end in ("low", "high"))
+    norm = float(np.linalg.norm(high - low) / 2)
+
+    def fitted(epsilon, seed):
+        options = {"bounds": (low, high), "data_norm": norm, "random_state": seed}
+        return PCA(n, epsilon=epsilon, **options).fit(rows).components_.tolist()
+
+    draws = range(int(task["draws"]))
+    return [[fitted(float(epsilon), seed) for seed in draws] for epsilon in task["epsilons"]]
+
+
 def main(path):
     warnings.filterwarnings("ignore")
     task = dict(np.load(path))
+    if task["model"] == "PCA":
+        print(json.dumps(_components(task)))
+        return
     result = [
         [
             made(task, float(epsilon), seed)

@@ -23,6 +23,7 @@ from sfumato.density import (
     SketchRegressor,
     SketchSampler,
 )
+from sfumato.mine.decompose import PrivatePCA
 from sfumato.mine.itemsets import PrivateItemsets
 from sfumato.privacy.mechanisms.additive import Gaussian, Laplace
 from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter
@@ -328,6 +329,10 @@ PATHS["PrivateItemsets"] = [
         (list, objects),
     )
     for delta, size in ((0.0, 3), (1e-6, 2), (0.0, 1))
+]
+PATHS["PrivatePCA"] = [
+    fitted(lambda: PrivatePCA(1, epsilon=1.0, bounds=BOX)),
+    fitted(lambda: PrivatePCA(1, epsilon=1.0, delta=1e-6, bounds=BOX)),
 ]
 PATHS["PrivateFactorization"] = [
     rated(lambda train: PrivateFactorization(**FACTORS).fit(train, **LISTS)),

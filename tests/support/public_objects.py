@@ -65,6 +65,7 @@ def _made() -> Iterator[Any]:
     yield from _attacks()
     yield from _mining()
     yield from _similar()
+    yield from _components()
 
 
 def ratings() -> Any:
@@ -330,3 +331,11 @@ def _similar() -> Iterator[Any]:
 
     yield from (choose_bands(0.8), shingles([SECRET]))
     yield from (Deduplicator().partial_fit([SECRET]), Deduplicator(memory=64, seed=1))
+
+
+def _components() -> Iterator[Any]:
+    from sfumato.mine.decompose import PCA, PrivatePCA
+
+    table = np.random.default_rng(0).normal(size=(50, 3))
+    yield from (PCA(), PCA(2).fit(table))
+    yield PrivatePCA(2, epsilon=1.0, bounds=(-3, 3)).fit(table)

@@ -156,6 +156,17 @@ def _mined() -> Iterator[bytes]:
     for delta, vocabulary in ((0.0, ["milk", "rum", "gin"]), (1e-3, None)):
         model = PrivateItemsets(20, delta, max_items=3, max_size=3, vocabulary=vocabulary)
         yield model.fit(baskets, source=InsecureSeededSource(7)).release_.to_bytes()
+    yield from _decomposed()
+
+
+def _decomposed() -> Iterator[bytes]:
+    from sfumato.mine.decompose import FrequentDirections, cur, svd
+
+    matrix = [[5, 5, 0, 0], [4, 5, 0, 0], [0, 0, 4, 5], [1, 0, 5, 5]]
+    yield svd(matrix, 2).to_bytes()
+    yield svd(np.array(matrix, np.float32), 1).to_bytes()
+    yield cur(matrix, 3, 3).to_bytes()
+    yield FrequentDirections(2, 4).update(matrix * 3).to_bytes()
 
 
 def _estimators() -> Iterator[bytes]:

@@ -301,6 +301,7 @@ HOMES = {
         "density.noise_shares": "NoisyShare",
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
+        "mine.decompose": "CUR FrequentDirections SVD",
         "mine.itemsets": "FrequentItems FrequentPairs PopularNow ReleasedItemsets",
         "mine.similar.deduplicator": "Deduplicator",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",

@@ -1,5 +1,5 @@
-"""Mining of data larger than memory: frequent itemsets, similar documents."""
+"""Mining of data larger than memory: frequent itemsets, similar documents, decompositions."""
 
-from sfumato.mine import itemsets, similar
+from sfumato.mine import decompose, itemsets, similar
 
-__all__ = ["itemsets", "similar"]
+__all__ = ["decompose", "itemsets", "similar"]
