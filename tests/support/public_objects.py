@@ -164,7 +164,7 @@ def _clusters() -> Iterator[Any]:
 
     texts = [f"{SECRET} {n}" for n in range(9)]
     yield Hierarchical(3, metric="edit", linkage="average").fit(texts)
-    yield CURE(2, random_state=1).fit_source({SECRET: np.arange(9.0)}, [SECRET])
+    yield CURE(2, random_state=1).fit_source({"x": np.arange(9.0)}, ["x"])
 
 
 def _retrieval() -> Iterator[Any]:

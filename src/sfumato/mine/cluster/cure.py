@@ -302,7 +302,7 @@ class CURE(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if initial is None:
             initial = goal if plain["threshold"] is None else max(goal, size // INITIAL)
         least = int(np.ceil(plain["outliers"] * size))
-        labels = clustered_sample(points, min(initial, size), least)
+        labels = clustered_sample(points, min(initial, size), least, goal)
         limit = np.inf if plain["threshold"] is None else plain["threshold"]
         places, owners, labels = represented(
             points, labels, plain["representatives"], plain["shrink"], goal, limit

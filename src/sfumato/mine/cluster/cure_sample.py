@@ -8,28 +8,37 @@ from sfumato.kernels.mine.representatives import merge
 __all__ = ["clustered_sample", "represented"]
 
 
-def clustered_sample(points: np.ndarray, count: int, least: int) -> np.ndarray:
+def clustered_sample(points: np.ndarray, count: int, least: int, fewest: int) -> np.ndarray:
     """Label each point with one of `count` clusters of at least so many points, or -1.
 
     Clusters come from single linkage. With least > 1, points that are still alone when a third of
     the clusters are left are outliers, and so are smaller clusters at the end; unless fewer than
-    `count` clusters would remain.
+    `count` clusters would remain. Of as many clusters as points, only isolated points are outliers,
+    unless fewer than `fewest` would remain.
     """
-    everything = np.arange(len(points))
-    if least > 1:
-        merges = _merges(points)
-        labels = _cut(merges, 2 * len(points) // 3)
-        crowded = np.flatnonzero(np.bincount(labels)[labels] > 1)
-        for rows in (crowded, everything):
-            if rows.size >= count:
-                tree = merges if rows is everything else _merges(points[rows])
-                found = _large_clusters(tree, count, least)
-                if found is not None:
-                    out = np.full(len(points), -1)
-                    out[rows] = found
-                    return out
+    merges = _merges(points)
+    if least <= 1:
         return _cut(merges, len(points) - count)
-    return _cut(_merges(points), len(points) - count)
+    labels = _cut(merges, 2 * len(points) // 3)
+    crowded = np.flatnonzero(np.bincount(labels)[labels] > 1)
+    if count == len(points):
+        return _placed(np.arange(crowded.size), crowded, merges, fewest)
+    found = None
+    if crowded.size >= count:
+        found = _large_clusters(_merges(points[crowded]), count, least)
+    if found is not None:
+        return _placed(found, crowded, merges, fewest)
+    found = _large_clusters(merges, count, least)
+    return _cut(merges, len(points) - count) if found is None else found
+
+
+def _placed(labels: np.ndarray, rows: np.ndarray, merges: np.ndarray, fewest: int) -> np.ndarray:
+    """Labels of some rows, -1 for the others; of every row its own if there are too few."""
+    if rows.size < fewest:
+        return np.arange(len(merges) + 1)
+    out = np.full(len(merges) + 1, -1)
+    out[rows] = labels
+    return out
 
 
 def _merges(points: np.ndarray) -> np.ndarray:

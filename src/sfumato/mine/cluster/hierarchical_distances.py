@@ -40,11 +40,11 @@ def distances_of(estimator: Any, X: Any, metric: str) -> RowDistances:
     """Read X as the metric needs it."""
     owner = type(estimator).__name__
     if metric == "jaccard":
-        return _Sets(owner, X)
+        return _SetRows(owner, X)
     if metric == "edit":
-        return _Texts(owner, X)
+        return _TextRows(owner, X)
     rows = finite_rows(estimator, X, reset=True)
-    return _Given(owner, rows) if metric == "precomputed" else _Vectors(rows, metric)
+    return _GivenMatrix(owner, rows) if metric == "precomputed" else _VectorRows(rows, metric)
 
 
 def refuse_too_large(owner: str, n: int, limit: int) -> None:
@@ -58,7 +58,7 @@ def refuse_too_large(owner: str, n: int, limit: int) -> None:
         )
 
 
-class _Vectors:
+class _VectorRows:
     """Rows of numbers."""
 
     def __init__(self, rows: np.ndarray, metric: str) -> None:
@@ -84,7 +84,7 @@ class _Vectors:
         return out
 
 
-class _Given:
+class _GivenMatrix:
     """A matrix of distances."""
 
     rows: np.ndarray | None = None
@@ -107,7 +107,7 @@ class _Given:
         return np.asarray(np.maximum(found, found.T))  # a copy, exactly symmetric
 
 
-class _Pairs:
+class _PairwiseRows:
     """Rows whose distances are computed for lists of pairs."""
 
     rows: np.ndarray | None = None
@@ -135,7 +135,7 @@ class _Pairs:
         return out
 
 
-class _Sets(_Pairs):
+class _SetRows(_PairwiseRows):
     """Sets of tokens by 1 - Jaccard similarity."""
 
     def __init__(self, owner: str, sets: Any) -> None:
@@ -151,7 +151,7 @@ class _Sets(_Pairs):
         return np.where(either > 0, 1 - shared / np.maximum(either, 1), 0.0)
 
 
-class _Texts(_Pairs):
+class _TextRows(_PairwiseRows):
     """Texts by edit distance."""
 
     def __init__(self, owner: str, texts: Any) -> None:
