@@ -1,6 +1,7 @@
 """Hierarchical clustering: merges as of SciPy or by brute force, for every linkage and metric."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -365,6 +366,32 @@ def test_invalid_input_is_refused_with_a_sentence_and_nothing_changes():
     for stopped in ({"stop": "diameter", "threshold": 1.0}, {"metric": "cosine"}):
         with pytest.raises(ParameterError, match="memory_limit"):
             Hierarchical(2, memory_limit=1, linkage="single", **stopped).fit(points(10))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"linkage": "average", "stop": "diameter", "threshold": 1.0},
+        {"linkage": "centroid", "stop": "density", "threshold": 1.0},
+        {"linkage": "clustroid", "clustroid": "squares"},
+        {"metric": "manhattan", "clustroid": "squares"},
+        {"metric": "cosine", "linkage": "complete"},
+        {"method": "divisive"},
+    ],
+)
+def test_no_more_than_one_matrix_is_in_memory(options):
+    X, n = points(900, 4), 900
+    Hierarchical(2, **options).fit(X[:5])  # compiles
+    tracemalloc.start()
+    Hierarchical(2, **options).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 8 * n * n <= peak < 1.2 * 8 * n * n
+    if "metric" not in options:
+        tracemalloc.start()
+        Hierarchical(2, linkage="single").fit(X)
+        assert tracemalloc.get_traced_memory()[1] < 600 * n
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,8 @@ def clustroids(source: RowDistances, labels: np.ndarray, definition: str) -> np.
         if definition == "largest":
             far = distances.max(axis=1)
         else:
-            far = (distances**2 if definition == "squares" else distances).sum(axis=1)
+            if definition == "squares":
+                np.square(distances, out=distances)
+            far = distances.sum(axis=1)
         found[cluster] = members[far.argmin()]
     return found
