@@ -437,6 +437,15 @@ def test_no_rows_are_refused(metric):
         Hierarchical(1, metric=metric).fit([])
 
 
+def test_equal_distances_are_split_one_by_one():
+    # Disjoint sets are all at distance 1; a cubic time would be minutes.
+    sets = [[f"item {i}"] for i in range(3000)]
+    merges = fit(sets, method="divisive", metric="jaccard").merges_
+    assert (merges[:, 2] == 1).all()
+    assert (merges[:, 3] == np.arange(2, 3001)).all()
+    assert not fit(np.ones((3000, 2)), method="divisive").merges_[:, 2].any()
+
+
 def test_equal_heights_are_merged_whatever_the_ties():
     grid = np.stack(np.meshgrid(np.arange(6.0), np.arange(6.0)), axis=-1).reshape(-1, 2)
     for linkage in ("single", "complete", "average", "centroid"):

@@ -28,19 +28,20 @@ def _splinter(distances, order, low, high, rest, splinter):
 
     rest[i] is the sum of distances of i to those that are not in the group, splinter[i] to those
     that are. It begins with the point of the largest mean distance, and takes the point that is
-    most nearer to the group than to the rest, as long as there is one.
+    most nearer to the group than to the rest, as long as there is one. Of equal ones it is the
+    last: the first is the farthest of many, which would all have to find another.
     """
     for k in range(low, high):
         splinter[order[k]] = 0.0
     middle = high
     while middle - low > 1:
-        best, at = 0.0, -1
+        best, at = -np.inf, -1
         for k in range(low, middle):
             i = order[k]
             gain = rest[i] / (middle - low - 1)
             if middle < high:
                 gain -= splinter[i] / (high - middle)
-            if gain > best or (at < 0 and middle == high):
+            if gain >= best and (gain > 0.0 or middle == high):
                 best, at = gain, k
         if at < 0:
             break
