@@ -37,6 +37,7 @@ def module(path):
     "name",
     [
         "README.md",
+        "docs/clustering.md",
         "docs/decomposition.md",
         "docs/density.md",
         "docs/mining.md",
@@ -73,15 +74,14 @@ def test_every_public_name_of_retrieval_is_explained():
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
-@pytest.mark.parametrize("room", [sfumato.mine.itemsets, sfumato.mine.similar])
-def test_every_public_name_of_mining_is_explained(room):
-    text = (ROOT / "docs" / "mining.md").read_text()
-    assert [name for name in room.__all__ if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
-
-
-def test_every_public_name_of_decomposition_is_explained():
-    text = (ROOT / "docs" / "decomposition.md").read_text()
-    names = sfumato.mine.decompose.__all__
+@pytest.mark.parametrize(
+    ("room", "page"),
+    [("itemsets", "mining"), ("similar", "mining"), ("cluster", "clustering")]
+    + [("decompose", "decomposition")],
+)
+def test_every_public_name_of_mining_is_explained(room, page):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    names = getattr(sfumato.mine, room).__all__
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 

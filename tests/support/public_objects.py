@@ -66,6 +66,7 @@ def _made() -> Iterator[Any]:
     yield from _mining()
     yield from _similar()
     yield from _components()
+    yield from _clusters()
 
 
 def ratings() -> Any:
@@ -157,6 +158,14 @@ def _mining() -> Iterator[Any]:
     found = frequent_itemsets(baskets, 1)
     yield from (baskets, next(baskets.read()), found, association_rules(found))
     yield PrivateItemsets(1.0, max_items=3, vocabulary=[f"{SECRET} tea"])
+
+
+def _clusters() -> Iterator[Any]:
+    from sfumato.mine.cluster import CURE, Hierarchical
+
+    texts = [f"{SECRET} {n}" for n in range(9)]
+    yield Hierarchical(3, metric="edit", linkage="average").fit(texts)
+    yield CURE(2, random_state=1).fit_source({"x": np.arange(9.0)}, ["x"])
 
 
 def _retrieval() -> Iterator[Any]:

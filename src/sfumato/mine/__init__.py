@@ -1,5 +1,5 @@
-"""Mining of data larger than memory: frequent itemsets, similar documents, decompositions."""
+"""Mining of data larger than memory: itemsets, similar documents, clusters, decompositions."""
 
-from sfumato.mine import decompose, itemsets, similar
+from sfumato.mine import cluster, decompose, itemsets, similar
 
-__all__ = ["decompose", "itemsets", "similar"]
+__all__ = ["cluster", "decompose", "itemsets", "similar"]
