@@ -1,6 +1,6 @@
 """A directed graph as sorted rows of neighbours, from edges, matrices and other libraries."""
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -156,7 +156,7 @@ class Graph(Page):
         weights: np.ndarray,
         loops: str,
         join: str,
-    ) -> Self:
+    ) -> "Graph":
         made = cls.__new__(cls)
         made._set_rows(nodes, offsets, targets, weights, loops, join)
         return made
@@ -171,7 +171,7 @@ class Graph(Page):
         nodes: Column | None = None,
         self_loops: str = "keep",
         multi_edges: str = "sum",
-    ) -> Self:
+    ) -> "Graph":
         """Build a graph from compressed rows.
 
         Parameters
@@ -229,7 +229,7 @@ class Graph(Page):
         nodes: Column | None = None,
         self_loops: str = "keep",
         multi_edges: str = "sum",
-    ) -> Self:
+    ) -> "Graph":
         """Build a graph from a sparse matrix, whose entry (i, j) is the weight of the edge i -> j.
 
         Parameters
@@ -278,7 +278,7 @@ class Graph(Page):
         weight: str | None = "weight",
         self_loops: str = "keep",
         multi_edges: str = "sum",
-    ) -> Self:
+    ) -> "Graph":
         """Build a graph from one of NetworkX; an undirected edge becomes two.
 
         Parameters
@@ -328,7 +328,7 @@ class Graph(Page):
         weight: str | None = "weight",
         self_loops: str = "keep",
         multi_edges: str = "sum",
-    ) -> Self:
+    ) -> "Graph":
         """Build a graph from one of igraph; an undirected edge becomes two.
 
         Parameters
@@ -442,7 +442,7 @@ class Graph(Page):
 
         Parameters
         ----------
-        ids : array_like, int or str
+        ids : array_like or scalar
             Ids, or one id.
 
         Returns
