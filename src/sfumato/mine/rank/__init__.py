@@ -1,5 +1,6 @@
 """Ranking of the nodes of graphs by their links."""
 
+from sfumato.mine.rank.edge_files import read_graph
 from sfumato.mine.rank.flow import flow_equations, walk_distribution
 from sfumato.mine.rank.graph import Graph
 from sfumato.mine.rank.page_rank import pagerank, random_walk_with_restart
@@ -11,5 +12,6 @@ __all__ = [
     "flow_equations",
     "pagerank",
     "random_walk_with_restart",
+    "read_graph",
     "walk_distribution",
 ]
