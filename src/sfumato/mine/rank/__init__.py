@@ -1,5 +1,7 @@
 """Ranking of the nodes of graphs by their links."""
 
+from sfumato.mine.rank.disk_graph import DiskGraph
+from sfumato.mine.rank.disk_page_rank import DiskCost, DiskRanks, pagerank_on_disk
 from sfumato.mine.rank.edge_files import read_graph
 from sfumato.mine.rank.flow import flow_equations, walk_distribution
 from sfumato.mine.rank.graph import Graph
@@ -7,10 +9,14 @@ from sfumato.mine.rank.page_rank import pagerank, random_walk_with_restart
 from sfumato.mine.rank.ranks import Ranks
 
 __all__ = [
+    "DiskCost",
+    "DiskGraph",
+    "DiskRanks",
     "Graph",
     "Ranks",
     "flow_equations",
     "pagerank",
+    "pagerank_on_disk",
     "random_walk_with_restart",
     "read_graph",
     "walk_distribution",
