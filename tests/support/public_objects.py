@@ -65,6 +65,7 @@ def _made() -> Iterator[Any]:
     yield from _attacks()
     yield from _mining()
     yield from _similar()
+    yield from _ranking()
 
 
 def ratings() -> Any:
@@ -330,3 +331,12 @@ def _similar() -> Iterator[Any]:
 
     yield from (choose_bands(0.8), shingles([SECRET]))
     yield from (Deduplicator().partial_fit([SECRET]), Deduplicator(memory=64, seed=1))
+
+
+def _ranking() -> Iterator[Any]:
+    from sfumato.mine.rank import Graph, TextIndex, pagerank, pagerank_on_disk
+
+    graph = Graph([f"{SECRET} a", f"{SECRET} b"], [f"{SECRET} b", f"{SECRET} c"])
+    disk = pagerank_on_disk(graph)
+    yield from (graph, pagerank(graph), disk, disk.cost, disk._graph)
+    yield TextIndex([f"{SECRET} a"], [SECRET])
