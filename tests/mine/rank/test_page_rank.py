@@ -144,15 +144,30 @@ def test_threads_do_not_change_a_bit(weighted, monkeypatch):
 
 def test_hubs_and_blocks_of_eight_rows_are_pulled_alike():
     # In-degrees of 0 to 70: rows side by side, single rows, and rows too long to stand so.
-    begins = np.concatenate([np.arange(n) for n in range(71) for _ in range(n % 19)])
-    ends = np.concatenate([np.full(n, 100 * n + copy) for n in range(71) for copy in range(n % 19)])
-    graph = Graph(begins, ends, nodes=np.arange(7100))
-    counts = pagerank(graph, 0.5, tolerance=1e-12)
-    begins_of = np.repeat(np.arange(7100), graph.out_degrees)
-    r = counts.scores
-    new = 0.5 * np.bincount(graph.targets, (r / np.maximum(graph.out_degrees, 1))[begins_of], 7100)
-    new += (1 - new.sum()) / 7100
+    draw = np.random.default_rng(4)
+    degrees = np.repeat(np.arange(71), np.arange(71) % 19)
+    begins = np.concatenate([draw.choice(900, n, replace=False) for n in degrees])
+    ends = np.repeat(np.arange(degrees.size), degrees)
+    graph = Graph(begins, ends, nodes=np.arange(900))
+    ranks = pagerank(graph, 0.5, tolerance=1e-12)
+    r, sources = ranks.scores, np.repeat(np.arange(900), graph.out_degrees)
+    new = 0.5 * np.bincount(
+        graph.targets, (r / np.maximum(graph.out_degrees, 1))[sources], minlength=900
+    )
+    new += (1 - new.sum()) / 900
     assert np.abs(new - r).sum() < 1e-12
+
+
+def test_nodes_without_edges_count_in_the_residual():
+    graph = Graph([0], [1], nodes=np.arange(10))
+    start = np.eye(10)[9]
+    with pytest.warns(RuntimeWarning, match="after 1 iterations"):
+        once = pagerank(graph, start=start, max_iter=1)
+    expected = google_matrix(graph, 0.85) @ start
+    np.testing.assert_allclose(once.scores, expected, atol=1e-15)
+    assert once.residual == pytest.approx(np.abs(expected - start).sum())
+    settled = pagerank(graph, start=start, tolerance=1e-12).scores
+    np.testing.assert_allclose(settled, stationary(google_matrix(graph, 0.85)), atol=1e-12)
 
 
 def test_parallel_edges_count_by_their_number_under_sum_and_keep():
