@@ -189,7 +189,7 @@ class DiskGraph:
         multi_edges : {"sum", "drop", "keep"}, default="sum"
             As in `Graph`; "sum" and "keep" are the same here.
         memory_limit : int or None, default=None
-            Bytes for ranking later: a block and buffers of 2.1 MiB. A file of edges is sorted in
+            Bytes for ranking later: a block and buffers of 2.1 MB. A file of edges is sorted in
             as many, but at least 64 MiB; None for 1 GiB.
         **reading : object
             Options of `read_graph` for a file: `format`, `source`, `target`, `text`.

@@ -210,7 +210,7 @@ def pagerank_on_disk(
         Number of blocks of the rank vector, 1 to 4096; None for as many as `memory_limit` needs,
         or 8. A graph on disk has its own number.
     memory_limit : int or None, default=None
-        Bytes for a block and the buffers, which take 2.1 MiB; a file of edges is sorted in as
+        Bytes for a block and the buffers, which take 2.1 MB; a file of edges is sorted in as
         many, but at least 64 MiB.
     method : {"basic", "blocks", "stripes"}, default="stripes"
         "basic" has all new ranks in memory; "blocks" scans all edges for each block of them;
@@ -241,7 +241,7 @@ def pagerank_on_disk(
     Notes
     -----
     **Guarantee.** The ranks are those of `pagerank`: the same map, the same plain L1 residual, in
-    float64. Memory during the iterations: one block of new ranks and 2.1 MiB, whatever the graph.
+    float64. Memory during the iterations: one block of new ranks and 2.1 MB, whatever the graph.
 
     References
     ----------
