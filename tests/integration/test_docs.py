@@ -85,6 +85,12 @@ def test_every_public_name_of_mining_is_explained(room, page):
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
+def test_every_public_name_of_ranking_is_explained():
+    text = (ROOT / "docs" / "ranking.md").read_text()
+    names = sfumato.mine.rank.__all__
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
 def test_every_public_name_of_telemetry_is_explained():
     text = (ROOT / "docs" / "telemetry.md").read_text()
     names = sfumato.telemetry.__all__

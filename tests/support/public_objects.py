@@ -67,6 +67,7 @@ def _made() -> Iterator[Any]:
     yield from _similar()
     yield from _components()
     yield from _clusters()
+    yield from _ranking()
 
 
 def ratings() -> Any:
@@ -348,3 +349,10 @@ def _components() -> Iterator[Any]:
     table = np.random.default_rng(0).normal(size=(50, 3))
     yield from (PCA(), PCA(2).fit(table))
     yield PrivatePCA(2, epsilon=1.0, bounds=(-3, 3)).fit(table)
+def _ranking() -> Iterator[Any]:
+    from sfumato.mine.rank import Graph, TextIndex, pagerank, pagerank_on_disk
+
+    graph = Graph([f"{SECRET} a", f"{SECRET} b"], [f"{SECRET} b", f"{SECRET} c"])
+    disk = pagerank_on_disk(graph)
+    yield from (graph, pagerank(graph), disk, disk.cost, disk._graph)
+    yield TextIndex([f"{SECRET} a"], [SECRET])

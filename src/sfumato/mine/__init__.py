@@ -1,5 +1,5 @@
-"""Mining of data larger than memory: itemsets, similar documents, clusters, decompositions."""
+"""Mining of large data: itemsets, similar documents, clusters, decompositions, ranks of graphs."""
 
-from sfumato.mine import cluster, decompose, itemsets, similar
+from sfumato.mine import cluster, decompose, itemsets, rank, similar
 
-__all__ = ["cluster", "decompose", "itemsets", "similar"]
+__all__ = ["cluster", "decompose", "itemsets", "rank", "similar"]

@@ -1,17 +1,18 @@
-"""`sfumato mine`: what goes together in baskets, similar documents, matrices by concepts."""
+"""`sfumato mine`: itemsets and rules, similar documents, clusters, matrices, ranks of graphs."""
 
 import typer
 
 from sfumato.cli.mine import decompose as mine_decompose
 from sfumato.cli.mine import itemsets as mine_itemsets
+from sfumato.cli.mine import rank as mine_rank
 from sfumato.cli.mine import rules as mine_rules
 from sfumato.cli.mine import similar as mine_similar
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Frequent itemsets and rules of baskets, private if requested; near-duplicate documents; "
-    "SVD and CUR of matrices.",
+    help="Frequent itemsets and rules of baskets, near-duplicate documents, clusters of points, "
+    "SVD and CUR of matrices, ranks of the nodes of graphs.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -20,3 +21,4 @@ app.command()(mine_rules.rules)
 app.command()(mine_similar.similar)
 app.command()(mine_decompose.svd)
 app.command()(mine_decompose.cur)
+app.command()(mine_rank.rank)
