@@ -1,5 +1,5 @@
-"""Mining of data larger than memory: frequent itemsets, similar documents."""
+"""Mining of data larger than memory: frequent itemsets, similar documents, ranks of graphs."""
 
-from sfumato.mine import itemsets, similar
+from sfumato.mine import itemsets, rank, similar
 
-__all__ = ["itemsets", "similar"]
+__all__ = ["itemsets", "rank", "similar"]
