@@ -144,6 +144,8 @@ class Graph(Page):
         self.policy = {"self_loops": loops, "multi_edges": "drop" if join == "max" else join}
         self._incoming: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None
         self._loops: int | None = None
+        self._layout: Any = None  # of the pull kernel
+        self._plain: Graph | None = None  # without weights
         for array in (nodes, offsets, targets, weights):
             array.flags.writeable = False
 
@@ -481,6 +483,7 @@ class Graph(Page):
         """
         turned = Graph.__new__(Graph)
         turned.nodes, turned.policy, turned._loops = self.nodes, dict(self.policy), self._loops
+        turned._layout = turned._plain = None
         turned.offsets, turned.targets, turned.weights = self._in_edges()
         turned._incoming = self.offsets, self.targets, self.weights
         return turned
