@@ -302,6 +302,7 @@ HOMES = {
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
         "mine.itemsets": "FrequentItems FrequentPairs PopularNow ReleasedItemsets",
+        "mine.rank": "ReleasedDegrees Triangles",
         "mine.similar.deduplicator": "Deduplicator",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend ClusterMeans "

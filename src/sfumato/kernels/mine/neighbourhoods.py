@@ -45,21 +45,34 @@ def join_registers(offsets, members, begin, end, changed, registers, grown, out)
 
 
 @kernel
-def cardinalities(registers, grown, powers, corrections, out):
-    """out[i] = estimated size of the set of row i, for every row that grew.
+def cardinalities(registers, grown, powers, corrections, totals, empty, out):
+    """out[i, 0] = estimated size of the set of row i, for every row that grew; out[i, 1 + g] = that
+    without the registers of group g, of as many groups as `totals` is long.
 
     Ertl's estimator, 2017: m**2 / (2 log 2 (m sigma(z / m) + sum of 2**-register)) with z registers
-    of 0; powers[r] = 2**-r except powers[0] = 0, corrections[z] = m sigma(z / m).
+    of 0; powers[r] = 2**-r except powers[0] = 0. corrections[0, z] = m sigma(z / m) of all
+    registers, corrections[1, z] of all but a group, whose sets lack those that hash into it.
     """
-    size = registers.shape[1]
+    size, groups = registers.shape[1], totals.size
+    width = size // groups
+    scale = 1 / (2 * np.log(2.0))
+    rest = (size - width) * size * scale  # of the other groups, times size / (size - width)
     for i in range(registers.shape[0]):
         if not grown[i]:
             continue
-        total, empty = 0.0, 0
-        for r in range(size):
-            total += powers[registers[i, r]]
-            empty += registers[i, r] == 0
-        out[i] = size * size / (2 * np.log(2.0) * (total + corrections[empty]))
+        total, zeros = 0.0, 0
+        for g in range(groups):
+            here, none = 0.0, 0
+            for r in range(g * width, (g + 1) * width):
+                here += powers[registers[i, r]]
+                none += registers[i, r] == 0
+            totals[g] = here
+            empty[g] = none
+            total += here
+            zeros += none
+        out[i, 0] = size * size * scale / (total + corrections[0, zeros])
+        for g in range(groups):
+            out[i, 1 + g] = rest / (total - totals[g] + corrections[1, zeros - empty[g]])
 
 
 @kernel

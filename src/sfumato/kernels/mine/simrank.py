@@ -1,8 +1,7 @@
-"""Walks against the edges for SimRank: all of them one step on, and pairs of them at random.
+"""Pairs of random walks against the edges, for SimRank.
 
 A walk goes from a node to one of its in-neighbours, each with the same probability, and ends at a
-node without any. P[j, a] = 1 / in-degree(a) for an edge j -> a, so P p are the probabilities of
-walks one step later. Two walks meet if they are at one node after the same number of steps.
+node without any. Two walks meet if they are at one node after the same number of steps.
 """
 
 import numpy as np
@@ -10,40 +9,12 @@ import numpy as np
 from sfumato.kernels.hash import GOLDEN, mix
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["no_meeting", "pull", "pull_both"]
+__all__ = ["no_meeting"]
 
 HALF = np.uint64(32)
 LOW = np.uint64(2**32 - 1)
 TOP = np.uint64(11)
 UNIT = 2.0**-53
-
-
-@kernel
-def pull(offsets, members, values, out):
-    """out[i] = sum of values[m] over the members m of list i."""
-    for i in range(out.size):
-        even, odd = 0.0, 0.0
-        begin, end = offsets[i], offsets[i + 1]
-        if (end - begin) & 1:
-            even = values[members[begin]]
-            begin += 1
-        for k in range(begin, end, 2):
-            even += values[members[k]]
-            odd += values[members[k + 1]]
-        out[i] = even + odd
-
-
-@kernel
-def pull_both(offsets, members, values, out):
-    """out[i, :] = sum of values[m, :] over the members m of list i, for rows of two numbers."""
-    for i in range(out.shape[0]):
-        first, second = 0.0, 0.0
-        for k in range(offsets[i], offsets[i + 1]):
-            m = members[k]
-            first += values[m, 0]
-            second += values[m, 1]
-        out[i, 0] = first
-        out[i, 1] = second
 
 
 @inline
