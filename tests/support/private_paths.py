@@ -24,6 +24,7 @@ from sfumato.density import (
     SketchSampler,
 )
 from sfumato.mine.itemsets import PrivateItemsets
+from sfumato.mine.rank import PrivateDegreeHistogram
 from sfumato.privacy.mechanisms.additive import Gaussian, Laplace
 from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter
 from sfumato.privacy.mechanisms.pan_private import PanPrivateCounter, PanPrivateDistinct
@@ -328,6 +329,23 @@ PATHS["PrivateItemsets"] = [
         (list, objects),
     )
     for delta, size in ((0.0, 3), (1e-6, 2), (0.0, 1))
+]
+PATHS["PrivateDegreeHistogram"] = [
+    Path(
+        lambda rows, options=options: (
+            PrivateDegreeHistogram(1.0, max_degree=6, **options).fit(rows).release_
+        ),
+        EDGES,
+        ODD_EDGES,
+        (list, table),
+    )
+    for options in (
+        {},
+        dict(degree="in", method="histogram"),
+        dict(degree="undirected"),
+        dict(degree="undirected", method="sequence", nodes=[*range(9), "x", "y", "guest"]),
+        dict(degree="undirected", method="histogram", nodes=range(9)),
+    )
 ]
 PATHS["PrivateFactorization"] = [
     rated(lambda train: PrivateFactorization(**FACTORS).fit(train, **LISTS)),

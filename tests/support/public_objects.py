@@ -65,6 +65,7 @@ def _made() -> Iterator[Any]:
     yield from _attacks()
     yield from _mining()
     yield from _similar()
+    yield from _graph_measures()
 
 
 def ratings() -> Any:
@@ -330,3 +331,15 @@ def _similar() -> Iterator[Any]:
 
     yield from (choose_bands(0.8), shingles([SECRET]))
     yield from (Deduplicator().partial_fit([SECRET]), Deduplicator(memory=64, seed=1))
+
+
+def _graph_measures() -> Iterator[Any]:
+    from sfumato.mine import rank
+
+    pages = [f"{SECRET} {n}" for n in range(6)]
+    graph = rank.Graph(pages, pages[1:] + pages[:1])
+    star = rank.Graph(pages[:1] * 5, pages[1:])
+    yield from (rank.simrank(star, pages[1]), rank.link_farm(3, 10))
+    yield from (rank.spam_mass(graph, pages[:2]), rank.count_triangles(graph))
+    yield rank.neighbourhood_function(graph, method="hyperloglog", precision=4)
+    yield rank.PrivateDegreeHistogram(1.0, max_degree=3, nodes=pages)

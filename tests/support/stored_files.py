@@ -156,6 +156,19 @@ def _mined() -> Iterator[bytes]:
     for delta, vocabulary in ((0.0, ["milk", "rum", "gin"]), (1e-3, None)):
         model = PrivateItemsets(20, delta, max_items=3, max_size=3, vocabulary=vocabulary)
         yield model.fit(baskets, source=InsecureSeededSource(7)).release_.to_bytes()
+    yield from _graphs()
+
+
+def _graphs() -> Iterator[bytes]:
+    from sfumato.mine.rank import PrivateDegreeHistogram, Triangles
+    from sfumato.privacy.random_source import InsecureSeededSource
+
+    edges = [[f"Sekret {a}", f"Sekret {b}"] for a in range(6) for b in range(a)]
+    yield Triangles(64).update([a for a, _ in edges], [b for _, b in edges]).to_bytes()
+    yield Triangles(16).update(np.arange(99) % 10, np.arange(99) % 7).to_bytes()
+    for options in ({}, dict(method="sequence", nodes=range(4)), dict(method="histogram")):
+        model = PrivateDegreeHistogram(2.0, max_degree=5, **options)
+        yield model.fit(edges, source=InsecureSeededSource(7)).release_.to_bytes()
 
 
 def _estimators() -> Iterator[bytes]:

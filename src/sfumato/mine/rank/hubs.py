@@ -23,7 +23,7 @@ def hits(graph: Graph, *, tolerance: float = 1e-8, max_iter: int = 1000) -> tupl
     ----------
     graph : Graph
         The graph; weights count.
-    tolerance : float, default=1e-8
+    tolerance : float, default=1e-08
         Sum of absolute changes of the authorities in one iteration at which to end, between 0 and
         1.
     max_iter : int, default=1000

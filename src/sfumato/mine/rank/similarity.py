@@ -53,9 +53,9 @@ class Similarities(Table):
         Upper estimate of the standard error of each score; 0 if nothing was sampled.
     method : str
         Method that was used: "exact", "monte-carlo" or "restart".
-    all_scores : ndarray of shape (n_nodes,) or (n_nodes, n_nodes)
-        Scores of all nodes by position, the source itself with 1 (with method "restart" its own
-        score); the matrix of all pairs where there was no source.
+    all_scores : ndarray
+        Scores of all nodes by position, of shape (n_nodes,), the source itself with 1 (with method "restart" its own
+        score); the matrix of all pairs, of shape (n_nodes, n_nodes), where there was no source.
     truncation : float, default=0.0
         How much smaller than the true ones scores may be since walks are followed no further.
     weight : float, default=0.0
@@ -149,9 +149,9 @@ def simrank(
     graph : Graph
         The graph. Its weights count for "restart" alone. For a k-partite graph (authors, papers,
         tags) take ``graph.undirected()``, so that similarity passes along all its edges.
-    source : object, default=None
+    source : array_like, scalar or None, default=None
         Id of the node whose similar nodes are wanted; None for the best pairs of all.
-    other : array_like or None, default=None
+    other : array_like, scalar or None, default=None
         Ids of the nodes to compare with, such as one part of a k-partite graph; None for all.
     decay : float, default=0.8
         Factor c of a step, between 0 and 1.
@@ -164,13 +164,13 @@ def simrank(
         "auto" takes "exact" for all pairs and small graphs, else "monte-carlo".
     n : int, default=20
         Number of pairs that are listed, at least 1.
-    tolerance : float, default=1e-6
+    tolerance : float, default=1e-06
         How much of a score may be left out, between 0 and 1: walks are followed until
         ``decay**steps`` is at most this.
     samples : int, default=1000000
         Pairs of walks that "monte-carlo" draws, from 1 to 2**40; at least one for each node that
         walks from the source reach.
-    random_state : int, RandomState, Generator or None, default=0
+    random_state : int, Generator or None, default=0
         Seed of the walks of "monte-carlo".
 
     Returns

@@ -48,7 +48,7 @@ def trustrank(graph: Graph, trusted: Ids, beta: float = 0.85, *, tolerance: floa
         Ids of trusted nodes, at least one.
     beta : float, default=0.85
         Probability of following a link, between 0 and 1.
-    tolerance : float, default=1e-8
+    tolerance : float, default=1e-08
         Sum of absolute changes in one iteration at which to end.
 
     Returns
@@ -174,7 +174,7 @@ def spam_mass(
         Estimated fraction of nodes that are good, from 0 to 1, for which the trusted ones stand:
         trust sums to it. With 1, good nodes far from the trusted ones have small, trusted ones
         large negative masses.
-    tolerance : float, default=1e-8
+    tolerance : float, default=1e-08
         Sum of absolute changes in one iteration at which to end, for both ranks.
 
     Returns

@@ -56,7 +56,7 @@ class PrivateDegreeHistogram:
         Which numbers receive noise: how many nodes have at least each degree; the degrees in
         rising order, which needs `nodes`; or how many nodes have exactly each degree, with twice
         as much noise.
-    nodes : array_like or None, default=None
+    nodes : array_like, scalar or None, default=None
         Public ids of all nodes; they must not be taken from the edges. Edges of other nodes are
         left out. None counts the nodes that have edges, whose number is then private.
     privacy : Privacy or None, default=None

@@ -68,9 +68,10 @@ class ReleasedDegrees(Release):
 
     @property
     def noisy(self) -> np.ndarray:
-        """The numbers with noise: of nodes of degree at least 1, 2, ... ("cumulative"), degrees in
-        rising order ("sequence"), or nodes of each degree ("histogram", from 0 if the number of
-        nodes is public, else from 1).
+        """The numbers with noise, by `method`.
+
+        Nodes of degree at least 1, 2, ... ("cumulative"), degrees in rising order ("sequence"), or
+        nodes of each degree ("histogram": from 0 if the number of nodes is public, else from 1).
         """
         return self._cells
 
