@@ -54,8 +54,9 @@ class Similarities(Table):
     method : str
         Method that was used: "exact", "monte-carlo" or "restart".
     all_scores : ndarray
-        Scores of all nodes by position, of shape (n_nodes,), the source itself with 1 (with method "restart" its own
-        score); the matrix of all pairs, of shape (n_nodes, n_nodes), where there was no source.
+        Scores of all nodes by position, of shape (n_nodes,), the source itself with 1 (with method
+        "restart" its own score); the matrix of all pairs, of shape (n_nodes, n_nodes), where there
+        was no source.
     truncation : float, default=0.0
         How much smaller than the true ones scores may be since walks are followed no further.
     weight : float, default=0.0
