@@ -2,7 +2,9 @@
 
 from sfumato.kernels.jit import kernel
 
-__all__ = ["pull", "pull_both", "pull_weighted"]
+__all__ = ["pull", "pull_both", "pull_rows", "pull_weighted"]
+
+BLOCK = 256  # columns at a time: those of a thousand rows or two stay in the cache
 
 
 @kernel
@@ -41,3 +43,20 @@ def pull_weighted(offsets, members, weights, values, out):
         for k in range(offsets[i], offsets[i + 1]):
             total += weights[k] * values[members[k]]
         out[i] = total
+
+
+@kernel
+def pull_rows(offsets, members, scales, values, out):
+    """out[i, :] = scales[i] times the sum of values[m, :] over the members m of list i."""
+    columns = values.shape[1]
+    for start in range(0, columns, BLOCK):
+        end = min(start + BLOCK, columns)
+        for i in range(out.shape[0]):
+            here = out[i, start:end]
+            here[:] = 0.0
+            for k in range(offsets[i], offsets[i + 1]):
+                there = values[members[k], start:end]
+                for c in range(end - start):
+                    here[c] += there[c]
+            for c in range(end - start):
+                here[c] *= scales[i]

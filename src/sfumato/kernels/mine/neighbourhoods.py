@@ -12,6 +12,9 @@ from sfumato.kernels.lanes import count_leading_zeros, population_count
 
 __all__ = ["cardinalities", "join_bits", "join_registers", "start_bits", "start_registers"]
 
+TOP = np.uint8(49)
+UNIT = 2.0**-49
+
 
 @kernel
 def start_registers(precision, key, out):
@@ -45,13 +48,14 @@ def join_registers(offsets, members, begin, end, changed, registers, grown, out)
 
 
 @kernel
-def cardinalities(registers, grown, powers, corrections, totals, empty, out):
+def cardinalities(registers, grown, corrections, totals, empty, out):
     """out[i, 0] = estimated size of the set of row i, for every row that grew; out[i, 1 + g] = that
     without the registers of group g, of as many groups as `totals` is long.
 
     Ertl's estimator, 2017: m**2 / (2 log 2 (m sigma(z / m) + sum of 2**-register)) with z registers
-    of 0; powers[r] = 2**-r except powers[0] = 0. corrections[0, z] = m sigma(z / m) of all
-    registers, corrections[1, z] of all but a group, whose sets lack those that hash into it.
+    of 0. corrections[0, z] = m sigma(z / m) of all registers, corrections[1, z] of all but a group.
+    Powers are summed as integers, 2**49 times as large, which vectorises; a register above 49
+    counts as 49, which no set of fewer than 2**40 nodes notices.
     """
     size, groups = registers.shape[1], totals.size
     width = size // groups
@@ -62,14 +66,15 @@ def cardinalities(registers, grown, powers, corrections, totals, empty, out):
             continue
         total, zeros = 0.0, 0
         for g in range(groups):
-            here, none = 0.0, 0
+            powers, none = np.uint64(0), np.uint64(0)
             for r in range(g * width, (g + 1) * width):
-                here += powers[registers[i, r]]
-                none += registers[i, r] == 0
-            totals[g] = here
+                value = np.uint64(min(registers[i, r], TOP))
+                powers += np.uint64(1) << (np.uint64(TOP) - value)
+                none += np.uint64(value == np.uint64(0))
             empty[g] = none
-            total += here
-            zeros += none
+            totals[g] = UNIT * np.float64(powers - (none << np.uint64(TOP)))
+            total += totals[g]
+            zeros += empty[g]
         out[i, 0] = size * size * scale / (total + corrections[0, zeros])
         for g in range(groups):
             out[i, 1 + g] = rest / (total - totals[g] + corrections[1, zeros - empty[g]])

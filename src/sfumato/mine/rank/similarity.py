@@ -20,7 +20,7 @@ from sfumato.core.validation import (
 from sfumato.errors import ParameterError
 from sfumato.kernels.hash import key_of
 from sfumato.kernels.mine import simrank as kernels
-from sfumato.kernels.mine.neighbour_sums import pull, pull_both
+from sfumato.kernels.mine.neighbour_sums import pull, pull_both, pull_rows
 from sfumato.mine.rank.graph import Graph
 from sfumato.mine.rank.page_rank import random_walk_with_restart
 
@@ -34,8 +34,8 @@ LIMITS: dict[str, Limit] = {
     "tolerance": fraction,
     "samples": integer(1, 2**40),
 }
-MOST_EXACT = 10_000  # nodes: the two matrices then take 1.6 GB
-SMALL = 3_000_000  # nodes times edges up to which all pairs are computed in a second or so
+MOST_EXACT = 10_000  # nodes: four matrices then take 3.2 GB
+SMALL = 10_000_000  # nodes times edges up to which all pairs are computed in a second or so
 
 
 class Similarities(Table):
@@ -221,7 +221,7 @@ def simrank(
     decay, tolerance = plain["decay"], plain["tolerance"]
     chosen = _method(graph, at, plain["method"])
     if chosen == "exact":
-        matrix = _all_pairs(graph, decay, _levels(decay, tolerance))
+        matrix = _all_pairs(graph, decay, tolerance)
         scores = _Scores(matrix if at is None else matrix[at], truncation=tolerance)
     elif chosen == "restart":
         assert at is not None
@@ -282,26 +282,28 @@ def _inverse_degrees(graph: Graph) -> np.ndarray:
     return out
 
 
-def _all_pairs(graph: Graph, decay: float, levels: int) -> np.ndarray:
+def _all_pairs(graph: Graph, decay: float, tolerance: float) -> np.ndarray:
     """Return the matrix of all scores: c P' S P with the diagonal set to 1, over and over."""
-    from scipy.sparse import csr_array
-
-    size = graph.n_nodes
+    size, levels = graph.n_nodes, _levels(decay, tolerance)
     if size > MOST_EXACT:
         raise ParameterError.of(
             OWNER,
             "method",
-            f"must not be 'exact' for {size:,} nodes, only for up to {MOST_EXACT:,}: it takes 16 "
+            f"must not be 'exact' for {size:,} nodes, only for up to {MOST_EXACT:,}: it takes 32 "
             "bytes for each pair; give a source, and method 'monte-carlo'.",
         )
-    shares = np.repeat(_inverse_degrees(graph), graph.in_degrees)
-    steps = csr_array((shares, graph.sources, graph.in_offsets), shape=(size, size))  # P'
-    scores = np.eye(size)
+    inverse = _inverse_degrees(graph)
+    scores, half, spare = np.eye(size), np.empty((size, size)), np.empty((size, size))
     for _ in range(levels):
-        half = steps @ scores  # P' S, and S is symmetric: (P' (P' S)')' = P' S P
-        scores = steps @ np.ascontiguousarray(half.T)
-        scores *= decay
-        np.fill_diagonal(scores, 1.0)
+        pull_rows(graph.in_offsets, graph.sources, inverse, scores, half)  # P' S
+        turned = np.ascontiguousarray(half.T)  # S P, since S is symmetric
+        pull_rows(graph.in_offsets, graph.sources, decay * inverse, turned, spare)
+        np.fill_diagonal(spare, 1.0)
+        change = float(np.abs(np.subtract(spare, scores, out=half)).max(initial=0.0))
+        scores, spare = spare, scores
+        # What further iterations add is at most c + c**2 + ... times the last change.
+        if change * decay / (1 - decay) <= tolerance:
+            break
     return scores
 
 

@@ -1,6 +1,8 @@
 """Triangles are counted without error in memory; the sketch of a stream keeps its stated error."""
 
+import os
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,9 @@ import pytest
 from sfumato.core.storage import load_any
 from sfumato.errors import FormatError, NullValueError, ParameterError
 from sfumato.mine.rank import Graph, Triangles, count_triangles
+
+ROOT = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[4].parent / "shared" / "data"))
+SLASHDOT = ROOT / "graphs" / "soc-Slashdot0902.txt.gz"
 
 
 def adjacency(graph):
@@ -44,6 +49,15 @@ def test_counts_equal_powers_of_the_adjacency_matrix(seed):
         pairs = list(combinations(near, 2))
         linked = sum(matrix[a, b] for a, b in pairs)
         assert value == pytest.approx(linked / len(pairs) if pairs else 0)
+
+
+@pytest.mark.skipif(not SLASHDOT.exists(), reason="the shared data sets are not there")
+def test_the_triangles_of_slashdot_are_those_that_snap_states():
+    graph = Graph(*np.loadtxt(SLASHDOT, dtype=np.int64).T)
+    assert count_triangles(graph).total == 602_592
+    begins = np.repeat(np.arange(graph.n_nodes), graph.out_degrees)
+    sketch = Triangles(2**16).update(begins, graph.targets)
+    assert abs(sketch.estimate() - 602_592) <= sketch.error_bound(0.99) < 100_000
 
 
 def test_no_triangles_without_edges():
