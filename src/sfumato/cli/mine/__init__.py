@@ -1,18 +1,21 @@
-"""`sfumato mine`: what goes together in baskets, and documents that are nearly the same."""
+"""`sfumato mine`: what goes together, documents that are nearly the same, ranks of linked nodes."""
 
 import typer
 
 from sfumato.cli.mine import itemsets as mine_itemsets
+from sfumato.cli.mine import rank as mine_rank
 from sfumato.cli.mine import rules as mine_rules
 from sfumato.cli.mine import similar as mine_similar
 
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Frequent itemsets and rules of baskets, private if requested; near-duplicate documents.",
+    help="Frequent itemsets and rules of baskets, private if requested; near-duplicate documents; "
+    "ranks of the nodes of graphs.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
 app.command()(mine_itemsets.itemsets)
 app.command()(mine_rules.rules)
 app.command()(mine_similar.similar)
+app.command()(mine_rank.rank)

@@ -24,6 +24,7 @@ __all__ = [
     "check_outputs",
     "mined",
     "opened",
+    "parsed_bytes",
     "print_rows",
     "watched",
     "write",
@@ -95,7 +96,7 @@ def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
     if support is None:
         raise ValueError("--min-support must be given: a fraction, or a number of baskets.")
     options = {name: given[name] for name in ("method", "max_size")}
-    limit = _bytes(given["memory_limit"])
+    limit = parsed_bytes(given["memory_limit"])
     explain = bool(given.get("explain"))
     with watched(opened(file, given), hidden=hidden) as baskets:
         found = frequent_itemsets(baskets, support, memory_limit=limit, explain=explain, **options)
@@ -126,7 +127,7 @@ def watched(baskets: Any, *, hidden: bool) -> Iterator[Any]:
             del baskets.read
 
 
-def _bytes(written: str | None) -> int | None:
+def parsed_bytes(written: str | None) -> int | None:
     """A number of bytes, as 1000, 512M or 2G."""
     if written is None:
         return None

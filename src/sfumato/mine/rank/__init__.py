@@ -1,6 +1,11 @@
 """Ranking of the nodes of graphs by their links, and measures of graphs."""
 
+from sfumato.mine.rank.disk_graph import DiskGraph
+from sfumato.mine.rank.disk_page_rank import DiskCost, DiskRanks, pagerank_on_disk
+from sfumato.mine.rank.edge_files import read_graph
+from sfumato.mine.rank.figure import plot_ranks
 from sfumato.mine.rank.flow import flow_equations, walk_distribution
+from sfumato.mine.rank.generated import rmat_graph
 from sfumato.mine.rank.graph import Graph
 from sfumato.mine.rank.hubs import hits
 from sfumato.mine.rank.page_rank import pagerank, random_walk_with_restart
@@ -18,8 +23,12 @@ from sfumato.mine.rank.spam import (
 )
 from sfumato.mine.rank.structure.neighbourhood import NeighbourhoodFunction, neighbourhood_function
 from sfumato.mine.rank.structure.triangles import TriangleCounts, Triangles, count_triangles
+from sfumato.mine.rank.text_search import TextIndex
 
 __all__ = [
+    "DiskCost",
+    "DiskGraph",
+    "DiskRanks",
     "Graph",
     "LinkFarm",
     "NeighbourhoodFunction",
@@ -28,6 +37,7 @@ __all__ = [
     "ReleasedDegrees",
     "Similarities",
     "SpamMass",
+    "TextIndex",
     "TriangleCounts",
     "Triangles",
     "count_triangles",
@@ -36,8 +46,12 @@ __all__ = [
     "link_farm",
     "neighbourhood_function",
     "pagerank",
+    "pagerank_on_disk",
     "plant_link_farm",
+    "plot_ranks",
     "random_walk_with_restart",
+    "read_graph",
+    "rmat_graph",
     "simrank",
     "spam_mass",
     "trustrank",

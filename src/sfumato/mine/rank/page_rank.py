@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.ids import is_one
-from sfumato.core.typing import Column, Ids
+from sfumato.core.typing import Column
 from sfumato.core.validation import between, integer, optional
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine.page_rank import contribute
@@ -49,7 +49,7 @@ def pagerank(
         The graph, of one node or more.
     beta : float, default=0.85
         Probability of following a link, from 0 to 1, 1 excluded; else the surfer teleports.
-    tolerance : float, default=1e-8
+    tolerance : float, default=1e-08
         L1 norm of the change in the last iteration, from 1e-13 to 1, 1 excluded.
     teleport : array_like, dict, scalar or None, default=None
         Where the surfer teleports to: ids of a topic, a dict from ids to weights, one id, or None
@@ -110,7 +110,7 @@ def pagerank(
 
 def random_walk_with_restart(
     graph: Graph,
-    node: Ids,
+    node: int | str,
     beta: float = 0.85,
     *,
     tolerance: float = 1e-8,
@@ -124,11 +124,11 @@ def random_walk_with_restart(
     ----------
     graph : Graph
         The graph; take `Graph.undirected` if links count in both directions.
-    node : scalar
+    node : int or str
         Id of the node.
     beta : float, default=0.85
         Probability of going on, from 0 to 1, 1 excluded; else the walk restarts at the node.
-    tolerance : float, default=1e-8
+    tolerance : float, default=1e-08
         As in `pagerank`.
     weighted : bool, default=True
         As in `pagerank`.
