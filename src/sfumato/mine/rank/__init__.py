@@ -7,13 +7,9 @@ from sfumato.mine.rank.figure import plot_ranks
 from sfumato.mine.rank.flow import flow_equations, walk_distribution
 from sfumato.mine.rank.generated import rmat_graph
 from sfumato.mine.rank.graph import Graph
-from sfumato.mine.rank.hubs import hits
-from sfumato.mine.rank.page_rank import pagerank, random_walk_with_restart
-from sfumato.mine.rank.private.degrees import PrivateDegreeHistogram
-from sfumato.mine.rank.private.released_degrees import ReleasedDegrees
-from sfumato.mine.rank.ranks import Ranks
-from sfumato.mine.rank.similarity import Similarities, simrank
-from sfumato.mine.rank.spam import (
+from sfumato.mine.rank.link_analysis.hubs import hits
+from sfumato.mine.rank.link_analysis.similarity import Similarities, simrank
+from sfumato.mine.rank.link_analysis.spam import (
     LinkFarm,
     SpamMass,
     link_farm,
@@ -21,6 +17,10 @@ from sfumato.mine.rank.spam import (
     spam_mass,
     trustrank,
 )
+from sfumato.mine.rank.page_rank import pagerank, random_walk_with_restart
+from sfumato.mine.rank.private.degrees import PrivateDegreeHistogram
+from sfumato.mine.rank.private.released_degrees import ReleasedDegrees
+from sfumato.mine.rank.ranks import Ranks
 from sfumato.mine.rank.structure.neighbourhood import NeighbourhoodFunction, neighbourhood_function
 from sfumato.mine.rank.structure.triangles import TriangleCounts, Triangles, count_triangles
 from sfumato.mine.rank.text_search import TextIndex
