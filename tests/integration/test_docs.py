@@ -78,6 +78,13 @@ def test_every_public_name_of_mining_is_explained(room):
     assert [name for name in room.__all__ if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
+def test_every_public_name_of_ranking_is_explained():
+    pages = ("ranking.md", "ranking_measures.md")
+    text = "".join((ROOT / "docs" / page).read_text() for page in pages)
+    names = sfumato.mine.rank.__all__
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
 def test_every_public_name_of_telemetry_is_explained():
     text = (ROOT / "docs" / "telemetry.md").read_text()
     names = sfumato.telemetry.__all__

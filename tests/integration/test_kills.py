@@ -54,6 +54,7 @@ WRITING = {
     "PAID",
     "k.csv": "mine rules baskets.dat --min-support 3 --figure k.png",
     "l.csv": "mine similar few.txt --figure l.svg",
+    "w.csv": "mine rank links.txt --figure w.png",
     "m": "audit model a.sfu --train few.csv --test test.csv",
     "n": "audit profiles tiny.csv --mechanism blip --epsilon 1 --attacked 2",
     "z.release": "budget resume shop.ledger FIRST",
@@ -98,6 +99,7 @@ def shop(tmp_path_factory):
     (folder / "baskets.dat").write_text("1 2 3\n2 3\n4\n" * 100)
     (folder / "few.txt").write_text("a rose is a rose\na daisy\nA rose is a rose!\n" * 3)
     (folder / "ids.txt").write_text("1\n2\n3\n4\n")
+    (folder / "links.txt").write_text("# links\n1 2\n2 3\n3 1\n4 1\n")
     points = random.uniform(0, 100, (500, 2))
     rows = [f"{a},{b},{'xy'[int(a > 50)]},{a + b}" for a, b in points]
     (folder / "rows.csv").write_text("\n".join(["a,b,label,target", *rows]))

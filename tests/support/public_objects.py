@@ -66,6 +66,7 @@ def _made() -> Iterator[Any]:
     yield from _mining()
     yield from _similar()
     yield from _graph_measures()
+    yield from _ranking()
 
 
 def ratings() -> Any:
@@ -343,3 +344,12 @@ def _graph_measures() -> Iterator[Any]:
     yield from (rank.spam_mass(graph, pages[:2]), rank.count_triangles(graph))
     yield rank.neighbourhood_function(graph, method="hyperloglog", precision=4)
     yield rank.PrivateDegreeHistogram(1.0, max_degree=3, nodes=pages)
+
+
+def _ranking() -> Iterator[Any]:
+    from sfumato.mine.rank import Graph, TextIndex, pagerank, pagerank_on_disk
+
+    graph = Graph([f"{SECRET} a", f"{SECRET} b"], [f"{SECRET} b", f"{SECRET} c"])
+    disk = pagerank_on_disk(graph)
+    yield from (graph, pagerank(graph), disk, disk.cost, disk._graph)
+    yield TextIndex([f"{SECRET} a"], [SECRET])

@@ -39,21 +39,29 @@ def encode(begins, ends, degrees, start, sources, bits, words):
 
 @kernel
 def scatter(bits, words, ranks, beta, low, block):
-    """block[destination - low] += beta * rank / out-degree, for destinations inside the block."""
+    """block[destination - low] += beta * rank / out-degree, for destinations inside the block.
+
+    Returns whether the words are those of the sources that the bits name, to the last.
+    """
     at = 0
     for i in range(ranks.size):
         if not (bits[i >> 3] >> (i & 7)) & 1:
             continue
+        if at + 2 > words.size or words[at] <= 0:
+            return False
         given = beta * ranks[i] / words[at]
         at += 1
         last = False
         while not last:
+            if at == words.size:
+                return False
             target = words[at]
             at += 1
             last = target < 0
             target = ~target if last else target
             if low <= target < low + block.size:
                 block[target - low] += given
+    return at == words.size
 
 
 @kernel

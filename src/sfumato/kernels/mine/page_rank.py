@@ -8,11 +8,13 @@ contributions which are read most often share few cache lines.
 import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.lanes import prefetch
 
 __all__ = ["by_degree", "contribute", "lay_out", "pull"]
 
 SIDE = 8  # rows side by side
 LONGEST = 32  # in-edges of rows that stand side by side
+AHEAD = 24  # rows from now that are fetched already
 
 
 @kernel
@@ -33,33 +35,28 @@ def by_degree(offsets, given, order):
 
 
 @kernel
-def lay_out(offsets, sources, weights, order, cell, rows, degree, edges, out, out_weights):
+def lay_out(starts, sources, weights, cell, rows, degree, edges, out, out_weights):
     """Write the cells of each row's sources; groups of 8 short rows are interleaved.
 
     Segment k has the rows rows[k] to rows[k + 1] - 1 of degree[k] in-edges each, which begin at
-    edges[k]. order: node of each row; cell: of each node.
+    edges[k]. starts: where each row begins in `sources`; cell: of each node.
     """
-    weighted = weights.size > 0
+    weighted, last = weights.size > 0, starts.size - 1
     for k in range(degree.size):
         at, length, row = edges[k], degree[k], rows[k]
-        if length <= LONGEST:
-            while row + SIDE <= rows[k + 1]:
-                for side in range(SIDE):
-                    begin = offsets[order[row + side]]
-                    for j in range(length):
-                        out[at + SIDE * j + side] = cell[sources[begin + j]]
-                        if weighted:
-                            out_weights[at + SIDE * j + side] = weights[begin + j]
-                at += SIDE * length
-                row += SIDE
+        side = SIDE if length <= LONGEST else 1
         while row < rows[k + 1]:
-            begin = offsets[order[row]]
-            for j in range(length):
-                out[at + j] = cell[sources[begin + j]]
+            width = side if row + side <= rows[k + 1] else 1
+            for i in range(width):
+                prefetch(sources, starts[min(row + i + AHEAD, last)])
+                begin = starts[row + i]
+                for j in range(length):
+                    out[at + width * j + i] = cell[sources[begin + j]]
                 if weighted:
-                    out_weights[at + j] = weights[begin + j]
-            at += length
-            row += 1
+                    for j in range(length):
+                        out_weights[at + width * j + i] = weights[begin + j]
+            at += width * length
+            row += width
 
 
 @kernel

@@ -379,7 +379,8 @@ class _Run:
                 words = self._filled(stripe, self.words[:size])
                 ranks.seek(8 * first)
                 known = self._filled(ranks, self.ranks[:sources])
-                kernels.scatter(bits, words, known, self.beta, low, block)
+                if not kernels.scatter(bits, words, known, self.beta, low, block):
+                    raise FormatError(f"{OWNER}: {stripe.name} is damaged.")
 
     def _finish(
         self, ranks: IO[bytes], live: IO[bytes], block: np.ndarray, low: int, constant: float

@@ -182,7 +182,8 @@ class _Settings:
         self.tolerance = TOLERANCE.check(owner, "tolerance", tolerance)
         self.max_iter = MAX_ITER.check(owner, "max_iter", max_iter)
         wanted = THREADS.check(owner, "threads", threads)
-        self.threads = wanted or len(os.sched_getaffinity(0))
+        cores = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)
+        self.threads = wanted or len(cores)
         self.progress = progress
 
 
@@ -264,26 +265,51 @@ def _iterated(
     layout, beta, n = workers.layout, settings.beta, ranks.size
     exact = np.zeros(n)
     changes = np.zeros(n, np.float32), np.zeros(n, np.float32)
+    single = _Unlinked(ranks, teleport, layout.active)
     iterations, residual = 0, 1.0
     while True:
         alive = contribute(ranks, layout.inverse, layout.cell, 1.0, exact)
-        scale = _power(residual)
+        scale, leaked = _power(residual), 1.0 - beta * alive
         residual, alive = workers.pull(
-            exact, beta, 1.0 - beta * alive, teleport, True, scale, ranks, changes[0]
+            exact, beta, leaked, teleport, True, scale, ranks, changes[0]
         )
+        residual += single.replace(leaked)
         iterations += 1
         _report(settings, iterations)
         if residual < settings.tolerance or iterations >= settings.max_iter:
             return iterations, residual
         least = max(MARGIN * settings.tolerance, FALL * residual)
         while residual >= least and iterations < settings.max_iter - 1:
-            used, scale = scale, _power(residual)
+            used, scale, leaked = scale, _power(residual), -beta * alive
             residual, alive = workers.pull(
-                changes[0], beta / used, -beta * alive, teleport, False, scale, ranks, changes[1]
+                changes[0], beta / used, leaked, teleport, False, scale, ranks, changes[1]
             )
+            residual += single.change(leaked)
             changes = changes[::-1]
             iterations += 1
             _report(settings, iterations)
+
+
+class _Unlinked:
+    """The rows without edges: they have teleports alone, in proportion to their probabilities."""
+
+    def __init__(self, ranks: np.ndarray, teleport: np.ndarray, active: int) -> None:
+        self.ranks = ranks[active:]
+        self.teleport = teleport[active:] if teleport.size > 1 else teleport
+        self.total = float(np.broadcast_to(self.teleport, self.ranks.shape).sum())
+        self.pending = 0.0
+
+    def change(self, constant: float) -> float:
+        """Add to all rows, later; the L1 norm of the change."""
+        self.pending += constant
+        return abs(constant) * self.total
+
+    def replace(self, constant: float) -> float:
+        """Set all rows; the L1 norm of the change."""
+        old = self.ranks + self.pending * self.teleport
+        self.ranks[:] = constant * self.teleport
+        self.pending = 0.0
+        return float(np.abs(self.ranks - old).sum())
 
 
 def _power(residual: float) -> float:

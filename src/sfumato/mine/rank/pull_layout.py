@@ -21,7 +21,8 @@ class PullLayout:
     """Rows by falling in-degree that read cells by falling out-degree.
 
     order: node of each row. inverse: 1 / (out-degree or sum of out-weights) of each row, 0 for a
-    dead end. blocks: segments of rows, the same for any number of threads, so that sums are too.
+    dead end. active: number of rows with edges; those behind have none. blocks: segments of active
+    rows, the same for any number of threads, so that sums are too.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -32,20 +33,22 @@ class PullLayout:
         kernels.by_degree(offsets, by_out, self.order)  # so rows of one degree write rising cells
         cell = np.empty(n, np.int32)
         cell[by_out] = nodes
+        sums = out_weights(graph)[self.order]
+        self.inverse = np.divide(1.0, sums, out=np.zeros(n), where=sums > 0)
         degrees = np.diff(offsets)[self.order]
-        self.rows, self.degree, self.edges = _segments(degrees)
+        # Nodes without any edge are the last rows, as equal in-degrees have falling out-degrees.
+        self.active = max(1, int(np.count_nonzero((degrees > 0) | (sums > 0))))
+        self.rows, self.degree, self.edges = _segments(degrees[: self.active])
         work = self.edges + ROW * self.rows[:-1]
         _, firsts = np.unique(work // BLOCK, return_index=True)
         self.blocks = np.append(firsts, self.degree.size)
         weights = NO_WEIGHTS if graph.in_weights is None else graph.in_weights
         self.sources, self.weights = np.empty(graph.n_edges, np.uint32), np.empty(weights.size)
         kernels.lay_out(
-            offsets, graph.sources, weights, self.order, cell,
+            offsets[self.order], graph.sources, weights, cell,
             self.rows, self.degree, self.edges, self.sources, self.weights,
         )  # fmt: skip
         self.cell = cell[self.order].astype(np.uint32)
-        sums = out_weights(graph)[self.order]
-        self.inverse = np.divide(1.0, sums, out=np.zeros(n), where=sums > 0)
         self.sums = np.zeros((self.blocks.size - 1, 2))
 
     @contextmanager
