@@ -155,8 +155,8 @@ class PrivateDegreeHistogram:
         edges : Graph or array_like
             A `Graph`, or two columns, source and target: a matrix, a table, a list of pairs or a
             tuple of two columns. Nodes are compared by value (7, 7.0 and "7" are one node), and a
-            row without two ends is left out, so that no error depends on the content. (Building a
-            `Graph` may raise; give the edges themselves where that must not be seen.)
+            row without two ends is left out, so that no error depends on the content. Building a
+            `Graph` may raise: give the edges themselves where that must not be seen.
         ledger : Ledger, path_like or None, default=None
             Ledger that is charged; None charges none. The unit of its data set must be "edge".
         dataset : str or None, default=None
