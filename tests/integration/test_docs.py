@@ -86,7 +86,8 @@ def test_every_public_name_of_mining_is_explained(room, page):
 
 
 def test_every_public_name_of_ranking_is_explained():
-    text = (ROOT / "docs" / "ranking.md").read_text()
+    pages = ("ranking.md", "ranking_measures.md")
+    text = "".join((ROOT / "docs" / page).read_text() for page in pages)
     names = sfumato.mine.rank.__all__
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 

@@ -25,6 +25,7 @@ from sfumato.density import (
 )
 from sfumato.mine.decompose import PrivatePCA
 from sfumato.mine.itemsets import PrivateItemsets
+from sfumato.mine.rank import PrivateDegreeHistogram
 from sfumato.privacy.mechanisms.additive import Gaussian, Laplace
 from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter
 from sfumato.privacy.mechanisms.pan_private import PanPrivateCounter, PanPrivateDistinct
@@ -333,6 +334,23 @@ PATHS["PrivateItemsets"] = [
 PATHS["PrivatePCA"] = [
     fitted(lambda: PrivatePCA(1, epsilon=1.0, bounds=BOX)),
     fitted(lambda: PrivatePCA(1, epsilon=1.0, delta=1e-6, bounds=BOX)),
+]
+PATHS["PrivateDegreeHistogram"] = [
+    Path(
+        lambda rows, options=options: (
+            PrivateDegreeHistogram(1.0, max_degree=6, **options).fit(rows).release_
+        ),
+        EDGES,
+        ODD_EDGES,
+        (list, table),
+    )
+    for options in (
+        {},
+        dict(degree="in", method="histogram"),
+        dict(degree="undirected"),
+        dict(degree="undirected", method="sequence", nodes=[*range(9), "x", "y", "guest"]),
+        dict(degree="undirected", method="histogram", nodes=range(9)),
+    )
 ]
 PATHS["PrivateFactorization"] = [
     rated(lambda train: PrivateFactorization(**FACTORS).fit(train, **LISTS)),

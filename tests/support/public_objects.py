@@ -67,6 +67,7 @@ def _made() -> Iterator[Any]:
     yield from _similar()
     yield from _components()
     yield from _clusters()
+    yield from _graph_measures()
     yield from _ranking()
 
 
@@ -349,6 +350,20 @@ def _components() -> Iterator[Any]:
     table = np.random.default_rng(0).normal(size=(50, 3))
     yield from (PCA(), PCA(2).fit(table))
     yield PrivatePCA(2, epsilon=1.0, bounds=(-3, 3)).fit(table)
+
+
+def _graph_measures() -> Iterator[Any]:
+    from sfumato.mine import rank
+
+    pages = [f"{SECRET} {n}" for n in range(6)]
+    graph = rank.Graph(pages, pages[1:] + pages[:1])
+    star = rank.Graph(pages[:1] * 5, pages[1:])
+    yield from (rank.simrank(star, pages[1]), rank.link_farm(3, 10))
+    yield from (rank.spam_mass(graph, pages[:2]), rank.count_triangles(graph))
+    yield rank.neighbourhood_function(graph, method="hyperloglog", precision=4)
+    yield rank.PrivateDegreeHistogram(1.0, max_degree=3, nodes=pages)
+
+
 def _ranking() -> Iterator[Any]:
     from sfumato.mine.rank import Graph, TextIndex, pagerank, pagerank_on_disk
 

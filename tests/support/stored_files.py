@@ -157,6 +157,7 @@ def _mined() -> Iterator[bytes]:
         model = PrivateItemsets(20, delta, max_items=3, max_size=3, vocabulary=vocabulary)
         yield model.fit(baskets, source=InsecureSeededSource(7)).release_.to_bytes()
     yield from _decomposed()
+    yield from _graphs()
 
 
 def _decomposed() -> Iterator[bytes]:
@@ -167,6 +168,18 @@ def _decomposed() -> Iterator[bytes]:
     yield svd(np.array(matrix, np.float32), 1).to_bytes()
     yield cur(matrix, 3, 3).to_bytes()
     yield FrequentDirections(2, 4).update(matrix * 3).to_bytes()
+
+
+def _graphs() -> Iterator[bytes]:
+    from sfumato.mine.rank import PrivateDegreeHistogram, Triangles
+    from sfumato.privacy.random_source import InsecureSeededSource
+
+    edges = [[f"Sekret {a}", f"Sekret {b}"] for a in range(6) for b in range(a)]
+    yield Triangles(64).update([a for a, _ in edges], [b for _, b in edges]).to_bytes()
+    yield Triangles(16).update(np.arange(99) % 10, np.arange(99) % 7).to_bytes()
+    for options in ({}, dict(method="sequence", nodes=range(4)), dict(method="histogram")):
+        model = PrivateDegreeHistogram(2.0, max_degree=5, **options)
+        yield model.fit(edges, source=InsecureSeededSource(7)).release_.to_bytes()
 
 
 def _estimators() -> Iterator[bytes]:

@@ -303,6 +303,7 @@ HOMES = {
         "density.regress.regressor": "SketchRegressor",
         "mine.decompose": "CUR FrequentDirections SVD",
         "mine.itemsets": "FrequentItems FrequentPairs PopularNow ReleasedItemsets",
+        "mine.rank": "ReleasedDegrees Triangles",
         "mine.similar.deduplicator": "Deduplicator",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",
         "recommend": "ALS AttributeMeans BayesianFactorization BellKorBlend ClusterMeans "

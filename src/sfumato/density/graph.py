@@ -9,7 +9,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from sfumato.core.hashing import KeyColumn
+from sfumato.core.edge_columns import (
+    numbered_ends,
+    readable_edges,
+    table_columns,
+    two_columns,
+)
 from sfumato.core.ids import as_ids
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, flag, integer, one_of, optional, positive
@@ -27,7 +32,6 @@ __all__ = [
     "NodeDensity",
     "neighbourhoods",
     "private_neighbourhoods",
-    "readable_edges",
 ]
 
 
@@ -104,17 +108,7 @@ def private_neighbourhoods(edges: Any, *, directed: bool, self_loops: bool) -> N
     """
     ends, known = readable_edges(edges)
     mask = pa.array(known)
-    return _lists(*_numbered(*(end.filter(mask) for end in ends)), directed, self_loops)
-
-
-def readable_edges(edges: Any) -> tuple[tuple[pa.Array, pa.Array], np.ndarray]:
-    """Both ends of every edge as comparable values, and a mask of the edges that have both."""
-    source, target = (KeyColumn(column, name="edges").names() for column in _any_columns(edges))
-    if len(source) != len(target):
-        raise ValueError("edges: columns must be equally long.")
-    if source.type != target.type:
-        source, target = _texts(source), _texts(target)
-    return (source, target), np.asarray(source.is_valid()) & np.asarray(target.is_valid())
+    return _lists(*numbered_ends(*(end.filter(mask) for end in ends)), directed, self_loops)
 
 
 def _lists(
@@ -143,72 +137,11 @@ def _lists(
 
 def _columns(edges: Any) -> list[Any]:
     """The columns source and target of a matrix or table."""
-    columns = _table_columns(edges)
+    columns = table_columns(edges)
     if columns is None:
         matrix = np.asarray(edges)
         columns = list(matrix.T) if matrix.ndim == 2 else [matrix]
-    return _two(columns)
-
-
-def _any_columns(edges: Any) -> list[Any]:
-    """The two columns; in a list of edges, an item that is not a pair has no ends."""
-    columns = _table_columns(edges)
-    if columns is not None:
-        return _two(columns)
-    if isinstance(edges, np.ndarray) and edges.ndim != 1:
-        return _two(list(edges.T) if edges.ndim == 2 else [edges])
-    if not isinstance(edges, list | np.ndarray):
-        kind = type(edges).__name__
-        raise TypeError(f"edges: a matrix, a table or a list of pairs is expected, not {kind}.")
-    ends = np.full((2, len(edges)), None, object)
-    for position, edge in enumerate(edges):
-        if _is_pair(edge):
-            ends[0, position], ends[1, position] = edge
-    return list(ends)
-
-
-def _is_pair(edge: Any) -> bool:
-    if isinstance(edge, np.ndarray):
-        return bool(edge.shape == (2,))
-    return isinstance(edge, list | tuple) and len(edge) == 2
-
-
-def _table_columns(edges: Any) -> list[Any] | None:
-    """The columns of a table or of a tuple; None for anything else."""
-    if isinstance(edges, tuple):
-        return list(edges)
-    if isinstance(edges, pa.Table | pa.RecordBatch):
-        return list(edges.columns)
-    if hasattr(edges, "columns") and hasattr(edges, "__getitem__"):
-        return [edges[name] for name in edges.columns]
-    return None
-
-
-def _two(columns: list[Any]) -> list[Any]:
-    if len(columns) != 2:
-        raise ValueError(
-            f"edges: two columns, source and target, are expected, not {len(columns)}; give a "
-            "matrix or table of two columns, or a pair of columns as a tuple."
-        )
-    return columns
-
-
-def _texts(names: pa.Array) -> pa.Array:
-    """Integers as the texts of the same keys."""
-    return names.cast(pa.string()).cast(pa.large_binary()) if _are_integers(names) else names
-
-
-def _are_integers(names: pa.Array) -> bool:
-    return bool(pa.types.is_integer(names.type))
-
-
-def _numbered(source: pa.Array, target: pa.Array) -> tuple[np.ndarray, np.ndarray, pa.Array | None]:
-    """Both ends as integers, and the texts that the integers stand for (None for integers)."""
-    if _are_integers(source):
-        return source.to_numpy(), target.to_numpy(), None
-    both = pa.chunked_array([source, target]).combine_chunks().dictionary_encode()
-    codes = both.indices.to_numpy().astype(np.int64)
-    return codes[: len(source)], codes[len(source) :], both.dictionary
+    return two_columns(columns)
 
 
 def _coded(source: Any, target: Any) -> tuple[np.ndarray, np.ndarray, pa.Array | None]:
@@ -222,7 +155,7 @@ def _coded(source: Any, target: Any) -> tuple[np.ndarray, np.ndarray, pa.Array |
         return source, target, None
     if isinstance(source, np.ndarray) or isinstance(target, np.ndarray):
         raise TypeError("edges: sources and targets must be of one type, integers or text.")
-    return _numbered(source.combine_chunks(), target.combine_chunks())
+    return numbered_ends(source.combine_chunks(), target.combine_chunks())
 
 
 def _taken(column: Any, positions: np.ndarray) -> Any:

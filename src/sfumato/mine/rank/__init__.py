@@ -1,4 +1,4 @@
-"""Ranking of the nodes of graphs by their links, in memory and on disk."""
+"""Ranking of the nodes of graphs by their links, and measures of graphs."""
 
 from sfumato.mine.rank.disk_graph import DiskGraph
 from sfumato.mine.rank.disk_page_rank import DiskCost, DiskRanks, pagerank_on_disk
@@ -7,8 +7,22 @@ from sfumato.mine.rank.figure import plot_ranks
 from sfumato.mine.rank.flow import flow_equations, walk_distribution
 from sfumato.mine.rank.generated import rmat_graph
 from sfumato.mine.rank.graph import Graph
+from sfumato.mine.rank.link_analysis.hubs import hits
+from sfumato.mine.rank.link_analysis.similarity import Similarities, simrank
+from sfumato.mine.rank.link_analysis.spam import (
+    LinkFarm,
+    SpamMass,
+    link_farm,
+    plant_link_farm,
+    spam_mass,
+    trustrank,
+)
 from sfumato.mine.rank.page_rank import pagerank, random_walk_with_restart
+from sfumato.mine.rank.private.degrees import PrivateDegreeHistogram
+from sfumato.mine.rank.private.released_degrees import ReleasedDegrees
 from sfumato.mine.rank.ranks import Ranks
+from sfumato.mine.rank.structure.neighbourhood import NeighbourhoodFunction, neighbourhood_function
+from sfumato.mine.rank.structure.triangles import TriangleCounts, Triangles, count_triangles
 from sfumato.mine.rank.text_search import TextIndex
 
 __all__ = [
@@ -16,14 +30,30 @@ __all__ = [
     "DiskGraph",
     "DiskRanks",
     "Graph",
+    "LinkFarm",
+    "NeighbourhoodFunction",
+    "PrivateDegreeHistogram",
     "Ranks",
+    "ReleasedDegrees",
+    "Similarities",
+    "SpamMass",
     "TextIndex",
+    "TriangleCounts",
+    "Triangles",
+    "count_triangles",
     "flow_equations",
+    "hits",
+    "link_farm",
+    "neighbourhood_function",
     "pagerank",
     "pagerank_on_disk",
+    "plant_link_farm",
     "plot_ranks",
     "random_walk_with_restart",
     "read_graph",
     "rmat_graph",
+    "simrank",
+    "spam_mass",
+    "trustrank",
     "walk_distribution",
 ]

@@ -1,0 +1,1 @@
+"""Releases about graphs with exact noise: the degrees of nodes."""
