@@ -76,8 +76,12 @@ def test_every_public_name_of_retrieval_is_explained():
 
 @pytest.mark.parametrize(
     ("room", "page"),
-    [("itemsets", "mining"), ("similar", "mining"), ("cluster", "clustering")]
-    + [("decompose", "decomposition")],
+    [
+        ("itemsets", "mining"),
+        ("similar", "mining"),
+        ("cluster", "clustering"),
+        ("decompose", "decomposition"),
+    ],
 )
 def test_every_public_name_of_mining_is_explained(room, page):
     text = (ROOT / "docs" / f"{page}.md").read_text()
