@@ -1,0 +1,93 @@
+"""First centres of k-means: the best of several short runs on a sample of the rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.kernels.lanes import aligned
+from sfumato.kernels.mine import cluster_starts as kernels
+from sfumato.mine.cluster.kmeans_lloyd import Lloyd
+
+__all__ = ["Start", "sample_size", "variance_of"]
+
+PER_CLUSTER = 50  # rows of a sample per cluster and binary logarithm of the number of rows
+ITERATIONS = 100  # most of a run on the sample
+
+
+def sample_size(rows: int, n_clusters: int) -> int:
+    """Rows of the sample, proportional to k log n."""
+    return min(rows, int(PER_CLUSTER * n_clusters * max(np.log2(max(rows, 2)), 10)))
+
+
+def variance_of(points: np.ndarray) -> float:
+    """Mean variance of the columns, the unit of `tol`."""
+    return float(np.var(points, axis=0, dtype=np.float64).mean())
+
+
+@dataclass(frozen=True)
+class Start:
+    """How first centres are chosen.
+
+    init: "k-means++" or "furthest-first"; n_init: number of runs; sample: rows of the sample; tol:
+    the sum of squared moves at which a run ends.
+    """
+
+    n_clusters: int
+    init: str
+    n_init: int
+    sample: int
+    tol: float
+    rng: np.random.Generator
+
+    def centres(self, points: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """The centres of the run with the smallest inertia."""
+        points, weights = self._sampled(points, weights)
+        columns, masses = _columns(points, weights)
+        tol = self.tol * variance_of(points)
+        best, least = None, np.inf
+        for _ in range(self.n_init):
+            lloyd = Lloyd(points, weights, points[self._chosen(columns, masses)])
+            lloyd.run(ITERATIONS, tol)
+            found = lloyd.inertia()
+            if best is None or found < least:
+                best, least = lloyd.centres, found
+        assert best is not None
+        return best
+
+    def _sampled(
+        self, points: np.ndarray, weights: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows without replacement; by weight, with replacement and weight 1 each."""
+        if len(points) <= self.sample:
+            return points, weights
+        if weights is None:
+            rows = np.sort(self.rng.choice(len(points), self.sample, replace=False, shuffle=False))
+            return points[rows], None
+        ends = np.cumsum(weights, dtype=np.float64)
+        rows = np.searchsorted(ends, self.rng.random(self.sample) * ends[-1], side="right")
+        return points[np.sort(np.minimum(rows, len(points) - 1))], None
+
+    def _chosen(self, columns: np.ndarray, masses: np.ndarray) -> np.ndarray:
+        """Rows of the first centres of one run."""
+        chosen = np.zeros(self.n_clusters, np.int64)
+        closest = aligned(masses.shape, masses.dtype)
+        if self.init == "furthest-first":
+            ends = np.cumsum(masses, dtype=np.float64)
+            chosen[0] = np.searchsorted(ends, self.rng.random() * ends[-1], side="right")
+            kernels.furthest_first(columns, masses, closest, chosen)
+            return chosen
+        trials = 2 + int(np.log(self.n_clusters))
+        closest.fill(1)
+        draws = self.rng.random((self.n_clusters, trials))
+        kernels.plus_plus(columns, masses, draws, closest, chosen)
+        return chosen
+
+
+def _columns(points: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
+    """Columns of the points and weights of all lanes, 0 beyond the last point."""
+    size = -(-len(points) // kernels.LANES) * kernels.LANES
+    columns, masses = aligned((points.shape[1], size), points.dtype), aligned(size, points.dtype)
+    columns[:, : len(points)] = points.T
+    masses[: len(points)] = 1 if weights is None else weights
+    return columns, masses
