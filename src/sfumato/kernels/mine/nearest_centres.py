@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import fma, load, maximum, minimum, select, store
 
-__all__ = ["assign", "nearest", "summarise", "within"]
+__all__ = ["assign", "nearest", "nearest_scaled", "summarise", "within"]
 
 PANEL = 256  # bytes of a column of a panel: four vectors
 
@@ -131,6 +131,43 @@ def nearest(points, centres, labels, squared):
             queue[r] = start + r
         _pack(points, queue, filled, rows, panel)
         _closest(panel, rows, centres, load(zero, 0), best, second, index)
+        for r in range(filled):
+            labels[start + r] = np.int64(index[r])
+            squared[start + r] = best[r]
+
+
+@kernel
+def nearest_scaled(points, centres, scales, labels, squared):
+    """As `nearest`, for sums of squares of (x[j] - centre[c, j]) * scale[c, j]."""
+    rows, d = PANEL // points.itemsize, points.shape[1]
+    lanes = rows // 4
+    panel, zeros = np.empty(rows * d, points.dtype), np.zeros(rows, points.dtype)
+    best, index, queue = np.empty_like(zeros), np.empty_like(zeros), np.empty(rows, np.int64)
+    for start in range(0, points.shape[0], rows):
+        filled = min(rows, points.shape[0] - start)
+        for r in range(filled):
+            queue[r] = start + r
+        _pack(points, queue, filled, rows, panel)
+        zero = load(zeros, 0)
+        for part in range(0, rows, 2 * lanes):
+            b0 = b1 = zero + np.inf
+            i0 = i1 = zero
+            for c in range(centres.shape[0]):
+                d0 = d1 = zero
+                at = part
+                for j in range(d):
+                    value, scale = zero + centres[c, j], zero + scales[c, j]
+                    t0 = (load(panel, at) - value) * scale
+                    t1 = (load(panel, at + lanes) - value) * scale
+                    d0, d1 = fma(t0, t0, d0), fma(t1, t1, d1)
+                    at += rows
+                here = zero + c
+                i0, i1 = select(d0 < b0, here, i0), select(d1 < b1, here, i1)
+                b0, b1 = minimum(d0, b0), minimum(d1, b1)
+            store(best, part, b0)
+            store(best, part + lanes, b1)
+            store(index, part, i0)
+            store(index, part + lanes, i1)
         for r in range(filled):
             labels[start + r] = np.int64(index[r])
             squared[start + r] = best[r]

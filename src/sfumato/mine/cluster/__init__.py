@@ -5,12 +5,23 @@ from typing import TYPE_CHECKING
 from sfumato.core.deprecation import on_demand
 
 if TYPE_CHECKING:
+    from sfumato.mine.cluster.bfr import BFR
+    from sfumato.mine.cluster.bfr_summary import BFRSummary
     from sfumato.mine.cluster.kmeans import KMeans
+    from sfumato.mine.cluster.kmeans_elbow import ElbowCurve, choose_k
 
-__all__ = ["KMeans"]
+__all__ = ["BFR", "BFRSummary", "ElbowCurve", "KMeans", "choose_k"]
 
 # Names are imported on first use, so that commands which cluster nothing do not load scikit-learn.
-__getattr__ = on_demand(__name__, {"kmeans": ("KMeans",)})
+__getattr__ = on_demand(
+    __name__,
+    {
+        "bfr": ("BFR",),
+        "bfr_summary": ("BFRSummary",),
+        "kmeans": ("KMeans",),
+        "kmeans_elbow": ("ElbowCurve", "choose_k"),
+    },
+)
 
 
 def __dir__() -> list[str]:

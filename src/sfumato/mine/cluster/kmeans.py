@@ -76,12 +76,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         First centres. "k-means++" draws rows with probability proportional to the squared distance
         from the nearest centre so far, and takes the best of ``2 + log k`` draws each time;
         "furthest-first" takes the furthest row. An array gives the centres themselves.
-    n_init : int, default=5
-        Number of starts on the sample, from 1; the best on the sample continues on all rows. An
-        array is one start.
+    n_init : int, default=3
+        Number of starts on the sample, from 1. The best of them moves centres that two clusters
+        hardly need to far rows as long as this helps, then continues on all rows. An array is one
+        start, which begins with all rows.
     max_iter : int, default=300
         Largest number of iterations over all rows, from 1.
-    tol : float, default=1e-4
+    tol : float, default=1e-5
         Iterations end when the squared moves of all centres sum to at most `tol` times the mean
         variance of the columns, from 0. With 0 they end when no row changes its cluster.
     sample : int, None or "auto", default="auto"
@@ -155,9 +156,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         n_clusters: int = 8,
         *,
         init: Any = "k-means++",
-        n_init: int = 5,
+        n_init: int = 3,
         max_iter: int = 300,
-        tol: float = 1e-4,
+        tol: float = 1e-5,
         sample: Any = "auto",
         batch_size: int | None = None,
         random_state: RandomState = None,
@@ -223,9 +224,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.n_iter_ = n_iter
         return self
 
-    def partial_fit(
-        self, X: Matrix, y: Any = None, sample_weight: Column | None = None
-    ) -> Self:
+    def partial_fit(self, X: Matrix, y: Any = None, sample_weight: Column | None = None) -> Self:
         """Move the centres by one mini-batch.
 
         Parameters
@@ -323,7 +322,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _check(self) -> dict[str, Any]:
         """Return the parameters in plain types; ValueError for the first invalid one."""
-        plain = {name: each.check("KMeans", name, getattr(self, name)) for name, each in LIMITS.items()}
+        plain = {
+            name: each.check("KMeans", name, getattr(self, name)) for name, each in LIMITS.items()
+        }
         if isinstance(self.init, str):
             STARTS.check("KMeans", "init", self.init)
         return plain
@@ -348,11 +349,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     def _store(self, lloyd: Lloyd, all_rows: np.ndarray | None) -> None:
         """Take over what was found; label all rows where some have no weight."""
         inertia = lloyd.inertia()
-        mass = float(lloyd.weights.sum(dtype=np.float64)) if lloyd.weights.size else len(lloyd.points)
+        mass = (
+            float(lloyd.weights.sum(dtype=np.float64)) if lloyd.weights.size else len(lloyd.points)
+        )
         labels = lloyd.labels
         if all_rows is not None:
             labels = np.empty(len(all_rows), np.int32)
-            kernels.nearest(all_rows, lloyd.centres, labels, np.empty(len(all_rows), all_rows.dtype))
+            kernels.nearest(
+                all_rows, lloyd.centres, labels, np.empty(len(all_rows), all_rows.dtype)
+            )
         if not lloyd.counts.all():
             full = int(np.count_nonzero(lloyd.counts))
             warnings.warn(

@@ -13,6 +13,9 @@ __all__ = ["Start", "sample_size", "variance_of"]
 
 PER_CLUSTER = 50  # rows of a sample per cluster and binary logarithm of the number of rows
 ITERATIONS = 100  # most of a run on the sample
+REPAIRS = 10  # iterations after which a swap must be better
+FAILURES = 12  # swaps in a row that are no better, after which they end
+GAIN = 1e-4  # least relative gain of a swap
 
 
 def sample_size(rows: int, n_clusters: int) -> int:
@@ -51,8 +54,33 @@ class Start:
             lloyd.run(ITERATIONS, tol)
             found = lloyd.inertia()
             if best is None or found < least:
-                best, least = lloyd.centres, found
+                best, least = lloyd, found
         assert best is not None
+        return self._swapped(best, least, tol).centres
+
+    def _swapped(self, best: Lloyd, least: float, tol: float) -> Lloyd:
+        """Move one centre that is nearly superfluous to a far row, as long as it helps (swaps).
+
+        A run of k-means cannot carry a centre from a cluster that has two to one that has none.
+        """
+        failures, squared = 0 if self.n_clusters > 1 else FAILURES, np.empty(len(best.points))
+        while failures < FAILURES:
+            best.inertia(squared)
+            costs = _removal_costs(best)
+            worst = np.argsort(costs)[: 1 + failures // 4]  # others too after some failures
+            far = np.cumsum(squared * best.weights if best.weights.size else squared)
+            if not far[-1] > 0:
+                break
+            row = int(np.searchsorted(far, self.rng.random() * far[-1], side="right"))
+            centres = best.centres.copy()
+            centres[self.rng.choice(worst)] = best.points[min(row, len(best.points) - 1)]
+            trial = Lloyd(best.points, best.weights if best.weights.size else None, centres)
+            trial.run(REPAIRS, tol)
+            if trial.inertia() >= least * (1 - GAIN):
+                failures += 1
+                continue
+            trial.run(ITERATIONS, tol)
+            best, least, failures = trial, trial.inertia(), 0
         return best
 
     def _sampled(
@@ -82,6 +110,16 @@ class Start:
         draws = self.rng.random((self.n_clusters, trials))
         kernels.plus_plus(columns, masses, draws, closest, chosen)
         return chosen
+
+
+def _removal_costs(lloyd: Lloyd) -> np.ndarray:
+    """About how much the inertia grows where a centre's rows go to the next centre."""
+    centres = lloyd.centres.astype(np.float64)
+    apart = np.square(centres[:, np.newaxis] - centres).sum(axis=2)
+    np.fill_diagonal(apart, np.inf)
+    nearest, masses = apart.argmin(axis=1), lloyd.masses
+    both = np.maximum(masses + masses[nearest], np.finfo(np.float64).tiny)
+    return np.asarray(masses * masses[nearest] / both * apart.min(axis=1))
 
 
 def _columns(points: np.ndarray, weights: np.ndarray | None) -> tuple[Any, Any]:
