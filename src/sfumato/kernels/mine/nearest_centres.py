@@ -10,7 +10,7 @@ import numpy as np
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import fma, load, maximum, minimum, select, store
 
-__all__ = ["assign", "nearest", "nearest_scaled", "summarise", "within"]
+__all__ = ["assign", "nearest", "nearest_scaled", "sum_steps", "summarise", "within"]
 
 PANEL = 256  # bytes of a column of a panel: four vectors
 
@@ -203,3 +203,21 @@ def summarise(points, labels, origin, counts, sums, squares):
             value = np.float64(points[i, j]) - origin[j]
             sums[own, j] += value
             squares[own, j] += value * value
+
+
+@kernel
+def sum_steps(steps, labels, squares, cells):
+    """Add 1, the integers of a row and, if wanted, their squares to the cells of its cluster.
+
+    cells[c] has N, then SUM and SUMSQ of each column; squares: what the squares are divided by,
+    rounded down; 0 for none.
+    """
+    d = steps.shape[1]
+    for i in range(steps.shape[0]):
+        own = labels[i]
+        cells[own, 0] += 1
+        for j in range(d):
+            cells[own, 1 + j] += steps[i, j]
+        if squares:
+            for j in range(d):
+                cells[own, 1 + d + j] += steps[i, j] * steps[i, j] // squares

@@ -9,8 +9,20 @@ if TYPE_CHECKING:
     from sfumato.mine.cluster.bfr_summary import BFRSummary
     from sfumato.mine.cluster.kmeans import KMeans
     from sfumato.mine.cluster.kmeans_elbow import ElbowCurve, choose_k
+    from sfumato.mine.cluster.private_kmeans import PrivateBFR, PrivateKMeans
+    from sfumato.mine.cluster.private_released import ReleasedBFR, ReleasedKMeans
 
-__all__ = ["BFR", "BFRSummary", "ElbowCurve", "KMeans", "choose_k"]
+__all__ = [
+    "BFR",
+    "BFRSummary",
+    "ElbowCurve",
+    "KMeans",
+    "PrivateBFR",
+    "PrivateKMeans",
+    "ReleasedBFR",
+    "ReleasedKMeans",
+    "choose_k",
+]
 
 # Names are imported on first use, so that commands which cluster nothing do not load scikit-learn.
 __getattr__ = on_demand(
@@ -20,6 +32,8 @@ __getattr__ = on_demand(
         "bfr_summary": ("BFRSummary",),
         "kmeans": ("KMeans",),
         "kmeans_elbow": ("ElbowCurve", "choose_k"),
+        "private_kmeans": ("PrivateBFR", "PrivateKMeans"),
+        "private_released": ("ReleasedBFR", "ReleasedKMeans"),
     },
 )
 

@@ -264,7 +264,8 @@ class BFR(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _forget(self) -> None:
         """Drop the labels of earlier rows."""
-        vars(self).pop("labels_", None)
+        if hasattr(self, "labels_"):
+            del self.labels_
 
     def _take_names(self, names: list[str]) -> None:
         self.n_features_in_ = len(names)
