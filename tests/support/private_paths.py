@@ -23,6 +23,7 @@ from sfumato.density import (
     SketchRegressor,
     SketchSampler,
 )
+from sfumato.mine.cluster import PrivateBFR, PrivateKMeans
 from sfumato.mine.itemsets import PrivateItemsets
 from sfumato.privacy.mechanisms.additive import Gaussian, Laplace
 from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter
@@ -328,6 +329,24 @@ PATHS["PrivateItemsets"] = [
         (list, objects),
     )
     for delta, size in ((0.0, 3), (1e-6, 2), (0.0, 1))
+]
+PATHS["PrivateKMeans"] = [
+    Path(
+        lambda rows, options=options: PrivateKMeans(3, bounds=BOX, **options).fit(rows).release_,
+        POINTS,
+        ODD_POINTS,
+        (list, table),
+    )
+    for options in ({"epsilon": 4}, {"epsilon": 4, "delta": 1e-6, "cells": 0, "rounds": 3})
+]
+PATHS["PrivateBFR"] = [
+    Path(
+        lambda rows, delta=delta: PrivateBFR(3, 4, delta, bounds=BOX).fit(rows).release_,
+        POINTS,
+        ODD_POINTS,
+        (list, table),
+    )
+    for delta in (0.0, 1e-6)
 ]
 PATHS["PrivateFactorization"] = [
     rated(lambda train: PrivateFactorization(**FACTORS).fit(train, **LISTS)),

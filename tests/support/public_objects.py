@@ -65,6 +65,7 @@ def _made() -> Iterator[Any]:
     yield from _attacks()
     yield from _mining()
     yield from _similar()
+    yield from _clusters()
 
 
 def ratings() -> Any:
@@ -156,6 +157,16 @@ def _mining() -> Iterator[Any]:
     found = frequent_itemsets(baskets, 1)
     yield from (baskets, next(baskets.read()), found, association_rules(found))
     yield PrivateItemsets(1.0, max_items=3, vocabulary=[f"{SECRET} tea"])
+
+
+def _clusters() -> Iterator[Any]:
+    from sfumato.mine import cluster
+
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    yield from (cluster.KMeans(2, random_state=0).fit(points), cluster.BFR(2).fit(points))
+    yield from (cluster.BFRSummary(2, 2).update(points), cluster.choose_k(points, range(1, 4)))
+    yield cluster.PrivateKMeans(2, 1.0, bounds=([-1, -1], [1, 1]))
+    yield cluster.PrivateBFR(2, 1.0, bounds=([-1, -1], [1, 1]))
 
 
 def _retrieval() -> Iterator[Any]:

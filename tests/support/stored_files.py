@@ -156,6 +156,19 @@ def _mined() -> Iterator[bytes]:
     for delta, vocabulary in ((0.0, ["milk", "rum", "gin"]), (1e-3, None)):
         model = PrivateItemsets(20, delta, max_items=3, max_size=3, vocabulary=vocabulary)
         yield model.fit(baskets, source=InsecureSeededSource(7)).release_.to_bytes()
+    yield from _clustered()
+
+
+def _clustered() -> Iterator[bytes]:
+    from sfumato.mine.cluster import BFRSummary, PrivateBFR, PrivateKMeans
+    from sfumato.privacy.random_source import InsecureSeededSource
+
+    points = np.random.default_rng(0).normal(size=(300, 2))
+    yield BFRSummary(2, 2).update(points).to_bytes()
+    yield BFRSummary(2, 2).update(points[:50]).to_bytes()
+    for kind in (PrivateKMeans, PrivateBFR):
+        model = kind(2, 1.0, bounds=([-3, -3], [3, 3]))
+        yield model.fit(points, source=InsecureSeededSource(7)).release_.to_bytes()
 
 
 def _estimators() -> Iterator[bytes]:

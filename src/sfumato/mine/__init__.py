@@ -1,5 +1,5 @@
-"""Mining of data larger than memory: frequent itemsets, similar documents."""
+"""Mining of data larger than memory: frequent itemsets, similar documents, clusters."""
 
-from sfumato.mine import itemsets, similar
+from sfumato.mine import cluster, itemsets, similar
 
-__all__ = ["itemsets", "similar"]
+__all__ = ["cluster", "itemsets", "similar"]

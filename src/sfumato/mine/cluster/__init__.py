@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from sfumato.mine.cluster.bfr_summary import BFRSummary
     from sfumato.mine.cluster.kmeans import KMeans
     from sfumato.mine.cluster.kmeans_elbow import ElbowCurve, choose_k
+    from sfumato.mine.cluster.kmeans_figure import plot_clusters
     from sfumato.mine.cluster.private_kmeans import PrivateBFR, PrivateKMeans
     from sfumato.mine.cluster.private_released import ReleasedBFR, ReleasedKMeans
 
@@ -22,6 +23,7 @@ __all__ = [
     "ReleasedBFR",
     "ReleasedKMeans",
     "choose_k",
+    "plot_clusters",
 ]
 
 # Names are imported on first use, so that commands which cluster nothing do not load scikit-learn.
@@ -32,6 +34,7 @@ __getattr__ = on_demand(
         "bfr_summary": ("BFRSummary",),
         "kmeans": ("KMeans",),
         "kmeans_elbow": ("ElbowCurve", "choose_k"),
+        "kmeans_figure": ("plot_clusters",),
         "private_kmeans": ("PrivateBFR", "PrivateKMeans"),
         "private_released": ("ReleasedBFR", "ReleasedKMeans"),
     },

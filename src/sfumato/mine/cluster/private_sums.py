@@ -89,7 +89,7 @@ class StagePlan:
         u**2) with Gaussian noise, for u = unit / STEPS; smallest at r2 ** (1/3) and r2 ** (1/4).
         """
         power = 1 / 4 if self.delta else 1 / 3
-        return max(1, int(round(STEPS * float(TYPICAL * self.dimension) ** power)))
+        return max(1, int(STEPS * float(TYPICAL * self.dimension) ** power + 0.5))
 
     @cached_property
     def _budget(self) -> Budget:
