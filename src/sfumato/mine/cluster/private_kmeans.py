@@ -146,6 +146,7 @@ class _PrivateClusters:
             dimension,
             tuple(columns),
             tuple(parts),
+            request.relation,
         )
         if max(plan.scales) > LARGEST:
             raise ValueError(

@@ -5,7 +5,7 @@ Nothing here is a promise by itself: the proof is that of `PrivateKMeans`.
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -51,7 +51,7 @@ class RowSource:
             points = points[~np.isnan(points).any(axis=1)]
             inside, _ = self.box.clip(points)
             steps = self.box.steps(inside, BITS).astype(np.int64)
-            yield 2 * np.clip(steps, 0, STEPS) - STEPS
+            yield 2 * steps - STEPS
 
     def cells(
         self, size: int, labels: Callable[[np.ndarray], np.ndarray], squares: bool
@@ -79,6 +79,7 @@ class StagePlan:
     dimension: int
     columns: tuple[int, ...]
     fractions: tuple[Fraction, ...]
+    relation: str = "add/remove"
 
     @cached_property
     def unit(self) -> int:
@@ -114,7 +115,9 @@ class StagePlan:
     @property
     def loss(self) -> Loss:
         """Loss of all stages together."""
-        return self._budget.loss if self.delta else Pure(self.epsilon)
+        if self.delta:
+            return replace(self._budget.loss, relation=self.relation)
+        return Pure(self.epsilon, relation=self.relation)
 
     @property
     def kind(self) -> str:
