@@ -76,7 +76,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         First centres. "k-means++" draws rows with probability proportional to the squared distance
         from the nearest centre so far, and takes the best of ``2 + log k`` draws each time;
         "furthest-first" takes the furthest row. An array gives the centres themselves.
-    n_init : int, default=3
+    n_init : int, default=2
         Number of starts on the sample, from 1. The best of them moves centres that two clusters
         hardly need to far rows as long as this helps, then continues on all rows. An array is one
         start, which begins with all rows.
@@ -156,7 +156,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         n_clusters: int = 8,
         *,
         init: Any = "k-means++",
-        n_init: int = 3,
+        n_init: int = 2,
         max_iter: int = 300,
         tol: float = 1e-5,
         sample: Any = "auto",

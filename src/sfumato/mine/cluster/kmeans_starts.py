@@ -14,7 +14,7 @@ __all__ = ["Start", "sample_size", "variance_of"]
 PER_CLUSTER = 50  # rows of a sample per cluster and binary logarithm of the number of rows
 ITERATIONS = 100  # most of a run on the sample
 REPAIRS = 10  # iterations after which a swap must be better
-FAILURES = 12  # swaps in a row that are no better, after which they end
+FAILURES = 8  # swaps in a row that are no better, after which they end
 GAIN = 1e-4  # least relative gain of a swap
 
 
