@@ -82,7 +82,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         start, which begins with all rows.
     max_iter : int, default=300
         Largest number of iterations over all rows, from 1.
-    tol : float, default=1e-5
+    tol : float, default=1e-05
         Iterations end when the squared moves of all centres sum to at most `tol` times the mean
         variance of the columns, from 0. With 0 they end when no row changes its cluster.
     sample : int, None or "auto", default="auto"
@@ -92,7 +92,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         None iterates over all rows. A number makes `fit` move the centres after each mini-batch of
         so many rows, as `partial_fit` does, until the mean distance of ten batches in a row is no
         better; `max_iter` is then in passes over all rows.
-    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=None
+    random_state : int, Generator or None, default=None
         Source of the sample, the starts and the mini-batches.
 
     Attributes
@@ -183,7 +183,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         y: Any = None,
         sample_weight: Column | None = None,
         *,
-        progress: Progress = None,
+        progress: Any = None,
     ) -> Self:
         """Find the clusters of all rows.
 

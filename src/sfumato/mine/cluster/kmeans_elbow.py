@@ -97,8 +97,8 @@ def choose_k(
     ----------
     X : array_like of shape (n_rows, n_features)
         Finite numbers.
-    ks : iterable of int, default=range(1, 13)
-        Numbers of clusters to try, at least three different ones.
+    ks : iterable of int, optional
+        Numbers of clusters to try, at least three different ones; 1 to 12 unless given.
     by : {"distance", "loss"}, default="distance"
         "distance" is the mean distance to the centre, "loss" half the mean squared one.
     sample_weight : array_like of shape (n_rows,) or None, default=None
