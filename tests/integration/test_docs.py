@@ -37,6 +37,7 @@ def module(path):
     "name",
     [
         "README.md",
+        "docs/clustering.md",
         "docs/density.md",
         "docs/mining.md",
         "docs/privacy.md",
@@ -76,6 +77,12 @@ def test_every_public_name_of_retrieval_is_explained():
 def test_every_public_name_of_mining_is_explained(room):
     text = (ROOT / "docs" / "mining.md").read_text()
     assert [name for name in room.__all__ if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
+def test_every_public_name_of_clustering_is_explained():
+    text = (ROOT / "docs" / "clustering.md").read_text()
+    names = sfumato.mine.cluster.__all__
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
 def test_every_public_name_of_telemetry_is_explained():
