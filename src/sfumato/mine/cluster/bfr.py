@@ -13,7 +13,7 @@ from sfumato.core.validation import Limit, fraction, integer, one_of
 from sfumato.data import Batches, read_batches
 from sfumato.mine.cluster.bfr_summary import BFRSummary, nearest_clusters
 from sfumato.mine.cluster.kmeans_input import (
-    EstimatorNotFittedError,
+    ClusteringNotFittedError,
     check_clusters,
     checked_points,
 )
@@ -278,7 +278,7 @@ class BFR(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "cluster_centers_"):
-            raise EstimatorNotFittedError("BFR: not fitted yet; call fit first.")
+            raise ClusteringNotFittedError("BFR: not fitted yet; call fit first.")
 
     def _labels(self, points: np.ndarray) -> np.ndarray:
         n, sums, squares = self.summary_.totals()

@@ -26,7 +26,7 @@ from sfumato.core.validation import (
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine import nearest_centres as kernels
 from sfumato.mine.cluster.kmeans_input import (
-    EstimatorNotFittedError,
+    ClusteringNotFittedError,
     check_clusters,
     checked_points,
     checked_weights,
@@ -371,7 +371,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _queries(self, X: Any) -> np.ndarray:
         if not hasattr(self, "cluster_centers_"):
-            raise EstimatorNotFittedError("KMeans: not fitted yet; call fit first.")
+            raise ClusteringNotFittedError("KMeans: not fitted yet; call fit first.")
         return checked_points(self, X, reset=False)
 
     def _nearest(self, X: Any) -> tuple[np.ndarray, np.ndarray]:

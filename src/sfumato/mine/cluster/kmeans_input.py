@@ -10,12 +10,12 @@ from sfumato.core.arrays import LARGEST
 from sfumato.core.ids import plain_numbers
 from sfumato.errors import NotFittedError, ParameterError
 
-__all__ = ["EstimatorNotFittedError", "check_clusters", "checked_points", "checked_weights"]
+__all__ = ["ClusteringNotFittedError", "check_clusters", "checked_points", "checked_weights"]
 
 WIDE = 1e18  # from here on squares of float32 would overflow
 
 
-class EstimatorNotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
+class ClusteringNotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
     """An estimator was used before `fit`; also an instance of scikit-learn's NotFittedError."""
 
 
