@@ -125,8 +125,7 @@ class _PrivateClusters:
         request = ReleaseRequest.of(self._owner, self.epsilon, self.delta, options)
         plan = self._plan(request)
         rows = RowSource(self._owner, X, Box(*self.bounds))
-        if not callable(X):
-            next(iter(rows.parts()))  # an invalid container is refused before anything is charged
+        next(rows.parts(), None)  # an invalid container is refused before anything is charged
         self.release_ = self._calibrated(plan, rows).publish(request)
         return self
 
