@@ -301,6 +301,8 @@ HOMES = {
         "density.noise_shares": "NoisyShare",
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
+        "mine.cluster.bfr_summary": "BFRSummary",
+        "mine.cluster.private_released": "ReleasedBFR ReleasedKMeans",
         "mine.itemsets": "FrequentItems FrequentPairs PopularNow ReleasedItemsets",
         "mine.similar.deduplicator": "Deduplicator",
         "profile": "ReleasedBlip ReleasedJlt ReleasedMinima ReleasedSigns",

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
 
 from sfumato.errors import ParameterError
 from sfumato.mine.cluster import KMeans, choose_k, plot_clusters
@@ -37,7 +38,7 @@ def test_curve_holds_mean_distance_and_loss_of_each_number():
 
 
 def test_a_flat_curve_has_its_elbow_at_the_start_and_few_numbers_are_refused():
-    with pytest.warns(UserWarning, match="empty"):
+    with pytest.warns(ConvergenceWarning, match="clusters are empty"):
         assert choose_k(np.ones((9, 2)), [1, 2, 3], random_state=0).k == 1
     with pytest.raises(ParameterError, match="ks must name three different numbers"):
         choose_k(np.ones((9, 2)), [2, 2, 3])
