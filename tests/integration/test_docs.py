@@ -96,6 +96,12 @@ def test_every_public_name_of_ranking_is_explained():
     assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
+def test_every_public_name_of_clustering_is_explained():
+    text = (ROOT / "docs" / "clustering.md").read_text()
+    names = sfumato.mine.cluster.__all__
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
+
+
 def test_every_public_name_of_telemetry_is_explained():
     text = (ROOT / "docs" / "telemetry.md").read_text()
     names = sfumato.telemetry.__all__

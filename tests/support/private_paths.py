@@ -23,6 +23,7 @@ from sfumato.density import (
     SketchRegressor,
     SketchSampler,
 )
+from sfumato.mine.cluster import PrivateBFR, PrivateKMeans
 from sfumato.mine.decompose import PrivatePCA
 from sfumato.mine.itemsets import PrivateItemsets
 from sfumato.mine.rank import PrivateDegreeHistogram
@@ -351,6 +352,24 @@ PATHS["PrivateDegreeHistogram"] = [
         dict(degree="undirected", method="sequence", nodes=[*range(9), "x", "y", "guest"]),
         dict(degree="undirected", method="histogram", nodes=range(9)),
     )
+]
+PATHS["PrivateKMeans"] = [
+    Path(
+        lambda rows, options=options: PrivateKMeans(3, bounds=BOX, **options).fit(rows).release_,
+        POINTS,
+        ODD_POINTS,
+        (list, table),
+    )
+    for options in ({"epsilon": 4}, {"epsilon": 4, "delta": 1e-6, "cells": 0, "rounds": 3})
+]
+PATHS["PrivateBFR"] = [
+    Path(
+        lambda rows, delta=delta: PrivateBFR(3, 4, delta, bounds=BOX).fit(rows).release_,
+        POINTS,
+        ODD_POINTS,
+        (list, table),
+    )
+    for delta in (0.0, 1e-6)
 ]
 PATHS["PrivateFactorization"] = [
     rated(lambda train: PrivateFactorization(**FACTORS).fit(train, **LISTS)),

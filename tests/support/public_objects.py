@@ -168,6 +168,13 @@ def _clusters() -> Iterator[Any]:
     texts = [f"{SECRET} {n}" for n in range(9)]
     yield Hierarchical(3, metric="edit", linkage="average").fit(texts)
     yield CURE(2, random_state=1).fit_source({"x": np.arange(9.0)}, ["x"])
+    from sfumato.mine import cluster
+
+    points = np.random.default_rng(0).normal(size=(60, 2))
+    yield from (cluster.KMeans(2, random_state=0).fit(points), cluster.BFR(2).fit(points))
+    yield from (cluster.BFRSummary(2, 2).update(points), cluster.choose_k(points, range(1, 4)))
+    yield cluster.PrivateKMeans(2, 1.0, bounds=([-1, -1], [1, 1]))
+    yield cluster.PrivateBFR(2, 1.0, bounds=([-1, -1], [1, 1]))
 
 
 def _retrieval() -> Iterator[Any]:

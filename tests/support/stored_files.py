@@ -158,6 +158,7 @@ def _mined() -> Iterator[bytes]:
         yield model.fit(baskets, source=InsecureSeededSource(7)).release_.to_bytes()
     yield from _decomposed()
     yield from _graphs()
+    yield from _clustered()
 
 
 def _decomposed() -> Iterator[bytes]:
@@ -180,6 +181,18 @@ def _graphs() -> Iterator[bytes]:
     for options in ({}, dict(method="sequence", nodes=range(4)), dict(method="histogram")):
         model = PrivateDegreeHistogram(2.0, max_degree=5, **options)
         yield model.fit(edges, source=InsecureSeededSource(7)).release_.to_bytes()
+
+
+def _clustered() -> Iterator[bytes]:
+    from sfumato.mine.cluster import BFRSummary, PrivateBFR, PrivateKMeans
+    from sfumato.privacy.random_source import InsecureSeededSource
+
+    points = np.random.default_rng(0).normal(size=(300, 2))
+    yield BFRSummary(2, 2).update(points).to_bytes()
+    yield BFRSummary(2, 2).update(points[:50]).to_bytes()
+    for kind in (PrivateKMeans, PrivateBFR):
+        model = kind(2, 1.0, bounds=([-3, -3], [3, 3]))
+        yield model.fit(points, source=InsecureSeededSource(7)).release_.to_bytes()
 
 
 def _estimators() -> Iterator[bytes]:

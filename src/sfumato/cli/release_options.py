@@ -63,6 +63,7 @@ COMMANDS = {
     "KernelSlices Moments Race",
     "fit RATINGS": "PrivateFactorization",
     "mine itemsets BASKETS": "Itemsets",
+    "mine cluster TABLE": "KMeans BFR",
 }
 
 

@@ -301,6 +301,8 @@ HOMES = {
         "density.noise_shares": "NoisyShare",
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
+        "mine.cluster.bfr_summary": "BFRSummary",
+        "mine.cluster.private_released": "ReleasedBFR ReleasedKMeans",
         "mine.decompose": "CUR FrequentDirections SVD",
         "mine.itemsets": "FrequentItems FrequentPairs PopularNow ReleasedItemsets",
         "mine.rank": "ReleasedDegrees Triangles",

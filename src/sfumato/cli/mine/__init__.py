@@ -2,6 +2,7 @@
 
 import typer
 
+from sfumato.cli.mine import cluster as mine_cluster
 from sfumato.cli.mine import decompose as mine_decompose
 from sfumato.cli.mine import itemsets as mine_itemsets
 from sfumato.cli.mine import rank as mine_rank
@@ -19,6 +20,7 @@ app = typer.Typer(
 app.command()(mine_itemsets.itemsets)
 app.command()(mine_rules.rules)
 app.command()(mine_similar.similar)
+app.command()(mine_cluster.cluster)
 app.command()(mine_decompose.svd)
 app.command()(mine_decompose.cur)
 app.command()(mine_rank.rank)

@@ -1,13 +1,18 @@
-"""Clustering: hierarchical under any distance, CURE for shapes, and measures of agreement."""
+"""Clusters: k-means, BFR and CURE of data larger than memory, hierarchies, private centres."""
 
 from typing import TYPE_CHECKING
 
 from sfumato.core.deprecation import on_demand
 
 if TYPE_CHECKING:
+    from sfumato.mine.cluster.bfr import BFR
+    from sfumato.mine.cluster.bfr_summary import BFRSummary
     from sfumato.mine.cluster.cure import CURE
     from sfumato.mine.cluster.hierarchical import Hierarchical
     from sfumato.mine.cluster.hierarchical_figure import plot_dendrogram
+    from sfumato.mine.cluster.kmeans import KMeans
+    from sfumato.mine.cluster.kmeans_elbow import ElbowCurve, choose_k
+    from sfumato.mine.cluster.kmeans_figure import plot_clusters
     from sfumato.mine.cluster.metrics import (
         adjusted_rand_index,
         entropy,
@@ -15,25 +20,42 @@ if TYPE_CHECKING:
         purity,
         rand_index,
     )
+    from sfumato.mine.cluster.private_kmeans import PrivateBFR, PrivateKMeans
+    from sfumato.mine.cluster.private_released import ReleasedBFR, ReleasedKMeans
 
 __all__ = [
+    "BFR",
     "CURE",
+    "BFRSummary",
+    "ElbowCurve",
     "Hierarchical",
+    "KMeans",
+    "PrivateBFR",
+    "PrivateKMeans",
+    "ReleasedBFR",
+    "ReleasedKMeans",
     "adjusted_rand_index",
+    "choose_k",
     "entropy",
     "neighbourhood_side",
+    "plot_clusters",
     "plot_dendrogram",
     "purity",
     "rand_index",
 ]
 
-# Names are imported on first use, so that importing the room does not load scikit-learn.
+# Names are imported on first use, so that commands which cluster nothing do not load scikit-learn.
 __getattr__ = on_demand(
     __name__,
     {
+        "bfr": ("BFR",),
+        "bfr_summary": ("BFRSummary",),
         "cure": ("CURE",),
         "hierarchical": ("Hierarchical",),
         "hierarchical_figure": ("plot_dendrogram",),
+        "kmeans": ("KMeans",),
+        "kmeans_elbow": ("ElbowCurve", "choose_k"),
+        "kmeans_figure": ("plot_clusters",),
         "metrics": (
             "adjusted_rand_index",
             "entropy",
@@ -41,6 +63,8 @@ __getattr__ = on_demand(
             "purity",
             "rand_index",
         ),
+        "private_kmeans": ("PrivateBFR", "PrivateKMeans"),
+        "private_released": ("ReleasedBFR", "ReleasedKMeans"),
     },
 )
 
