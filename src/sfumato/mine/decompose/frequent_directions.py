@@ -98,7 +98,7 @@ class FrequentDirections(Stored):
         numbers = numbers.astype(np.float64, copy=False)
         squares = self.squares + float(numbers @ numbers)
         self._check_squares(squares)
-        state = _State(self)
+        state = _Directions(self)
         for first in range(0, checked.shape[0], self.size):
             part = checked[first : first + self.size]
             state.add(part.toarray() if sparse.issparse(part) else part)
@@ -126,7 +126,7 @@ class FrequentDirections(Stored):
             )
         squares = self.squares + other.squares
         self._check_squares(squares)
-        state = _State(self)
+        state = _Directions(self)
         state.shrinkage += other.shrinkage
         for first in range(0, other.filled, self.size):
             state.add(other._rows[first : min(first + self.size, other.filled)])
@@ -151,7 +151,7 @@ class FrequentDirections(Stored):
         ndarray of shape (n, dimension)
             At most `size` rows; the sketch itself stays as it is.
         """
-        state = _State(self)
+        state = _Directions(self)
         if state.filled > self.size:
             state.shrink()
         return state.rows[: state.filled].copy()
@@ -164,7 +164,7 @@ class FrequentDirections(Stored):
         float
             The largest eigenvalue of A'A - B'B is at most this, for B of `matrix`.
         """
-        state = _State(self)
+        state = _Directions(self)
         if state.filled > self.size:
             state.shrink()
         return state.shrinkage
@@ -218,7 +218,7 @@ class FrequentDirections(Stored):
         return described(self, **self.parameters)
 
 
-class _State:
+class _Directions:
     """A copy of the buffer, which becomes the sketch's when all rows are in it."""
 
     def __init__(self, sketch: FrequentDirections) -> None:
