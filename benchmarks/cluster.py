@@ -35,7 +35,7 @@ K, D = 20, 16
 
 def inertia(points, centres):
     """Sum of squared distances to the nearest centres, in float64."""
-    from sfumato.kernels.mine import nearest_centres as kernels
+    from sfumato.kernels.mine.cluster import nearest_centres as kernels
 
     labels, total = np.empty(len(points), np.int32), 0.0
     centres = np.ascontiguousarray(centres, np.float64)

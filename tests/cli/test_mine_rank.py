@@ -60,8 +60,6 @@ def test_ranks_on_disk_are_the_same_with_their_bytes(folder):
 
 @pytest.mark.parametrize("method", ["hits", "trustrank", "simrank"])
 def test_other_methods_have_their_tables(folder, method):
-    if not hasattr(rank, method):
-        pytest.skip(f"there is no {method} in this build")
     more = () if method == "hits" else ("--teleport", "3")
     words = ("mine", "rank", "web.txt", "--method", method, *more)
     rows = run_json(folder, *words, "--top", "5")["rows"]

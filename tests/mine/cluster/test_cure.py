@@ -13,7 +13,7 @@ from sklearn.datasets import make_circles, make_moons
 
 from sfumato.errors import NotFittedError, ParameterError
 from sfumato.mine.cluster import CURE, Hierarchical, adjusted_rand_index, purity
-from sfumato.mine.cluster.cure_source import PointBatches, uniform_sample
+from sfumato.mine.cluster.cure.cure_source import PointBatches, uniform_sample
 
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
@@ -125,7 +125,7 @@ def brute_force(X, labels, c, shrink, goal, threshold):
 
 @pytest.mark.parametrize("threshold", [np.inf, 0.4])
 def test_clusters_are_merged_by_their_nearest_representatives(threshold):
-    from sfumato.mine.cluster.cure_sample import represented
+    from sfumato.mine.cluster.cure.cure_sample import represented
 
     for seed in range(8):
         X = np.random.default_rng(seed).normal(size=(40, 2))
@@ -299,7 +299,7 @@ def test_every_limit_of_a_parameter_is_checked(name):
 
 def test_large_clusters_are_counted_from_above():
     # By brute force: the last state of the merges with enough clusters of at least so many points.
-    from sfumato.mine.cluster.cure_sample import _cut, _large_clusters, _merges
+    from sfumato.mine.cluster.cure.cure_sample import _cut, _large_clusters, _merges
 
     for seed in range(30):
         draws = np.random.default_rng(seed)

@@ -10,8 +10,9 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.datasets import make_blobs, make_circles
 
 from sfumato.errors import ParameterError
-from sfumato.mine.cluster import Hierarchical, adjusted_rand_index, hierarchical_distances
-from sfumato.mine.cluster.hierarchical_distances import distances_of
+from sfumato.mine.cluster import Hierarchical, adjusted_rand_index
+from sfumato.mine.cluster.hierarchical import distance_matrix
+from sfumato.mine.cluster.hierarchical.distance_matrix import distances_of
 from sfumato.mine.similar import distances as row_distances
 
 
@@ -222,7 +223,7 @@ def check_metric(rows, metric):
 
 @pytest.mark.parametrize("most", [1 << 20, 7])
 def test_texts_cluster_by_edit_distance_with_any_number_of_pairs_at_a_time(most, monkeypatch):
-    monkeypatch.setattr(hierarchical_distances, "PAIRS", most)
+    monkeypatch.setattr(distance_matrix, "PAIRS", most)
     draws = np.random.default_rng(0)
     texts = ["".join(draws.choice(list("abcd"), draws.integers(0, 90))) for _ in range(40)]
     check_metric(texts, "edit")

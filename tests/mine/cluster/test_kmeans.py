@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from sfumato.errors import NotFittedError, ParameterError
-from sfumato.kernels.mine import cluster_starts, nearest_centres
+from sfumato.kernels.mine.cluster import cluster_starts, nearest_centres
 from sfumato.mine.cluster import KMeans
-from sfumato.mine.cluster import kmeans_starts as starts
-from sfumato.mine.cluster.kmeans import LIMITS
-from sfumato.mine.cluster.kmeans_lloyd import Lloyd
+from sfumato.mine.cluster.kmeans import starts
+from sfumato.mine.cluster.kmeans.kmeans import LIMITS
+from sfumato.mine.cluster.kmeans.lloyd import Lloyd
 
 DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
@@ -254,7 +254,7 @@ def test_bad_input_is_refused_with_a_sentence():
     with pytest.raises(ValueError, match="X must hold numbers, and a column holds text") as error:
         KMeans(2).fit([["a", "Sekret"], ["b", "c"]])
     assert "Sekret" not in str(error.value)
-    with pytest.raises(ValueError, match="KMeans: X must be within"):
+    with pytest.raises(ValueError, match="KMeans: X must be finite and at most"):
         KMeans(2).fit([[1e200], [2.0]])
     good = np.arange(9.0).reshape(-1, 1)
     for weights, problem in (

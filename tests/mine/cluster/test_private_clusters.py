@@ -12,9 +12,9 @@ from sfumato.core.bounds import Box
 from sfumato.core.storage import load_any
 from sfumato.errors import FormatError
 from sfumato.mine.cluster import KMeans, PrivateBFR, PrivateKMeans
-from sfumato.mine.cluster.private_kmeans import LIMITS
-from sfumato.mine.cluster.private_starts import Partition, spread_centres
-from sfumato.mine.cluster.private_sums import STEPS, RowSource, StagePlan
+from sfumato.mine.cluster.private.noisy_sums import STEPS, RowSource, StagePlan
+from sfumato.mine.cluster.private.private_kmeans import LIMITS
+from sfumato.mine.cluster.private.private_starts import Partition, spread_centres
 from sfumato.privacy import BudgetExceeded, Ledger, Privacy
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.noise import InsecureSeededSource

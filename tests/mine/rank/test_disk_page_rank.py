@@ -12,11 +12,10 @@ from sfumato.mine.rank import (
     DiskCost,
     DiskGraph,
     Graph,
-    disk_graph,
-    disk_page_rank,
     pagerank,
     pagerank_on_disk,
 )
+from sfumato.mine.rank.page_rank import disk_graph, disk_page_rank
 
 
 def random_edges(seed, nodes, edges):

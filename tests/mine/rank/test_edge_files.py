@@ -7,7 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.errors import ParameterError
-from sfumato.mine.rank import edge_files, read_graph
+from sfumato.mine.rank import read_graph
+from sfumato.mine.rank.graph import edge_files
 
 
 def pairs(graph):

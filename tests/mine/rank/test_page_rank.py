@@ -130,7 +130,7 @@ def test_the_residual_is_the_plain_change_of_one_more_step_before_the_result():
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_threads_do_not_change_a_bit(weighted, monkeypatch):
-    from sfumato.mine.rank import pull_layout
+    from sfumato.mine.rank.page_rank import pull_layout
 
     monkeypatch.setattr(pull_layout, "BLOCK", 256)  # many blocks of a small graph
     made = [random_graph(5, 500, 4000, weighted=weighted) for _ in range(3)]

@@ -159,26 +159,22 @@ def _ranked(rank: Any, graph: Any, given: dict[str, Any], advance: Any) -> Any:
     if method == "simrank":
         if ids is None or len(ids) != 1:
             raise ValueError("--teleport must be one node for --method simrank.")
-        near, scores = rank.simrank(graph, ids[0], n=given["top"] or 20)
-        return rank.Ranks(near, scores, method="simrank")
-    return _Hits(graph, rank.hits(graph))
+        near = rank.simrank(graph, ids[0], n=given["top"] or 20)
+        return rank.Ranks(near.second, near.scores, method="simrank")
+    return _Hits(graph, *rank.hits(graph))
 
 
 class _Hits:
     """Hubs and authorities as a table, the best authorities first."""
 
-    def __init__(self, graph: Any, found: Any) -> None:
-        self.nodes, self.found, self.scores = graph.nodes, found, found.authorities
+    def __init__(self, graph: Any, hubs: Any, authorities: Any) -> None:
+        self.nodes, self.hubs, self.scores = graph.nodes, hubs.scores, authorities.scores
         self.method = "authorities"
 
     def to_arrow(self) -> Any:
         import pyarrow as pa
 
-        columns = {
-            "node": pa.array(self.nodes),
-            "authority": self.found.authorities,
-            "hub": self.found.hubs,
-        }
+        columns = {"node": pa.array(self.nodes), "authority": self.scores, "hub": self.hubs}
         return pa.table(columns).sort_by([("authority", "descending")])
 
 

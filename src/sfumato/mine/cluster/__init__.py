@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from sfumato.core.deprecation import on_demand
 
 if TYPE_CHECKING:
-    from sfumato.mine.cluster.bfr import BFR
-    from sfumato.mine.cluster.bfr_summary import BFRSummary
-    from sfumato.mine.cluster.cure import CURE
-    from sfumato.mine.cluster.hierarchical import Hierarchical
-    from sfumato.mine.cluster.hierarchical_figure import plot_dendrogram
-    from sfumato.mine.cluster.kmeans import KMeans
-    from sfumato.mine.cluster.kmeans_elbow import ElbowCurve, choose_k
-    from sfumato.mine.cluster.kmeans_figure import plot_clusters
+    from sfumato.mine.cluster.bfr.bfr import BFR
+    from sfumato.mine.cluster.bfr.bfr_summary import BFRSummary
+    from sfumato.mine.cluster.cure.cure import CURE
+    from sfumato.mine.cluster.hierarchical.dendrogram import plot_dendrogram
+    from sfumato.mine.cluster.hierarchical.hierarchical import Hierarchical
+    from sfumato.mine.cluster.kmeans.elbow import ElbowCurve, choose_k
+    from sfumato.mine.cluster.kmeans.figure import plot_clusters
+    from sfumato.mine.cluster.kmeans.kmeans import KMeans
     from sfumato.mine.cluster.metrics import (
         adjusted_rand_index,
         entropy,
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         purity,
         rand_index,
     )
-    from sfumato.mine.cluster.private_kmeans import PrivateBFR, PrivateKMeans
-    from sfumato.mine.cluster.private_released import ReleasedBFR, ReleasedKMeans
+    from sfumato.mine.cluster.private.private_kmeans import PrivateBFR, PrivateKMeans
+    from sfumato.mine.cluster.private.released import ReleasedBFR, ReleasedKMeans
 
 __all__ = [
     "BFR",
@@ -48,14 +48,14 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "bfr": ("BFR",),
-        "bfr_summary": ("BFRSummary",),
-        "cure": ("CURE",),
-        "hierarchical": ("Hierarchical",),
-        "hierarchical_figure": ("plot_dendrogram",),
-        "kmeans": ("KMeans",),
-        "kmeans_elbow": ("ElbowCurve", "choose_k"),
-        "kmeans_figure": ("plot_clusters",),
+        "bfr.bfr": ("BFR",),
+        "bfr.bfr_summary": ("BFRSummary",),
+        "cure.cure": ("CURE",),
+        "hierarchical.hierarchical": ("Hierarchical",),
+        "hierarchical.dendrogram": ("plot_dendrogram",),
+        "kmeans.kmeans": ("KMeans",),
+        "kmeans.elbow": ("ElbowCurve", "choose_k"),
+        "kmeans.figure": ("plot_clusters",),
         "metrics": (
             "adjusted_rand_index",
             "entropy",
@@ -63,8 +63,8 @@ __getattr__ = on_demand(
             "purity",
             "rand_index",
         ),
-        "private_kmeans": ("PrivateBFR", "PrivateKMeans"),
-        "private_released": ("ReleasedBFR", "ReleasedKMeans"),
+        "private.private_kmeans": ("PrivateBFR", "PrivateKMeans"),
+        "private.released": ("ReleasedBFR", "ReleasedKMeans"),
     },
 )
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.tables import Table, described
-from sfumato.kernels.mine.basket_rows import translate
-from sfumato.kernels.mine.itemset_covers import cover
+from sfumato.kernels.mine.itemsets.basket_rows import translate
+from sfumato.kernels.mine.itemsets.itemset_covers import cover
 from sfumato.mine.itemsets.sources.baskets import Baskets
 
 __all__ = ["Itemsets"]

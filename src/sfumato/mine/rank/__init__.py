@@ -1,12 +1,9 @@
 """Ranking of the nodes of graphs by their links, and measures of graphs."""
 
-from sfumato.mine.rank.disk_graph import DiskGraph
-from sfumato.mine.rank.disk_page_rank import DiskCost, DiskRanks, pagerank_on_disk
-from sfumato.mine.rank.edge_files import read_graph
 from sfumato.mine.rank.figure import plot_ranks
-from sfumato.mine.rank.flow import flow_equations, walk_distribution
-from sfumato.mine.rank.generated import rmat_graph
-from sfumato.mine.rank.graph import Graph
+from sfumato.mine.rank.graph.edge_files import read_graph
+from sfumato.mine.rank.graph.generated import rmat_graph
+from sfumato.mine.rank.graph.graph import Graph
 from sfumato.mine.rank.link_analysis.hubs import hits
 from sfumato.mine.rank.link_analysis.similarity import Similarities, simrank
 from sfumato.mine.rank.link_analysis.spam import (
@@ -17,10 +14,13 @@ from sfumato.mine.rank.link_analysis.spam import (
     spam_mass,
     trustrank,
 )
-from sfumato.mine.rank.page_rank import pagerank, random_walk_with_restart
+from sfumato.mine.rank.page_rank.disk_graph import DiskGraph
+from sfumato.mine.rank.page_rank.disk_page_rank import DiskCost, DiskRanks, pagerank_on_disk
+from sfumato.mine.rank.page_rank.flow import flow_equations, walk_distribution
+from sfumato.mine.rank.page_rank.page_rank import pagerank, random_walk_with_restart
+from sfumato.mine.rank.page_rank.ranks import Ranks
 from sfumato.mine.rank.private.degrees import PrivateDegreeHistogram
 from sfumato.mine.rank.private.released_degrees import ReleasedDegrees
-from sfumato.mine.rank.ranks import Ranks
 from sfumato.mine.rank.structure.neighbourhood import NeighbourhoodFunction, neighbourhood_function
 from sfumato.mine.rank.structure.triangles import TriangleCounts, Triangles, count_triangles
 from sfumato.mine.rank.text_search import TextIndex

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.mine.rank.ranks import Ranks
+from sfumato.mine.rank.page_rank.ranks import Ranks
 
 __all__ = ["plot_ranks"]
 

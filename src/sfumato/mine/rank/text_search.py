@@ -11,7 +11,7 @@ from sfumato.core.tables import described
 from sfumato.core.typing import Column
 from sfumato.core.validation import integer, one_of
 from sfumato.errors import NullValueError, ParameterError, ParameterTypeError
-from sfumato.mine.rank.ranks import Ranks
+from sfumato.mine.rank.page_rank.ranks import Ranks
 
 __all__ = ["TextIndex"]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.special import bdtr
 
-from sfumato.kernels.mine.band_join import pairs
+from sfumato.kernels.mine.similar.band_join import pairs
 from sfumato.kernels.retrieve.bucket_tables import combine, sort
 from sfumato.retrieve.lsh.buckets import coefficients
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import flag, fraction
-from sfumato.kernels.mine.band_join import union
-from sfumato.kernels.mine.shingles import overlaps
+from sfumato.kernels.mine.similar.band_join import union
+from sfumato.kernels.mine.similar.shingles import overlaps
 from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import BandJoin, fewest_matches, keys_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.core.arrays import rows as as_rows
 from sfumato.core.validation import between, fraction, integer, one_of, positive
-from sfumato.kernels.mine import edit_distance as kernels
+from sfumato.kernels.mine.similar import edit_distance as kernels
 from sfumato.mine.similar.banding import THRESHOLD
 from sfumato.mine.similar.candidates import BandJoin
 from sfumato.mine.similar.duplicate_search import set_pairs

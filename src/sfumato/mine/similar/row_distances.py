@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from sfumato.core.arrays import rows as as_rows
 from sfumato.core.hashing import hash_column
 from sfumato.core.validation import one_of
-from sfumato.kernels.mine.edit_distance import distances as edit_distances
-from sfumato.kernels.mine.shingles import overlaps
+from sfumato.kernels.mine.similar.edit_distance import distances as edit_distances
+from sfumato.kernels.mine.similar.shingles import overlaps
 from sfumato.mine.similar.set_source import GivenSets
 from sfumato.mine.similar.shingling import ShingleSets
 from sfumato.mine.similar.texts import Texts

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sfumato.kernels.mine import shingles as kernels
+from sfumato.kernels.mine.similar import shingles as kernels
 from sfumato.mine.similar.shingling import BLOCK, ShingleSets, Shingling
 from sfumato.mine.similar.texts import Texts
 

@@ -15,7 +15,7 @@ from sfumato.core.tables import described
 from sfumato.core.validation import integer, one_of
 from sfumato.errors import ParameterError
 from sfumato.kernels.hash import strings
-from sfumato.kernels.mine import shingles as kernels
+from sfumato.kernels.mine.similar import shingles as kernels
 from sfumato.mine.similar.texts import Texts, address, offsets
 from sfumato.sketch.base import SEED
 from sfumato.sketch.similarity.token_sets import checked_offsets

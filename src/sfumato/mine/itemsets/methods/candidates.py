@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from sfumato.kernels.lanes import aligned
-from sfumato.kernels.mine import itemset_counts as kernels
+from sfumato.kernels.mine.itemsets import itemset_counts as kernels
 from sfumato.mine.itemsets.methods.passes import BLOCK_BYTES, ItemsetLevels, Level, Passes, level_of
 from sfumato.mine.itemsets.sources.baskets import BasketChunk
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine import eclat as kernels
+from sfumato.kernels.mine.itemsets import eclat as kernels
 from sfumato.mine.itemsets.methods.passes import OWNER, Passes
 from sfumato.mine.itemsets.sources.baskets import Baskets
 

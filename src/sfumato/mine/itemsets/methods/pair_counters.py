@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from sfumato.kernels.mine import pair_counts as kernels
+from sfumato.kernels.mine.itemsets import pair_counts as kernels
 from sfumato.mine.itemsets.methods.passes import Level, Passes, level_of
 from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sfumato.core.validation import Limit, integer, optional
-from sfumato.kernels.mine import pair_counts as kernels
+from sfumato.kernels.mine.itemsets import pair_counts as kernels
 from sfumato.mine.itemsets.methods.apriori import count_pairs
 from sfumato.mine.itemsets.methods.candidates import add_larger
 from sfumato.mine.itemsets.methods.pair_counters import Bitmaps, Triples, shortened

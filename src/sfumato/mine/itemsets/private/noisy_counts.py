@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import texts
-from sfumato.kernels.mine import truncated_baskets as kernels
+from sfumato.kernels.mine.itemsets import truncated_baskets as kernels
 from sfumato.mine.itemsets.methods.candidates import Supports
 from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 from sfumato.privacy.accounting.gaussian_steps import Budget

@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, optional
-from sfumato.kernels.mine import basket_rows as kernels
+from sfumato.kernels.mine.itemsets import basket_rows as kernels
 from sfumato.mine.itemsets.sources.by_row import basket_rows
 from sfumato.mine.itemsets.sources.columns import RawChunk, as_rows, of_table
 from sfumato.mine.itemsets.sources.vocabulary import coded, codes_for, rising

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine import basket_lines as kernels
+from sfumato.kernels.mine.itemsets import basket_lines as kernels
 from sfumato.mine.itemsets.sources.columns import RawChunk, offsets_of
 
 __all__ = ["LineSource", "opened"]

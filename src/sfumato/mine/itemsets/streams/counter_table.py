@@ -7,7 +7,7 @@ import numpy as np
 from sfumato.core.ids import (
     positions,
 )
-from sfumato.kernels.mine import basket_streams as kernels
+from sfumato.kernels.mine.itemsets import basket_streams as kernels
 
 __all__ = ["CounterTable", "Counters", "as_int32", "codes_of", "keys_of"]
 

@@ -17,7 +17,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import integer
-from sfumato.kernels.mine import basket_streams as kernels
+from sfumato.kernels.mine.itemsets import basket_streams as kernels
 from sfumato.mine.itemsets.mining import count_of
 from sfumato.mine.itemsets.sources.baskets import BasketChunk, Baskets
 from sfumato.mine.itemsets.streams.counter_table import (

@@ -14,7 +14,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import fraction, integer
-from sfumato.kernels.mine import basket_streams as kernels
+from sfumato.kernels.mine.itemsets import basket_streams as kernels
 from sfumato.mine.itemsets.streams.item_stream import ItemStream
 
 __all__ = ["PopularNow"]

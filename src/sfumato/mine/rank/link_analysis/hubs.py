@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import Limit, checked_values, fraction, integer
-from sfumato.kernels.mine.neighbour_sums import pull, pull_weighted
-from sfumato.mine.rank.graph import Graph
-from sfumato.mine.rank.ranks import Ranks
+from sfumato.kernels.mine.graphs.neighbour_sums import pull, pull_weighted
+from sfumato.mine.rank.graph.graph import Graph
+from sfumato.mine.rank.page_rank.ranks import Ranks
 
 __all__ = ["hits"]
 

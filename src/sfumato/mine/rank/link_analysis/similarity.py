@@ -19,10 +19,10 @@ from sfumato.core.validation import (
 )
 from sfumato.errors import ParameterError
 from sfumato.kernels.hash import key_of
-from sfumato.kernels.mine import simrank as kernels
-from sfumato.kernels.mine.neighbour_sums import pull, pull_both, pull_rows
-from sfumato.mine.rank.graph import Graph
-from sfumato.mine.rank.page_rank import random_walk_with_restart
+from sfumato.kernels.mine.graphs import simrank as kernels
+from sfumato.kernels.mine.graphs.neighbour_sums import pull, pull_both, pull_rows
+from sfumato.mine.rank.graph.graph import Graph
+from sfumato.mine.rank.page_rank.page_rank import random_walk_with_restart
 
 __all__ = ["Similarities", "simrank"]
 

@@ -9,9 +9,9 @@ from sfumato.core.tables import Table, described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, checked, fraction, integer, optional
 from sfumato.errors import ParameterError
-from sfumato.mine.rank.graph import Graph
-from sfumato.mine.rank.page_rank import pagerank
-from sfumato.mine.rank.ranks import Ranks
+from sfumato.mine.rank.graph.graph import Graph
+from sfumato.mine.rank.page_rank.page_rank import pagerank
+from sfumato.mine.rank.page_rank.ranks import Ranks
 
 __all__ = ["LinkFarm", "SpamMass", "link_farm", "plant_link_farm", "spam_mass", "trustrank"]
 

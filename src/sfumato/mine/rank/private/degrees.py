@@ -13,7 +13,7 @@ from sfumato.core.tables import described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, optional, positive
 from sfumato.errors import ParameterError
-from sfumato.mine.rank.graph import Graph
+from sfumato.mine.rank.graph.graph import Graph
 from sfumato.mine.rank.private.released_degrees import (
     DEGREE,
     MAX_DEGREE,

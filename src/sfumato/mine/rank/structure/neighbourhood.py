@@ -20,8 +20,8 @@ from sfumato.core.validation import (
 )
 from sfumato.kernels.hash import key_of
 from sfumato.kernels.lanes import aligned
-from sfumato.kernels.mine import neighbourhoods as kernels
-from sfumato.mine.rank.graph import Graph
+from sfumato.kernels.mine.graphs import neighbourhoods as kernels
+from sfumato.mine.rank.graph.graph import Graph
 
 __all__ = ["NeighbourhoodFunction", "neighbourhood_function"]
 

@@ -13,8 +13,8 @@ from sfumato.core.tables import Table, described
 from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, integer
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine import triangles as kernels
-from sfumato.mine.rank.graph import Graph
+from sfumato.kernels.mine.graphs import triangles as kernels
+from sfumato.mine.rank.graph.graph import Graph
 from sfumato.sketch.base import SEED, Sketch
 
 __all__ = ["TriangleCounts", "Triangles", "count_triangles"]

@@ -1,0 +1,1 @@
+"""BFR: clusters as sums, in one pass."""

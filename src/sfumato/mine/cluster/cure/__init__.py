@@ -1,0 +1,1 @@
+"""CURE: clusters of any shape by representatives."""

@@ -1,0 +1,1 @@
+"""Hierarchical clustering under any metric."""

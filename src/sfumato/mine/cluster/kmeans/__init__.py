@@ -1,0 +1,1 @@
+"""k-means: starts, iterations, the elbow, pictures."""

@@ -1,0 +1,1 @@
+"""Clusters with differential privacy."""

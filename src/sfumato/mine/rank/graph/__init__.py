@@ -1,0 +1,1 @@
+"""Graphs: rows of neighbours, edge lists, generated ones."""

@@ -1,0 +1,283 @@
+"""Graphs in files: lists of edges as text, CSV, JSON and Parquet, plain or gzip."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.core.ids import as_ids, numbers
+from sfumato.core.validation import flag, one_of, optional
+from sfumato.data import read_batches
+from sfumato.errors import ParameterError
+from sfumato.kernels.mine.itemsets.basket_lines import parse
+from sfumato.mine.itemsets.sources.lines import opened
+from sfumato.mine.rank.graph.graph import Graph
+
+__all__ = ["EdgeFile", "read_graph"]
+
+OWNER = "read_graph"
+FORMATS = ("edges", "table")
+TABLES = (".csv", ".tsv", ".parquet", ".json", ".jsonl", ".ndjson")
+CHUNK = 32 << 20  # bytes of text at a time
+COMMENTS = (b"#", b"%")
+
+
+def read_graph(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    source: str = "source",
+    target: str = "target",
+    weight: str | None = None,
+    weighted: bool = False,
+    text: bool = False,
+    self_loops: str = "keep",
+    multi_edges: str = "sum",
+) -> Graph:
+    """Read a graph from a file of edges.
+
+    Parameters
+    ----------
+    path : path_like
+        A file; text formats may end in .gz.
+    format : {"edges", "table"} or None, default=None
+        "edges" is text as of SNAP: an edge per line, its source, its target and perhaps a weight,
+        separated by blanks, tabs, commas or semicolons; lines that begin with # or % are comments.
+        "table" has named columns: .parquet, .csv, .tsv, .jsonl or .json. None for "table" at these
+        endings, else "edges".
+    source : str, default="source"
+        Column of sources, of a table.
+    target : str, default="target"
+        Column of targets, of a table.
+    weight : str or None, default=None
+        Column of weights, of a table.
+    weighted : bool, default=False
+        Whether the third field of lines of "edges" is a weight; else it is ignored.
+    text : bool, default=False
+        Whether ids are texts even where they look like integers.
+    self_loops : {"keep", "drop"}, default="keep"
+        As in `Graph`.
+    multi_edges : {"sum", "drop", "keep"}, default="sum"
+        As in `Graph`.
+
+    Returns
+    -------
+    Graph
+        The graph.
+
+    Notes
+    -----
+    **Guarantee.** Every line or row is an edge. One that is not is refused; errors name file and
+    line, never an id. Ids of "edges" are integers of at most 18 digits if all are, else texts.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = pathlib.Path(folder.name, "web.txt")
+    >>> _ = path.write_text("# FromNodeId ToNodeId\\n0\\t7\\n7\\t9\\n")
+    >>> read_graph(path).nodes.tolist()
+    [0, 7, 9]
+    """
+    file = EdgeFile(
+        path,
+        format=format,
+        source=source,
+        target=target,
+        weight=weight,
+        weighted=weighted,
+        text=text,
+    )
+    chunks = file.read()
+    begins, ends, weights = zip(*chunks, strict=True) if chunks else ((), (), ())
+    return Graph(
+        _joined(begins),
+        _joined(ends),
+        None if not file.has_weights else np.concatenate([*weights, np.empty(0)]),
+        self_loops=self_loops,
+        multi_edges=multi_edges,
+    )
+
+
+class EdgeFile:
+    """A file of edges that is read chunk by chunk."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        source: str = "source",
+        target: str = "target",
+        weight: str | None = None,
+        weighted: bool = False,
+        text: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        if self.path.is_dir():
+            raise IsADirectoryError(f"{OWNER}: {self.path} is a folder; give one file of it.")
+        if not self.path.is_file():
+            raise FileNotFoundError(f"{OWNER}: there is no file {self.path}.")
+        named = optional(one_of(FORMATS)).check(OWNER, "format", format)
+        ending = Path(self.path.name.lower().removesuffix(".gz")).suffix
+        self.table = (named or ("table" if ending in TABLES else "edges")) == "table"
+        flag.check(OWNER, "weighted", weighted)
+        self.text = flag.check(OWNER, "text", text)
+        self.names = [source, target, *([] if weight is None else [weight])]
+        if not self.table and weight is not None:
+            raise ParameterError.of(
+                OWNER, "weight", 'names a column of a table; of "edges", give weighted=True.'
+            )
+        if self.table and weighted:
+            raise ParameterError.of(OWNER, "weighted", "is of lines; name the column by weight.")
+        self.has_weights = weighted or weight is not None
+
+    def read(self) -> list[tuple[Any, Any, np.ndarray | None]]:
+        """All chunks, read once if their ids are of the kind of the first."""
+        if self.table:
+            return list(self._rows())
+        try:
+            return list(self._lines(as_text=self.text))
+        except _NotIntegersError:
+            return list(self._lines(as_text=True))
+
+    def chunks(self) -> Iterator[tuple[Any, Any, np.ndarray | None]]:
+        """Sources, targets and weights, some at a time, after a pass for the kind of their ids."""
+        if self.table:
+            yield from self._rows()
+            return
+        as_text = self.text
+        try:
+            for _ in self._lines(as_text=as_text):
+                pass
+        except _NotIntegersError:
+            as_text = True
+        yield from self._lines(as_text=as_text)
+
+    def _rows(self) -> Iterator[tuple[Any, Any, np.ndarray | None]]:
+        text = self.names[:2] if self.text else []
+        for batch in read_batches(self.path, self.names, text=text):
+            if not batch.num_rows:
+                continue
+            where = f"{self.path}: column "
+            begins, ends = (as_ids(batch.column(i), where + self.names[i]) for i in range(2))
+            weights = numbers(batch.column(2), where + self.names[2]) if self.has_weights else None
+            yield begins, ends, weights
+
+    def _lines(self, *, as_text: bool) -> Iterator[tuple[Any, Any, np.ndarray | None]]:
+        line = 1
+        read = self._texts if as_text or self.has_weights else self._integers
+        with opened(self.path) as file:
+            for data in _pieces(file):
+                chunk = read(*_without_comments(data, line), as_text)
+                if len(chunk[0]):
+                    yield chunk
+                line += data.count(b"\n")
+
+    def _integers(
+        self, data: bytes, lines: np.ndarray | int, as_text: bool
+    ) -> tuple[Any, Any, np.ndarray | None]:
+        letters = np.frombuffer(data, np.uint8)
+        ids = np.empty(letters.size // 2 + 1, np.int64)
+        offsets = np.empty(letters.size + 2, np.int64)
+        _, count, fault = parse(letters, False, ids, offsets)
+        if fault >= 0:
+            raise _NotIntegersError
+        offsets = offsets[: count + 1]
+        sizes = np.diff(offsets)
+        self._check(sizes, lines, 2)
+        at = offsets[:-1][sizes > 0]
+        return ids[at], ids[at + 1], None
+
+    def _texts(
+        self, data: bytes, lines: np.ndarray | int, as_text: bool
+    ) -> tuple[Any, Any, np.ndarray | None]:
+        try:
+            words = data.decode()
+        except UnicodeDecodeError as error:
+            row = data.count(b"\n", 0, error.start)
+            raise ValueError(
+                f"{self.path}: line {_number(lines, row)}: not UTF-8 text; convert the file first."
+            ) from None
+        fields = _fields(words)
+        sizes = np.asarray(pc.list_value_length(fields), np.int64)
+        self._check(sizes, lines, 3 if self.has_weights else 2)
+        rows = fields.filter(pa.array(sizes > 0))
+        begins, ends = (pc.list_element(rows, i) for i in range(2))
+        if not as_text:
+            for each in (begins, ends):
+                if not pc.all(pc.match_substring_regex(each, "^-?[0-9]{1,18}$")).as_py():
+                    raise _NotIntegersError
+            begins, ends = (np.asarray(each.cast(pa.int64())) for each in (begins, ends))
+        if not self.has_weights:
+            return begins, ends, None
+        try:
+            weights = pc.list_element(rows, 2).cast(pa.float64()) if len(rows) else pa.array([])
+        except pa.ArrowInvalid:
+            raise ValueError(f"{self.path}: a weight is not a number.") from None
+        return begins, ends, np.asarray(weights, np.float64)
+
+    def _check(self, sizes: np.ndarray, lines: np.ndarray | int, least: int) -> None:
+        wrong = (sizes > 0) & ((sizes < least) | (sizes > 3))
+        if wrong.any():
+            row = int(wrong.argmax())
+            wanted = "source, target and weight" if least == 3 else "source and target"
+            raise ValueError(
+                f"{self.path}: line {_number(lines, row)}: {sizes[row]} fields, not {wanted}."
+            )
+
+
+class _NotIntegersError(Exception):
+    """An id is not an integer, so all are texts."""
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    """Pieces of whole lines."""
+    rest = b""
+    while data := file.read(CHUNK):
+        data = rest + data
+        cut = data.rfind(b"\n") + 1
+        rest = data[cut:]
+        if cut:
+            yield data[:cut]
+    if rest:
+        yield rest + b"\n"
+
+
+def _without_comments(data: bytes, first: int) -> tuple[bytes, np.ndarray | int]:
+    """The lines that are no comments, and the number of each, or of the first if all are there."""
+    while data.startswith(COMMENTS):  # most files have them at the beginning alone
+        data = data[data.index(b"\n") + 1 :]
+        first += 1
+    if not any(b"\n" + sign in data for sign in COMMENTS):
+        return data, first
+    lines = data.split(b"\n")[:-1]
+    retained = [i for i, line in enumerate(lines) if not line.startswith(COMMENTS)]
+    found = b"".join(lines[i] + b"\n" for i in retained)
+    return found, first + np.array(retained, np.int64)
+
+
+def _number(lines: np.ndarray | int, row: int) -> int:
+    return int(lines + row if isinstance(lines, int) else lines[row])
+
+
+def _fields(words: str) -> pa.Array:
+    rows = pa.array(words.split("\n")[:-1], pa.large_string())
+    rows = pc.utf8_trim_whitespace(pc.replace_substring_regex(rows, "[,;\\s]+", " "))
+    fields = pc.split_pattern(rows, " ")
+    empty = pa.scalar([], fields.type)
+    return pc.if_else(pc.equal(rows, ""), empty, fields)
+
+
+def _joined(parts: tuple[Any, ...]) -> Any:
+    """One column from chunks of integers or of texts."""
+    if not parts:
+        return []
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    pieces = [p for part in parts for p in (part.chunks if hasattr(part, "chunks") else [part])]
+    return pa.chunked_array([piece.cast(pa.large_string()) for piece in pieces])

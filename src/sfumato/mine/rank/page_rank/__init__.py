@@ -1,0 +1,1 @@
+"""PageRank in memory and on disk."""
