@@ -35,7 +35,7 @@ def centres(document):
 
 
 @pytest.mark.parametrize("file", ["rows.parquet", "rows.csv", "rows.npy"])
-@pytest.mark.parametrize("method", ["kmeans", "bfr"])
+@pytest.mark.parametrize("method", ["kmeans", "bfr", "cure", "hierarchical"])
 def test_every_file_gives_the_clusters_of_the_method(folder, file, method):
     found = run_json(folder, "mine", "cluster", file, "-k", "3", "--method", method)
     assert centres(found) == CENTRES
@@ -138,3 +138,11 @@ def test_mistakes_give_one_line(folder, words, problem):
     said = result.stderr.strip()
     assert problem in said
     assert "\n" not in said
+
+
+def test_a_hierarchy_is_drawn_as_its_tree(folder):
+    words = ("mine", "cluster", "rows.csv", "-k", "3", "--method", "hierarchical")
+    found = run_json(folder, *words, "--linkage", "single", "--figure", "tree.svg", "--force")
+    assert found["linkage"] == "single"
+    assert b"<svg" in (folder / "tree.svg").read_bytes()
+    assert "linkage" in run(folder, *words, "--linkage", "none of these", code=2)

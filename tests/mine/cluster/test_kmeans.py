@@ -251,7 +251,7 @@ def test_bad_input_is_refused_with_a_sentence():
     points[4, 1] = np.nan
     with pytest.raises(ValueError, match="KMeans: X must be finite .*row 4, column 1 is NaN"):
         KMeans(2).fit(points)
-    with pytest.raises(ValueError, match="X must hold numbers, and a column holds text") as error:
+    with pytest.raises(ValueError, match="X must be numbers; a column is text") as error:
         KMeans(2).fit([["a", "Sekret"], ["b", "c"]])
     assert "Sekret" not in str(error.value)
     with pytest.raises(ValueError, match="KMeans: X must be finite and at most"):

@@ -78,7 +78,7 @@ def cluster(
     ] = False,
     figure: Annotated[
         Path | None,
-        typer.Option(help="Draw the elbow, or the clusters: .png, .svg or .pdf."),
+        typer.Option(help="Draw the elbow, dendrogram or clusters: .png, .svg or .pdf."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -172,7 +172,7 @@ class _InMemory:
     def __init__(self, given: dict[str, Any]) -> None:
         from sfumato.cli import printing
 
-        self.names, self.curve = _names(given), None
+        self.names, self.curve, self.tree = _names(given), None, None
         self.points = _matrix(_source(given, self.names).all()[0])
         hidden, k = given["quiet"] or given["json"], given["clusters"]
         if given["elbow"] is not None:
@@ -198,7 +198,7 @@ class _InMemory:
             self.facts = {}
         else:
             more = {} if given["linkage"] is None else {"linkage": given["linkage"]}
-            model = room.Hierarchical(k, **more).fit(self.points)
+            model = self.tree = room.Hierarchical(k, **more).fit(self.points)
             self.facts = {**more}
         self.labels = model.labels_
         self.counts, self.centres = _means(self.points, self.labels)
@@ -206,11 +206,13 @@ class _InMemory:
             self.centres = model.cluster_centers_.tolist()
 
     def figure(self) -> Any:
-        """The elbow where it was looked for, else the clusters."""
-        from sfumato.mine.cluster import plot_clusters
+        """The elbow where it was looked for, the tree of a hierarchy, else the clusters."""
+        from sfumato.mine.cluster import plot_clusters, plot_dendrogram
 
         if self.curve is not None:
             return self.curve.figure()
+        if self.tree is not None:
+            return plot_dendrogram(self.tree)
         return plot_clusters(self.points, self.labels, centres=self.centres, names=self.names)
 
 
