@@ -248,6 +248,32 @@ class ReleaseRequest:
             options.get("source"),
         )
 
+    @classmethod
+    def of_unit(
+        cls,
+        unit: str,
+        owner: str,
+        epsilon: float | None,
+        delta: float,
+        privacy: Privacy | None,
+        options: dict[str, Any],
+    ) -> Self:
+        """Check the options of a release that is proved for one such unit under add/remove."""
+        terms: dict[str, Any] = dict(unit=unit, relation="add/remove", contributions=1)
+        stated_terms = terms
+        if privacy is not None:
+            open_terms = {name for name in terms if getattr(privacy, name) is None}
+            privacy = privacy.replace(**{name: terms[name] for name in open_terms})
+            terms = {}
+        given: Any = {**options, **terms, "privacy": privacy}
+        request = cls.of(owner, epsilon, delta, given)
+        if any(getattr(request, name) != value for name, value in stated_terms.items()):
+            raise ValueError(
+                f"{owner}: unit, relation and contributions must be {unit!r}, 'add/remove' and 1, "
+                f"not {request.unit!r}, {request.relation!r} and {request.contributions}."
+            )
+        return request
+
     @property
     def events(self) -> int:
         """Number of events in which neighbours may differ: replacing a unit removes and adds."""

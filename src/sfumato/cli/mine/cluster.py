@@ -172,7 +172,8 @@ class _InMemory:
     def __init__(self, given: dict[str, Any]) -> None:
         from sfumato.cli import printing
 
-        self.names, self.curve, self.tree = _names(given), None, None
+        self.tree: Any = None
+        self.names, self.curve = _names(given), None
         self.points = _matrix(_source(given, self.names).all()[0])
         hidden, k = given["quiet"] or given["json"], given["clusters"]
         if given["elbow"] is not None:

@@ -158,7 +158,7 @@ def test_isotonic_regression_beats_plain_noise_on_a_skewed_graph():
     def error(method):
         made = PrivateDegreeHistogram(0.5, max_degree=500, method=method)
         noisy = made._calibrated(made._cells(edges), made._scale(0.5), 0.5)
-        found = [noisy.publish(made._request({}, InsecureSeededSource(s))) for s in range(30)]
+        found = [noisy.publish(made._request(source=InsecureSeededSource(s))) for s in range(30)]
         return np.mean([np.abs(each.cumulative() - true).sum() for each in found])
 
     assert error("cumulative") < error("histogram") / 20

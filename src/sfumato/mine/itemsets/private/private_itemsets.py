@@ -180,7 +180,9 @@ class PrivateItemsets:
         Self
             The object itself.
         """
-        request = self._request(dict(ledger=ledger, dataset=dataset, release_id=release_id), source)
+        request = self._request(
+            ledger=ledger, dataset=dataset, release_id=release_id, source=source
+        )
         plan = self._plan(request.epsilon, request.delta)
         request.check_room((8 + 4 * self.max_size) * self.max_candidates * self.max_size)
 
@@ -190,23 +192,10 @@ class PrivateItemsets:
         self.release_ = self._calibrated(plan, cut).publish(request)
         return self
 
-    def _request(self, paid: dict[str, Any], source: Source | None) -> ReleaseRequest:
-        terms: dict[str, Any] = dict(unit="basket", relation="add/remove", contributions=1)
-        privacy = self.privacy
-        if privacy is not None:
-            given = {name: getattr(privacy, name) for name in terms}
-            privacy = privacy.replace(
-                **{name: terms[name] for name, value in given.items() if value is None}
-            )
-            terms = {}
-        options: Any = {**paid, **terms, "privacy": privacy, "source": source}
-        request = ReleaseRequest.of(OWNER, self.epsilon, self.delta, options)
-        if (request.unit, request.relation, request.contributions) != ("basket", "add/remove", 1):
-            raise ValueError(
-                f"{OWNER}: unit, relation and contributions must be 'basket', 'add/remove' and 1, "
-                f"not {request.unit!r}, {request.relation!r} and {request.contributions}."
-            )
-        return request
+    def _request(self, **options: Any) -> ReleaseRequest:
+        return ReleaseRequest.of_unit(
+            "basket", OWNER, self.epsilon, self.delta, self.privacy, options
+        )
 
     def _plan(self, epsilon: float, delta: float) -> NoisePlan:
         if self._ids is None and not delta:

@@ -171,7 +171,9 @@ class PrivateDegreeHistogram:
         Self
             The object itself.
         """
-        request = self._request(dict(ledger=ledger, dataset=dataset, release_id=release_id), source)
+        request = self._request(
+            ledger=ledger, dataset=dataset, release_id=release_id, source=source
+        )
         scale = self._scale(request.epsilon)
         cells = self._cells(edges)
         request.check_room(8 * cells.size)
@@ -187,23 +189,8 @@ class PrivateDegreeHistogram:
             )
         return scale
 
-    def _request(self, paid: dict[str, Any], source: Source | None) -> ReleaseRequest:
-        terms: dict[str, Any] = dict(unit="edge", relation="add/remove", contributions=1)
-        privacy = self.privacy
-        if privacy is not None:
-            given = {name: getattr(privacy, name) for name in terms}
-            privacy = privacy.replace(
-                **{name: terms[name] for name, value in given.items() if value is None}
-            )
-            terms = {}
-        options: Any = {**paid, **terms, "privacy": privacy, "source": source}
-        request = ReleaseRequest.of(OWNER, self.epsilon, 0.0, options)
-        if (request.unit, request.relation, request.contributions) != ("edge", "add/remove", 1):
-            raise ValueError(
-                f"{OWNER}: unit, relation and contributions must be 'edge', 'add/remove' and 1, "
-                f"not {request.unit!r}, {request.relation!r} and {request.contributions}."
-            )
-        return request
+    def _request(self, **options: Any) -> ReleaseRequest:
+        return ReleaseRequest.of_unit("edge", OWNER, self.epsilon, 0.0, self.privacy, options)
 
     def _cells(self, edges: Any) -> np.ndarray:
         """Return the numbers that receive noise."""
