@@ -201,7 +201,7 @@ def test_constant_columns_and_bad_input():
     assert np.isfinite(model.cluster_centers_).all()
     assert BFR(2).fit(np.ones((500, 2))).counts_.sum() == 500
     assert scales_of(np.array([4.0, 0.0]), np.array([9.0, 0.0])).tolist() == [0.5, 0.0]
-    with pytest.raises(ValueError, match="BFR: X must be finite .*row 1, column 0"):
+    with pytest.raises(ValueError, match=r"BFR: X must be finite .*row 1, column 0"):
         BFR(1).fit([[1.0], [np.nan]])
     with pytest.raises(ParameterError, match="BFR: n_clusters must be at most"):
         BFR(3).fit([[1.0], [2.0]])

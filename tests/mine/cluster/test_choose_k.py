@@ -16,8 +16,22 @@ def test_elbow_is_the_number_of_separated_clusters(by, k):
     corners = np.array([[x, y] for x in range(3) for y in range(3)])[:k] * 40.0
     points = np.concatenate([rng.normal(c, 1, (80, 2)) for c in corners])
     curve = choose_k(points, range(1, 13), by=by, random_state=0)
-    # The mean distance falls nearly in a line up to k where all clusters are equally far.
-    assert curve.k == k if by == "distance" or k < 7 else curve.k <= k
+    assert curve.k == k
+
+
+def test_elbow_is_found_where_clusters_lie_at_random_and_none_in_one_cluster():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        k, centres = 3 + seed % 5, []
+        while len(centres) < k:
+            centre = rng.uniform(0, 25, 2)
+            if all(np.linalg.norm(centre - other) >= 6 for other in centres):
+                centres.append(centre)
+        points = np.concatenate([rng.normal(c, 1, (rng.integers(60, 200), 2)) for c in centres])
+        assert choose_k(points, range(1, 12), random_state=0).k == k
+    one = np.random.default_rng(0).normal(size=(400, 2))
+    assert choose_k(one, range(1, 12), random_state=0).k == 1
+    assert choose_k(points, [1, 2, 4, 7, 9, 12], random_state=0).k == k  # gaps do not matter
 
 
 def test_curve_holds_mean_distance_and_loss_of_each_number():

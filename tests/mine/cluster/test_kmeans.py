@@ -249,7 +249,7 @@ def test_transform_gives_distances_and_large_numbers_do_not_overflow():
 def test_bad_input_is_refused_with_a_sentence():
     points = np.zeros((9, 2))
     points[4, 1] = np.nan
-    with pytest.raises(ValueError, match="KMeans: X must be finite .*row 4, column 1 is NaN"):
+    with pytest.raises(ValueError, match=r"KMeans: X must be finite .*row 4, column 1 is NaN"):
         KMeans(2).fit(points)
     with pytest.raises(ValueError, match="X must be numbers; a column is text") as error:
         KMeans(2).fit([["a", "Sekret"], ["b", "c"]])
