@@ -227,6 +227,16 @@ def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
     return _from_rows(owner, data, columns)
 
 
+def without_rows(data: Any) -> Any:
+    """The same container without its rows, by which it can be checked before they are read."""
+    if isinstance(data, str | bytes | Mapping | Set):
+        return data
+    try:
+        return data[:0]
+    except Exception:  # what has no slices is refused, or read, as a whole
+        return data
+
+
 def _columns_of(table: Any) -> list[Any] | None:
     """The columns of an Arrow, polars or pandas table; None for other inputs."""
     if isinstance(table, pa.Table | pa.RecordBatch):
@@ -262,11 +272,26 @@ def _from_rows(owner: str, data: Any, columns: int | None) -> np.ndarray:
 def _listed(column: Any) -> list[Any]:
     """The lists of an Arrow list column; for other columns, as many None."""
     kind = getattr(column.type, "value_type", pa.null())
+    if pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
+        column = _of_views(column)  # a cast would take one row for another
     if any(is_text(kind) for is_text in TEXTS):
         column = column.cast(pa.large_list(pa.large_binary()))  # even if it is not UTF-8
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return [None] * len(column)
     return list(column.to_pylist())
+
+
+def _of_views(column: Any) -> Any:
+    """Lists that are views of other parts of a column, each written out."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    sizes = np.asarray(column.sizes) if len(column) else np.zeros(0, np.int64)
+    sizes = np.where(np.asarray(column.is_valid()), sizes, 0).astype(np.int64)
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    starts = np.asarray(column.offsets, np.int64) if len(column) else np.zeros(0, np.int64)
+    at = np.arange(ends[-1]) - np.repeat(ends[:-1] - starts, sizes)
+    values = column.values.take(pa.array(at))
+    return pa.LargeListArray.from_arrays(pa.array(ends), values)
 
 
 def _are_plain(rows: list[Any], columns: int) -> bool:

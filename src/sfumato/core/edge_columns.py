@@ -52,8 +52,8 @@ def table_columns(edges: Any) -> list[Any] | None:
 def two_columns(columns: list[Any]) -> list[Any]:
     if len(columns) != 2:
         raise ValueError(
-            f"edges: two columns, source and target, are expected, not {len(columns)}; give a "
-            "matrix or table of two columns, or a pair of columns as a tuple."
+            "edges: two columns, source and target, are expected; give a matrix or table of two "
+            "columns, a pair of columns as a tuple, or a list of pairs."
         )
     return columns
 
@@ -74,8 +74,11 @@ def _any_columns(edges: Any) -> list[Any]:
         raise TypeError(f"edges: a matrix, a table or a list of pairs is expected, not {kind}.")
     ends = np.full((2, len(edges)), None, object)
     for position, edge in enumerate(edges):
-        if _is_pair(edge):
-            ends[0, position], ends[1, position] = edge
+        try:
+            if _is_pair(edge):
+                ends[0, position], ends[1, position] = edge
+        except Exception:  # whatever an edge's own type raises
+            ends[:, position] = None
     return list(ends)
 
 

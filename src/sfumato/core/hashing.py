@@ -21,7 +21,16 @@ from sfumato.core.validation import integer
 from sfumato.errors import NullValueError
 from sfumato.kernels import hash as kernels
 
-__all__ = ["BLOCK", "MISSING", "PLAIN", "KeyColumn", "canonical_key", "hash_column", "plain_rows"]
+__all__ = [
+    "BLOCK",
+    "MISSING",
+    "PLAIN",
+    "KeyColumn",
+    "canonical_key",
+    "hash_column",
+    "is_polars_object",
+    "plain_rows",
+]
 
 BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
 MISSING = b"\xff\xfe missing key"  # not UTF-8, so no text is the same
@@ -294,9 +303,9 @@ def _pieces(column: Any, name: str, strict: bool) -> list[_Piece]:
 
 def _of_floats(values: np.ndarray, name: str, mask: np.ndarray | None = None) -> _Piece:
     """A piece of floats: all integral ones as integers, otherwise each as its shortest text."""
-    wide = np.asarray(values, np.float64)
-    missing = np.isnan(wide) if mask is None else np.isnan(wide) | mask
-    with np.errstate(invalid="ignore"):
+    with np.errstate(all="ignore"):  # of a long double beyond the range, or a signalling NaN
+        wide = np.asarray(values, np.float64)
+        missing = np.isnan(wide) if mask is None else np.isnan(wide) | mask
         integral = (wide == np.rint(wide)) & (np.abs(wide) < 2.0**63)
     if (integral | missing).all():
         return _Piece(np.where(integral, wide, 0).astype(np.int64), name, missing)
@@ -344,7 +353,7 @@ def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
             plain = all(issubclass(kind, PLAIN) for kind in kinds)
             found = pa.array(column, mask=mask) if plain else None
         elif hasattr(column, "__arrow_c_stream__"):
-            found = pa.chunked_array(column)
+            found = None if is_polars_object(column) else pa.chunked_array(column)
         else:
             found = pa.array(column, mask=mask) if mask is not None else pa.array(column)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -355,13 +364,21 @@ def _any_arrow(column: Any, name: str, mask: np.ndarray | None) -> Any:
     if found is not None and (typed or _keeps_values(found.type)):
         return found
     try:
-        rows = list(column)
+        # A date beyond Python's calendar would raise, or panic, in the column's own list.
+        dated = found is not None and pa.types.is_temporal(found.type)
+        chunks = found.chunks if isinstance(found, pa.ChunkedArray) else [found]
+        rows = [row for each in chunks for row in plain_rows(each)] if dated else list(column)
     except TypeError:
         kind = type(column).__name__
         raise TypeError(f"{name}: a column of integers or text is expected, not {kind}.") from None
     if mask is not None:
         rows = [None if hidden else value for value, hidden in zip(rows, mask, strict=True)]
     return pa.array([canonical_key(value) for value in rows], pa.large_binary())
+
+
+def is_polars_object(column: Any) -> bool:
+    """Whether a polars column has Python objects, of which Arrow gets the addresses in memory."""
+    return str(getattr(column, "dtype", "")) == "Object"
 
 
 def _is_untyped(column: Any) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.hashing import canonical_key, plain_rows
+from sfumato.core.hashing import canonical_key, is_polars_object, plain_rows
 
 __all__ = [
     "SAMPLE",
@@ -32,7 +32,7 @@ __all__ = [
     "typed",
 ]
 
-TRUTH = {"True": 1.0, "False": 0.0}  # as NumPy writes them among texts
+TRUTH = {"True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0}  # as NumPy and polars write them
 TEXTS = (
     pa.types.is_string,
     pa.types.is_large_string,
@@ -125,7 +125,7 @@ def number_of(cell: Any) -> float:
             text = cell if isinstance(cell, str) else cell.decode("ascii")
             if not text.isascii():  # digits of other scripts, which not every reader takes
                 return math.nan
-            return TRUTH[text] if text in TRUTH else float(text)
+            return TRUTH[text] if text in TRUTH else _written(text)
         if isinstance(cell, complex | np.complexfloating):
             return float(cell.real) if cell.imag == 0 else math.nan
         if isinstance(cell, Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
@@ -136,6 +136,14 @@ def number_of(cell: Any) -> float:
     except Exception:  # whatever a cell's own type raises
         pass
     return math.nan
+
+
+def _written(text: str) -> float:
+    """The number that a text writes; a real complex one, as NumPy writes it among texts, too."""
+    if text.startswith("(") and text.endswith("j)"):
+        found = complex(text)
+        return found.real if found.imag == 0 else math.nan
+    return float(text)
 
 
 def numbers_of(column: Any) -> np.ndarray:
@@ -174,11 +182,48 @@ def cells_of(column: Any) -> list[Any]:
         filled = np.ma.filled(column.astype(object), None)
         return list(filled.ravel().tolist())
     if hasattr(column, "iloc"):
+        arrow = _of_pandas(column)
+        if arrow is not None:
+            return cells_of(arrow)
         column = np.asarray(column, object)
     if isinstance(column, np.ndarray):
         dated = column.dtype.kind in "mM"
-        return [None] * column.size if dated else list(column.ravel().tolist())
+        return [None] * column.size if dated else _python_cells(column.ravel())
+    if _has_no_numbers(column):
+        return [None] * len(column)
     return list(column.to_list()) if hasattr(column, "to_list") else list(column)
+
+
+def _of_pandas(column: Any) -> Any:
+    """A pandas column that Arrow stores, or whose categories it does, as Arrow; None for others."""
+    kind = str(column.dtype)
+    if not (kind.endswith("[pyarrow]") or kind in ("str", "string", "category")):
+        return None
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return None
+
+
+def _python_cells(array: np.ndarray) -> list[Any]:
+    try:
+        return list(array.tolist())
+    except (SystemError, ValueError):  # of texts with a code point that is none
+        return [_cell_at(array, at) for at in range(array.size)]
+
+
+def _cell_at(array: np.ndarray, at: int) -> Any:
+    try:
+        return array[at : at + 1].tolist()[0]
+    except (SystemError, ValueError):
+        return None
+
+
+def _has_no_numbers(column: Any) -> bool:
+    """Whether a polars column has dates, times or lists, which its own list may fail to convert."""
+    kind = getattr(column, "dtype", None)
+    tests = (getattr(kind, name, None) for name in ("is_temporal", "is_nested"))
+    return any(callable(test) and test() for test in tests)
 
 
 def _numeric(column: Any) -> np.ndarray | None:
@@ -196,7 +241,10 @@ def _numeric(column: Any) -> np.ndarray | None:
         kind = getattr(column, "dtype", None)
         numeric = getattr(kind, "is_numeric", None)  # of polars
         if isinstance(kind, np.dtype) or (numeric is not None and numeric()):
-            column = column.to_numpy()
+            try:
+                column = column.to_numpy()
+            except Exception:  # 128-bit integers of polars
+                return None
     if isinstance(column, np.ndarray) and column.dtype.kind in "biufc":
         return column
     return None
@@ -305,7 +353,7 @@ def _exported(values: Any) -> pa.Array | pa.ChunkedArray | None:
         if hasattr(values, "iloc"):
             return None if values.dtype == object else pa.array(values, from_pandas=True)
         if hasattr(values, "__arrow_c_stream__"):
-            return pa.chunked_array(values)
+            return None if is_polars_object(values) else pa.chunked_array(values)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         pass
     return None

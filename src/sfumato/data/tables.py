@@ -80,7 +80,9 @@ class PointFile:
         if names is None:
             matrix = _array(self.file)
             for at in range(0, max(len(matrix), 1), BATCH):
-                yield np.asarray(matrix[at : at + BATCH], np.float64), None
+                with np.errstate(all="ignore"):  # a warning would tell of one row
+                    part = np.asarray(matrix[at : at + BATCH], np.float64)
+                yield part, None
             return
         wanted = [*names] if self.beside is None else [*names, self.beside]
         for columns in read_one_by_one(self.file, wanted):
@@ -159,6 +161,11 @@ def read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
     for path in matches(file):
         form = _form(path)
         if form is not None and not form.delimiter:
+            if form.layout == "auto":  # one damaged element would take all others with it
+                raise ValueError(
+                    f"{path}: a JSON list cannot be read row by row, as private tables are; write "
+                    "one object per line, in a .jsonl."
+                )
             rows = _json_rows(path, form, wanted)
         else:
             known = names_of(path)
@@ -228,14 +235,8 @@ def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> It
 
 
 def _json_rows(path: Path, form: Any, wanted: list[str]) -> Iterator[list[Any]]:
-    """Yield the wanted values of JSON objects, one per line, or all in one list."""
-    rows: Any = map(_json_value, _lines(path, form))
-    if form.layout == "auto":
-        opened: Any = gzip.open if form.gzip else open
-        with opened(path, "rb") as file:
-            listed = _json_value(file.read())
-        rows = listed if isinstance(listed, list) else rows
-    for row in rows:
+    """Yield the wanted values of JSON objects, one per line."""
+    for row in map(_json_value, _lines(path, form)):
         if isinstance(row, dict):
             yield [_as_written(row.get(name)) for name in wanted]
 

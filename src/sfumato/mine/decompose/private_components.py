@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from sfumato.core.arrays import private_points
+from sfumato.core.arrays import private_points, without_rows
 from sfumato.core.bounds import BOUNDS, Box
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import DELTA, Limit, checked_values, flag, integer, optional, positive
@@ -17,6 +17,7 @@ from sfumato.errors import ParameterError, ParameterTypeError
 from sfumato.mine.decompose.principal_components import ComponentEstimator, component_count
 from sfumato.privacy.parameters import Privacy, cloned_ledger, separate_parameters
 from sfumato.privacy.random_source import Source
+from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.sketch.kernel_sums.moments import Moments, ReleasedMoments
 
@@ -175,16 +176,18 @@ class PrivatePCA(ComponentEstimator):
             The object itself.
         """
         plain = self._check()
-        points = self._private_rows(X, plain)
-        columns = points.shape[1]
+        validate_data(self, X, reset=True, skip_check_array=True, ensure_2d=False)  # names alone
+        columns = self._private_rows(without_rows(X), plain).shape[1]
         box = Box.of(OWNER, plain["bounds"], columns)
         # The number of components is checked by the number of columns before anything is paid.
         _check_count(self.n_components, columns)
         with _naming():
-            moments = Moments(box.bounds, bits=_bits(plain)).update(points)
-            options = {name: plain[name] for name in OPTIONS if plain[name] is not None}
+            moments = Moments(box.bounds, bits=_bits(plain))
+            options: Any = {name: plain[name] for name in OPTIONS if plain[name] is not None}
             if source is not None:
                 options["source"] = source
+            if not _is_stored(plain, options):  # a stored release needs no rows
+                moments.update(self._private_rows(X, plain))
             release = moments.release(plain["epsilon"], plain["delta"], **options)
         return self._take(release)
 
@@ -233,7 +236,6 @@ class PrivatePCA(ComponentEstimator):
 
     def _private_rows(self, X: Any, plain: dict[str, Any]) -> np.ndarray:
         """All rows as numbers, NaN for what is none; refuses only what is public."""
-        validate_data(self, X, reset=True, skip_check_array=True, ensure_2d=False)  # names alone
         known = len(plain["bounds"][0])
         one_for_all = all(np.ndim(side) == 0 for side in self.bounds)
         points = private_points(OWNER, X, None if one_for_all else known)
@@ -243,6 +245,18 @@ class PrivatePCA(ComponentEstimator):
             )
         self.n_features_in_ = points.shape[1]
         return points
+
+
+def _is_stored(plain: dict[str, Any], options: Any) -> bool:
+    """Whether a ledger has the bytes of this release; one that must pay refuses it here."""
+    request = ReleaseRequest.of(OWNER, plain["epsilon"], plain["delta"], options)
+    if request.ledger is None or request.release_id is None:
+        return False
+    try:
+        request.ledger.fetch(request.release_id)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_count(n: Any, columns: int) -> None:

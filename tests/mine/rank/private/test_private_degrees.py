@@ -157,7 +157,7 @@ def test_isotonic_regression_beats_plain_noise_on_a_skewed_graph():
 
     def error(method):
         made = PrivateDegreeHistogram(0.5, max_degree=500, method=method)
-        noisy = made._calibrated(made._cells(edges), made._scale(0.5), 0.5)
+        noisy = made._calibrated(lambda: made._cells(edges), made._scale(0.5), 0.5)
         found = [noisy.publish(made._request(source=InsecureSeededSource(s))) for s in range(30)]
         return np.mean([np.abs(each.cumulative() - true).sum() for each in found])
 
@@ -167,7 +167,7 @@ def test_isotonic_regression_beats_plain_noise_on_a_skewed_graph():
 def outcomes(edges, trials, source):
     """The noisy numbers of many releases of the same edges."""
     made = PrivateDegreeHistogram(1.0, max_degree=3, degree="undirected")
-    noisy = made._calibrated(made._cells(edges), made._scale(1.0), 1.0).noisy
+    noisy = made._calibrated(lambda: made._cells(edges), made._scale(1.0), 1.0).noisy
     return np.array([noisy(source)["_cells"] for _ in range(trials)])
 
 

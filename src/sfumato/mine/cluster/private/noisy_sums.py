@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.arrays import private_points
+from sfumato.core.arrays import private_points, without_rows
 from sfumato.core.bounds import Box
 from sfumato.kernels.mine.cluster import nearest_centres as kernels
 from sfumato.privacy.accounting.gaussian_steps import Budget
@@ -31,7 +31,8 @@ TYPICAL = 0.25  # mean square of a coordinate of a cluster's mean, half the box 
 class RowSource:
     """Private rows, read part by part in every pass; each row on its own, none refused.
 
-    A row that is not all numbers is left out, a coordinate outside the box clipped to it.
+    A row that is not all numbers is left out, a coordinate outside the box clipped to it. So is a
+    part that is no table of the columns of the box.
     """
 
     owner: str
@@ -42,16 +43,26 @@ class RowSource:
         """Yield rows as integers from -STEPS to STEPS, odd ones, about the centre of the box."""
         parts: Iterable[Any] = self.data() if callable(self.data) else [self.data]
         for part in parts:
-            points = private_points(self.owner, part, self.box.dimension)
+            try:
+                points = private_points(self.owner, part, self.box.dimension)
+            except (TypeError, ValueError):
+                continue
             if points.shape[1] != self.box.dimension:
-                raise ValueError(
-                    f"{self.owner}: X has {points.shape[1]} columns, but bounds are for "
-                    f"{self.box.dimension}."
-                )
+                continue
             points = points[~np.isnan(points).any(axis=1)]
             inside, _ = self.box.clip(points)
             steps = self.box.steps(inside, BITS).astype(np.int64)
             yield 2 * steps - STEPS
+
+    def check(self) -> None:
+        """Refuse a container of another kind or width, before a row of it is read."""
+        if callable(self.data):
+            return
+        columns = private_points(self.owner, without_rows(self.data), self.box.dimension).shape[1]
+        if columns != self.box.dimension:
+            raise ValueError(
+                f"{self.owner}: X has {columns} columns, but bounds are for {self.box.dimension}."
+            )
 
     def cells(
         self, size: int, labels: Callable[[np.ndarray], np.ndarray], squares: bool

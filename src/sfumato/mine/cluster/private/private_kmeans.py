@@ -89,7 +89,7 @@ class _PrivateClusters:
             Rows, each read on its own: coordinates outside the bounds are clipped to them, a row
             that is not all numbers is left out, and none is refused. A function without arguments
             that returns an iterator of such parts is called once for each pass, so that rows need
-            not fit into memory.
+            not fit into memory; a part that is no table of so many columns is left out.
         y : object, default=None
             Not used.
         ledger : Ledger, path_like or None, default=None
@@ -125,7 +125,7 @@ class _PrivateClusters:
         request = ReleaseRequest.of(self._owner, self.epsilon, self.delta, options)
         plan = self._plan(request)
         rows = RowSource(self._owner, X, Box(*self.bounds))
-        next(rows.parts(), None)  # an invalid container is refused before anything is charged
+        rows.check()  # the container; rows are read after the charge
         self.release_ = self._calibrated(plan, rows).publish(request)
         return self
 

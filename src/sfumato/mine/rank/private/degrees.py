@@ -1,5 +1,6 @@
 """PrivateDegreeHistogram: how many nodes have which degree, with differential privacy of edges."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Self
 
@@ -7,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.edge_columns import numbered_ends, readable_edges, texts_of
+from sfumato.core.arrays import without_rows
+from sfumato.core.edge_columns import numbered_ends, readable_edges, texts_of, two_columns
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids
@@ -175,8 +177,13 @@ class PrivateDegreeHistogram:
             ledger=ledger, dataset=dataset, release_id=release_id, source=source
         )
         scale = self._scale(request.epsilon)
-        cells = self._cells(edges)
-        request.check_room(8 * cells.size)
+        _check_container(edges)
+        nodes = 0 if self._names is None else len(self._names)
+        request.check_room(8 * (nodes + self.max_degree + 1))
+
+        def cells() -> np.ndarray:
+            return self._cells(edges)
+
         self.release_ = self._calibrated(cells, scale, request.epsilon).publish(request)
         return self
 
@@ -203,8 +210,9 @@ class PrivateDegreeHistogram:
         return np.asarray(np.cumsum(counts[:0:-1])[::-1])
 
     def _calibrated(
-        self, cells: np.ndarray, scale: Fraction, epsilon: float
+        self, cells: Callable[[], np.ndarray], scale: Fraction, epsilon: float
     ) -> CalibratedRelease[ReleasedDegrees]:
+        """Plan the release; `cells` reads the edges, once all is charged."""
         parameters = dict(
             degree=self.degree,
             method=self.method,
@@ -222,7 +230,7 @@ class PrivateDegreeHistogram:
         )
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
-            out = np.array(cells, np.int64)
+            out = np.array(cells(), np.int64)
             noise.add_laplace(out, scale, source=source)
             return {"_cells": out}
 
@@ -235,6 +243,16 @@ def _public(nodes: Any) -> pa.Array:
     if not len(names) or names.null_count or len(names.unique()) != len(names):
         raise ParameterError.of(OWNER, "nodes", "must be at least one id, each of another value.")
     return names
+
+
+def _check_container(edges: Any) -> None:
+    """Refuse what is no graph and no pair of columns, before an edge is read."""
+    if isinstance(edges, Graph):
+        return
+    if isinstance(edges, tuple):
+        two_columns(list(edges))
+    else:
+        readable_edges(without_rows(edges))
 
 
 def _ends(edges: Any) -> tuple[pa.Array, pa.Array]:
