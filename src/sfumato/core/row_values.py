@@ -293,7 +293,7 @@ def plain_column(values: Any, name: str) -> pa.Array | list[Any]:
         raise ValueError(f"{name}: one column is expected, not {values.ndim} dimensions.")
     if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
         if values.dtype.kind in "iuf":
-            with np.errstate(over="ignore"):  # of what is longer than float64
+            with np.errstate(all="ignore"):  # of what is longer than float64, or a signalling NaN
                 return pa.array(_machine(values))
         return list(values.tolist())
     if isinstance(values, np.ma.MaskedArray):
