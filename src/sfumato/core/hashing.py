@@ -28,7 +28,6 @@ __all__ = [
     "KeyColumn",
     "canonical_key",
     "hash_column",
-    "is_polars_object",
     "plain_rows",
 ]
 
