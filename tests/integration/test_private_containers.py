@@ -44,7 +44,7 @@ def columns():
     yield "signalling NaN", signalling
 
 
-@pytest.mark.parametrize(("name", "column"), columns(), ids=[name for name, _ in columns()])
+@pytest.mark.parametrize(("name", "column"), list(columns()), ids=[name for name, _ in columns()])
 def test_numbers_and_ids_of_other_rows_stay(name, column):
     assert numbers_by_row(column, "x")[:2].tolist() == [1, 2]
     assert private_points("x", frame_of(column), 1)[:2].tolist() == [[1], [2]]

@@ -184,7 +184,7 @@ def test_rows_of_every_form_of_file_are_read_one_by_one_where_they_are_hidden(tm
     np.save(tmp_path / "t.npy", [[1, 2.5], [np.nan, 1], [3, 4]])
     np.save(tmp_path / "none.npy", np.ones((0, 2)))
     want = None
-    for name in ("t.jsonl", "t.jsonl.gz", "t.json", "t.parquet", "t.npy", "none.npy"):
+    for name in ("t.jsonl", "t.jsonl.gz", "t.parquet", "t.npy", "none.npy"):
         named = [] if name.endswith("npy") else ["--columns", "a,b"]
         words = [*named, *BOUNDS, "--epsilon", "1e6", "--backend", "race", "--rows", "16"]
         run(tmp_path, "density", "build", name, *words, "-o", "m", "--force")
@@ -192,6 +192,9 @@ def test_rows_of_every_form_of_file_are_read_one_by_one_where_they_are_hidden(tm
         want = cells if want is None else want
         assert cells.sum() == 2 * 16 if name != "none.npy" else not cells.any()
         assert name == "none.npy" or np.array_equal(cells, want)
+    words = ["--columns", "a,b", *BOUNDS, "--epsilon", "1", "--bandwidth", "1"]
+    said = run(tmp_path, "density", "build", "t.json", *words, "-o", "n", code=2)
+    assert "one object per line" in " ".join(said.split())
     said = run(tmp_path, "density", "build", "t.jsonl", *PRIVATE, "-o", "n", code=2)
     assert "--columns must be given with --epsilon" in " ".join(said.split())
 
