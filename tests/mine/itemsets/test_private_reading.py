@@ -5,6 +5,8 @@ import gzip
 import warnings
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -87,6 +89,18 @@ def test_one_odd_list_changes_no_other(form, odd):
     assert counted(rows)[0] == counted(ROWS)[0]  # every form has the same items
     check_neighbours(rows, [*rows, odd])
     check_neighbours(rows, [odd, *rows])
+
+
+def test_columns_of_lists_of_other_libraries_are_read_row_by_row():
+    plain = counted(ROWS)
+    assert counted(pl.Series(ROWS)) == plain
+    assert counted(pd.Series(ROWS)) == plain
+    assert counted(pd.Series(ROWS, dtype=pd.ArrowDtype(pa.list_(pa.int64())))) == plain
+    odd = [*ROWS, ["x", object()]]  # which makes polars store objects, not lists of integers
+    check_neighbours(pl.Series(ROWS), pl.Series(odd, dtype=pl.Object))
+    check_neighbours(pd.Series(ROWS), pd.Series(odd))
+    days = pd.Series([[2**40]], dtype=pd.ArrowDtype(pa.list_(pa.timestamp("s"))))
+    assert counted(days)[1] == 1
 
 
 def test_containers_are_told_apart_by_their_type_alone():

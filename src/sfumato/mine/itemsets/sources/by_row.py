@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.core.hashing import is_polars_object
 from sfumato.core.row_values import ids_by_row
 from sfumato.mine.itemsets.sources.columns import LISTS, RawChunk, as_rows, offsets_of
 
@@ -29,11 +30,12 @@ def basket_rows(baskets: Any) -> RawChunk:
         return as_rows(baskets)  # integers by their type
     if isinstance(baskets, tuple):
         return _of_offsets(baskets)
-    if hasattr(baskets, "__arrow_c_stream__") and not hasattr(baskets, "iloc"):
-        try:
-            baskets = pa.chunked_array(baskets)
-        except (pa.ArrowException, TypeError, ValueError):
-            baskets = list(baskets)  # polars' own objects
+    if is_polars_object(baskets):
+        baskets = baskets.to_list()
+    elif hasattr(baskets, "iloc") and str(getattr(baskets, "dtype", "")).endswith("[pyarrow]"):
+        baskets = pa.array(baskets, from_pandas=True)
+    elif hasattr(baskets, "__arrow_c_stream__") and not hasattr(baskets, "iloc"):
+        baskets = pa.chunked_array(baskets)
     if isinstance(baskets, pa.ChunkedArray):
         baskets = baskets.combine_chunks()
     if isinstance(baskets, pa.Array):
