@@ -273,7 +273,7 @@ def _listed(column: Any) -> list[Any]:
     """The lists of an Arrow list column; for other columns, as many None."""
     kind = getattr(column.type, "value_type", pa.null())
     if pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
-        column = _of_views(column)  # a cast would take one row for another
+        column = lists_of_views(column)  # a cast would take one row for another
     if any(is_text(kind) for is_text in TEXTS):
         column = column.cast(pa.large_list(pa.large_binary()))  # even if it is not UTF-8
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -281,7 +281,7 @@ def _listed(column: Any) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _of_views(column: Any) -> Any:
+def lists_of_views(column: Any) -> Any:
     """Lists that are views of other parts of a column, each written out."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()

@@ -94,6 +94,7 @@ def test_one_odd_list_changes_no_other(form, odd):
 def test_columns_of_lists_of_other_libraries_are_read_row_by_row():
     plain = counted(ROWS)
     assert counted(pl.Series(ROWS)) == plain
+    assert counted(pa.array(ROWS, pa.list_view(pa.int64()))) == plain
     assert counted(pd.Series(ROWS)) == plain
     assert counted(pd.Series(ROWS, dtype=pd.ArrowDtype(pa.list_(pa.int64())))) == plain
     odd = [*ROWS, ["x", object()]]  # which makes polars store objects, not lists of integers

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.core.arrays import lists_of_views
 from sfumato.core.hashing import is_polars_object
 from sfumato.core.row_values import ids_by_row
 from sfumato.mine.itemsets.sources.columns import LISTS, RawChunk, as_rows, offsets_of
@@ -59,6 +60,8 @@ def _of_offsets(baskets: tuple[Any, ...]) -> RawChunk:
 
 def list_rows(column: pa.Array) -> RawChunk:
     """Rows of an Arrow column of lists; a null, or what is no list, is an empty basket."""
+    if pa.types.is_list_view(column.type) or pa.types.is_large_list_view(column.type):
+        column = lists_of_views(column)
     if not any(test(column.type) for test in LISTS):
         return RawChunk(np.zeros(len(column) + 1, np.int64), pa.array([], pa.large_string()))
     sizes = column.value_lengths().fill_null(0)
