@@ -14,10 +14,12 @@ def by_dictionary(values):
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8])
 @pytest.mark.parametrize("count", [1, 512, 513, 5000, 40_000])
-def test_positions_are_those_of_first_appearance(dtype, count):
+@pytest.mark.parametrize("apart", [1, 1000])  # a place for each integer between, or a hash table
+def test_positions_are_those_of_first_appearance(dtype, count, apart):
     random = np.random.default_rng(count)
     largest = min(count, 100) if dtype == np.int8 else count
-    values = random.integers(-largest, largest, 3 * count).astype(dtype)
+    apart = 1 if dtype == np.int8 else apart
+    values = (random.integers(-largest, largest, 3 * count) * apart).astype(dtype)
     positions, distinct = coded_integers(values)
     expected, known = by_dictionary(values)
     assert positions.tolist() == expected

@@ -1,8 +1,11 @@
 """The hash is XXH64 for text, one stable mixer for integers, equal for every type and container."""
 
+import ctypes
 import datetime
 import decimal
 import itertools
+import mmap
+import os
 import re
 import time
 
@@ -16,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.core.hashing import MISSING, KeyColumn, hash_column
-from sfumato.kernels.hash import ROW
+from sfumato.kernels.hash import ROW, strings
 
 WORDS = ["", "a", "tea", "twelve bytes", "thirteen byte", "é" * 9, "x" * 31, "y" * 32, "z" * 100]
 
@@ -52,6 +55,40 @@ DIGITS = st.integers(-(2**70), 2**70).map(str) | st.text("-.0123456789", max_siz
 )
 def test_bytes_hash_as_xxh64_and_decimal_texts_as_their_integers(words, kind, seed):
     assert hash_column(pa.array(words, kind), seed).tolist() == reference(words, seed)
+
+
+def test_keys_hashed_together_do_not_depend_on_their_neighbours():
+    # Every length to beyond three stripes, and digits of every length beside what only looks so.
+    rng = np.random.default_rng(0)
+    words = [rng.bytes(size) for size in range(110)] + [rng.bytes(5000)]
+    for size in range(1, 24):
+        digits = "".join(map(str, rng.integers(0, 10, size)))
+        forms = ["1" + digits[1:], "0" + digits[1:], "-" + digits[1:], digits + ".0"]
+        forms += [digits[:at] + odd + digits[at + 1 :] for at in range(size) for odd in "/:."]
+        words += [form.encode() for form in forms]
+    want = reference(words, 7)
+    for _ in range(3):
+        order = rng.permutation(len(words))
+        column = pa.array([words[at] for at in order], pa.binary())
+        assert hash_column(column, 7).tolist() == [want[at] for at in order]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pages are protected by a POSIX call")
+def test_no_page_beside_the_keys_is_read():
+    room = mmap.mmap(-1, 3 * mmap.PAGESIZE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    for page in (0, 2):  # reading either of them now ends the process
+        where = ctypes.c_void_p(address + page * mmap.PAGESIZE)
+        assert protect(where, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    room[mmap.PAGESIZE : 2 * mmap.PAGESIZE] = data = bytes(range(256)) * (mmap.PAGESIZE // 256)
+    for size in (*range(1, 41), 600):
+        for start in (0, len(data) - size):
+            out = np.empty(9, np.uint64)
+            offsets = np.array([start] * 9 + [start + size])
+            strings(np.uint64(address + mmap.PAGESIZE), offsets, np.uint64(3), out)
+            want = reference([b""] * 8 + [data[start : start + size]], 3)
+            assert out.tolist() == want
 
 
 LIMITS = [0, 9, 10, 2**63 - 1, 2**63, 2**64 - 1, -1, -(2**63)]

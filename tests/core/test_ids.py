@@ -1,12 +1,15 @@
 """What is missing in numbers is NaN whatever says so, and then refused as NaN is."""
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from sfumato.core.ids import numbers, plain_numbers
+from sfumato.core.ids import IdIndex, ids_of, numbers, plain_numbers, positions
 from sfumato.data import Interactions
 from sfumato.density import SketchDensity
 from sfumato.retrieve import BinaryIndex
@@ -88,3 +91,29 @@ def test_texts_are_no_numbers_even_beside_missing_ones():
     assert plain_numbers(["a", None]).dtype == object
     with pytest.raises(TypeError, match="numbers are expected"):
         numbers(["a", None], "ratings")
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        ([5, -3, 0, 2**62, -(2**63)], [0, -(2**63), 7, -3, 5, 5]),
+        (list(range(3000)), [2999, 0, 3000, -1]),
+        (["ann", "bob", "", "7"], ["bob", "", "7", "7.0", "carol", "bob"]),
+        (["7", "7.0", "x"], ["7.0", "7", "x", "y"]),  # equal hashes
+        (["ann"], [1, 2]),  # of another type: none
+        ([], [1]),
+    ],
+)
+def test_an_index_finds_what_positions_finds(column, wanted, monkeypatch):
+    monkeypatch.setattr("sfumato.core.ids.MANY", 0)
+    ids, ask = ids_of(column, "ids"), ids_of(wanted, "ids")
+    index = IdIndex(ids)
+    for each in (index, index, pickle.loads(pickle.dumps(index)), copy.copy(index)):
+        np.testing.assert_array_equal(each.positions(ask), positions(ask, ids))
+
+
+def test_the_table_of_an_index_is_not_pickled():
+    index = IdIndex(np.arange(1000))
+    before = pickle.dumps(index)
+    index.positions(np.array([3]))
+    assert pickle.dumps(index) == before

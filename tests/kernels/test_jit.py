@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
 import sfumato.kernels
+from sfumato.kernels.jit import inline, kernel
 
 ROOM = Path(sfumato.kernels.__file__).parent
 MODULES = [module.name for module in pkgutil.walk_packages([str(ROOM)], "sfumato.kernels.")]
@@ -20,12 +22,12 @@ MODULES = [module.name for module in pkgutil.walk_packages([str(ROOM)], "sfumato
 @pytest.mark.parametrize("name", MODULES)
 def test_every_kernel_releases_the_gil_and_keeps_exact_arithmetic(name):
     module = importlib.import_module(name)
-    for kernel in vars(module).values():
-        if isinstance(kernel, CPUDispatcher):
-            options = kernel.targetoptions
-            assert options["nogil"], kernel
-            assert not options.get("fastmath"), kernel
-            assert not options.get("boundscheck"), kernel
+    for each in vars(module).values():
+        if isinstance(each, CPUDispatcher):
+            options = each.targetoptions
+            assert options["nogil"], each
+            assert not options.get("fastmath"), each
+            assert not options.get("boundscheck"), each
 
 
 def run_in(folder):
@@ -56,6 +58,37 @@ def test_a_changed_helper_rebuilds_its_callers(tmp_path):
     helper.write_text(helper.read_text().replace("1.0", "25.0"))
     assert run_in(tmp_path) == (25.0, 0)
     assert run_in(tmp_path) == (25.0, 1)
+    assert not list(room.glob("__pycache__/helper.number*.nbi"))  # only kernels are stored
+
+
+@inline
+def _squared(x):
+    return x * x
+
+
+@inline
+def _length(x, y):
+    return np.sqrt(_squared(x) + _squared(y))
+
+
+@kernel
+def _lengths(x, y, out):
+    for i in range(out.size):
+        out[i] = _length(x[i], y[i])
+
+
+def test_helpers_are_inlined_without_code_of_their_own():
+    lines = np.arange(3, dtype=np.float64)
+    out = np.empty(3)
+    _lengths(lines, lines + 1, out)
+    np.testing.assert_array_equal(out, np.sqrt(lines**2 + (lines + 1) ** 2))
+    (compiled,) = _length.overloads.values()
+    assert not compiled.library._codegen._engine.is_symbol_defined(compiled.fndesc.llvm_func_name)
+
+
+def test_python_may_call_a_helper():
+    assert _length(3, 4) == 5
+    assert _length(np.float32(3), 4.0) == 5
 
 
 def test_an_index_of_types_that_are_gone_is_written_anew(tmp_path):
@@ -73,3 +106,30 @@ def test_an_index_of_types_that_are_gone_is_written_anew(tmp_path):
     index.write_bytes(version + b"cgone\nthing\n.")
     assert run_in(tmp_path) == (3.0, 0)
     assert run_in(tmp_path) == (3.0, 1)
+
+
+def test_a_kernel_from_the_cache_loads_neither_linear_algebra_nor_what_only_compiling_needs(
+    tmp_path,
+):
+    room = tmp_path / "room"
+    room.mkdir()
+    shutil.copy(ROOM / "jit.py", room)
+    (room / "__init__.py").touch()
+    (room / "caller.py").write_text(
+        "import math\n\nfrom .jit import kernel\n\n\n"
+        "@kernel\ndef fill(out):\n    out[0] = math.lgamma(8.0 * out.size)\n\n\n"
+        "@kernel\ndef other(out):\n    out[0] = math.erf(out[0])\n"
+    )
+    assert run_in(tmp_path)[1] == 0
+    code = """
+import sys, numpy, room.caller as c
+out = numpy.zeros(1)
+c.fill(out)
+print(round(out[0], 3), sum(c.fill.stats.cache_hits.values()), "scipy.linalg" in sys.modules)
+c.other(out)  # which is compiled here, after one that was not
+print(round(out[0], 3))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["8.525", "1", "False", "1.0"]

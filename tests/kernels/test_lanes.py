@@ -42,11 +42,14 @@ from sfumato.kernels.lanes import (
     smallest,
     store,
     store_aligned,
+    stripes_at,
     total,
+    turned,
     u32x16,
     u64x8,
     widen_high,
     widen_low,
+    words_at,
 )
 
 WIDEST = {"haswell": "ymm", "x86-64": "xmm"}  # what each CPU's vector registers are called
@@ -185,7 +188,31 @@ def min_hash(keys, factors, terms, out):
     store_aligned(out, 16, high)
 
 
-KERNELS = (compute_floats, compute_whole, compare, reduce, convert, compute_scalars, min_hash)
+@kernel
+def read_words(addresses, chosen, out):
+    """Row 0: a word of each address; rows 1 to 4: its first four; 5 and 6: turned bits."""
+    at, mask = load(addresses, 0), mask8(chosen)
+    store(out, 0, words_at(at, mask))
+    a, b, c, d = stripes_at(at, mask)
+    store(out, 8, a)
+    store(out, 16, b)
+    store(out, 24, c)
+    store(out, 32, d)
+    store(out, 40, turned(a, 12))
+    for i in range(8):
+        out[6, i] = turned(out[1, i], i)
+
+
+KERNELS = (
+    compute_floats,
+    compute_whole,
+    compare,
+    reduce,
+    convert,
+    compute_scalars,
+    min_hash,
+    read_words,
+)
 
 
 def float_pairs(dtype):
@@ -351,6 +378,22 @@ def test_conversions_fills_and_masks_place_every_lane():
     np.testing.assert_array_equal(f64[40:], 2 - (0x81 >> np.arange(8) & 1))
     assert (i32[16:] == 2**31 - 1).all()
     assert (i64[8:] == 2**63 - 1).all()
+
+
+def test_words_are_read_at_any_address_where_the_mask_is_true():
+    data = np.random.default_rng(5).integers(0, 256, 400, np.uint8)
+    starts = np.array([3, 0, 8, 15, 301, 64, 7, 9])
+    chosen = np.array([1, 1, 0, 1, 1, 1, 0, 1], bool)
+    addresses = np.where(chosen, data.ctypes.data + starts, 0).astype(np.uint64)
+    out = np.zeros((7, 8), np.uint64)
+    read_words(addresses, int(np.packbits(chosen, bitorder="little")[0]), out)
+    rows = np.array([data[at : at + 32].view(np.uint64) for at in starts]) * chosen[:, None]
+    np.testing.assert_array_equal(out[0], rows[:, 0])
+    np.testing.assert_array_equal(out[1:5], rows.T)
+    twelve = rows[:, 0] << np.uint64(12) | rows[:, 0] >> np.uint64(52)
+    np.testing.assert_array_equal(out[5], twelve)
+    turned_bits = [(int(x) << i | int(x) >> 64 - i) % 2**64 for i, x in enumerate(rows[:, 0])]
+    assert out[6].tolist() == turned_bits
 
 
 def test_scalars_are_exact_and_counts_are_signed():

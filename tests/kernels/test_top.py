@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.kernels import top_k as top
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 
 
 def panels_of(vectors):

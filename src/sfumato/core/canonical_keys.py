@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["canonical_key", "digits", "plain_rows", "without_point"]
+__all__ = ["MISSING", "canonical_key", "digits", "plain_rows", "without_point"]
 
+MISSING = b"\xff\xfe missing key"  # hashed for a missing key; not UTF-8, so no text is the same
 INTEGRAL_FLOAT = re.compile(rb"(0|-?[1-9][0-9]{0,19})\.0")
 
 

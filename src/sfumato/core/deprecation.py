@@ -46,7 +46,8 @@ def on_demand(module: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[st
     module : str
         `__name__` of the package.
     homes : mapping of str to tuple of str
-        For each submodule, relative to the package, the names it defines.
+        For each submodule, relative to the package, the names it defines; a module that begins
+        with "sfumato." is that module, wherever it is.
 
     Returns
     -------
@@ -65,7 +66,10 @@ def on_demand(module: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[st
     def attribute(name: str) -> Any:
         if name not in known:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{module}.{known[name]}"), name)
+        home = known[name]
+        value = getattr(
+            import_module(home if home.startswith("sfumato.") else f"{module}.{home}"), name
+        )
         setattr(sys.modules[module], name, value)
         return value
 
@@ -106,8 +110,9 @@ def renamed(
                 return others(name)
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         new = names[name]
+        value = getattr(sys.modules[module], new)  # first: an import may forget what was warned of
         warnings.warn(_moved_sentence(f"{module}.{name}", new), DeprecationWarning, stacklevel=2)
-        return getattr(sys.modules[module], new)
+        return value
 
     return attribute
 

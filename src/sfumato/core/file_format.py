@@ -22,6 +22,7 @@ import platform
 import re
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Iterator
 from io import BufferedWriter, BytesIO, FileIO
@@ -33,8 +34,9 @@ import pyarrow as pa
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.validation import integer
+from sfumato.core.xxh64 import xxh64
 from sfumato.errors import FormatError, ModelFormatError, SketchFormatError
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 
 __all__ = [
     "MODEL",
@@ -65,6 +67,7 @@ BUFFER = 1 << 16  # bytes of a file that are written at a time
 LENGTH, MOST_AXES, KIND_LIMIT = integer(0, 2**48), 8, 100
 NUMBERS = re.compile(r"[<|][biuf][1248]")  # dtypes of the arrays of our files
 DEPTH = 32  # of lists and objects in a header
+SMALL = 1 << 18  # bytes whose checksum is not worth loading the compiler
 DAMAGED = "the {} is cut off or damaged: its checksum does not hold."
 PART = re.compile(r"\.sfumato-([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{8}\.part")
 STALE = 86_400.0  # seconds after which no machine still writes a temporary file
@@ -92,19 +95,28 @@ MODEL = Wording(ModelFormatError, "model", "model: ")
 
 def pack(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     """Encode the header and the arrays as bytes with a checksum."""
-    listed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
+    listed = [(name, array.dtype.str, list(array.shape)) for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": listed}, allow_nan=False).encode()
     if len(text) > HEADER_LIMIT:
         raise ValueError(
             f"{header['kind']}: its parameters take {len(text)} bytes, and a file has room for "
             f"{HEADER_LIMIT}; use fewer columns or labels."
         )
-    out = bytearray(MAGIC + FORMAT.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text)
+    lead = MAGIC + FORMAT.to_bytes(4, "little") + len(text).to_bytes(8, "little") + text
+    end = _end(listed, len(lead))
+    out = BytesIO()  # gives its buffer away in the end, so that arrays are copied once
+    out.seek(end + 7)
+    out.write(b"\0")  # makes room for all; what lies between is zero
+    out.seek(0)
+    out.write(lead)
     for array in arrays.values():
-        out.extend(bytes(-len(out) % EDGE))
-        out.extend(array.tobytes())
-    out.extend(checksum(memoryview(out)))
-    return bytes(out)
+        out.seek(out.tell() + -out.tell() % EDGE)
+        out.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    with out.getbuffer() as content:
+        total = checksum(content[:end])
+    out.seek(end)
+    out.write(total)
+    return out.getvalue()
 
 
 @contextlib.contextmanager
@@ -429,6 +441,8 @@ def _naming(path: Path) -> Iterator[None]:
 
 def checksum(view: memoryview) -> bytes:
     """XXH64 of the bytes."""
+    if len(view) <= SMALL and "numba" not in sys.modules:
+        return xxh64(view).to_bytes(8, "little")
     offsets = pa.py_buffer(np.array([0, len(view)], np.int64))
     column = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(view)])
     return int(hash_column(column)[0]).to_bytes(8, "little")

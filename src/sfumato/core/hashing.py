@@ -9,13 +9,14 @@ probabilities stated by sketches hold for keys that were not chosen against the 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.canonical_keys import canonical_key, digits, plain_rows, without_point
+from sfumato.core.canonical_keys import MISSING, canonical_key, digits, plain_rows, without_point
+from sfumato.core.few_keys import few_hashes, key_hash
 from sfumato.core.tables import described
 from sfumato.core.validation import integer
 from sfumato.errors import NullValueError
@@ -25,14 +26,15 @@ __all__ = [
     "BLOCK",
     "MISSING",
     "PLAIN",
+    "HashedKeys",
     "KeyColumn",
     "canonical_key",
     "hash_column",
+    "hashed_keys",
     "plain_rows",
 ]
 
 BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
-MISSING = b"\xff\xfe missing key"  # not UTF-8, so no text is the same
 SEED = integer(0, 2**64 - 1)
 TEXT = (pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary)
 LARGE = (pa.types.is_large_string, pa.types.is_large_binary)
@@ -69,15 +71,88 @@ def hash_column(column: Any, seed: int = 0, *, name: str = "keys") -> np.ndarray
     >>> len(set(hash_column([7, "7", 7.0, "7.0"]).tolist()))
     1
     """
+    seed = SEED.check("hash", "seed", seed)
     if type(column) is np.ndarray and column.dtype == np.int64 and column.ndim == 1:
-        out = np.empty(column.size, np.uint64)  # the usual case, and fast for a few rows
-        _hash_integers(column, SEED.check("hash", "seed", seed), out)
+        out = np.empty(column.size, np.uint64)  # the usual case, of any length
+        _hash_integers(column, seed, out)
         return out
-    keys = column if isinstance(column, KeyColumn) else KeyColumn(column, name=name)
-    out = np.empty(keys.size, np.uint64)
-    for start, hashes in keys.blocks(seed):
-        out[start : start + hashes.size] = hashes
+    size, blocks = hashed_keys(column, seed, name=name)
+    out = np.empty(size, np.uint64)
+    for rows, hashes in blocks:
+        out[rows] = hashes
     return out
+
+
+class HashedKeys(NamedTuple):
+    """The hashes of a column of keys, block by block; made by `hashed_keys`.
+
+    Parameters
+    ----------
+    size : int
+        Number of keys.
+    blocks : iterable of tuple
+        For every block its rows, as a slice, and their hashes, uint64.
+
+    Examples
+    --------
+    >>> for rows, hashes in hashed_keys(["tea", "milk"], 1).blocks:
+    ...     print(rows, hashes)
+    slice(0, 2, None) [11989998076931344876 11455680201658527236]
+    """
+
+    size: int
+    blocks: Iterable[tuple[slice, np.ndarray]]
+
+    def __repr__(self) -> str:
+        return f"HashedKeys({self.size} keys)"
+
+
+def hashed_keys(column: Any, seed: int, *, name: str = "keys") -> HashedKeys:
+    """Hash a column in blocks, few keys without the overhead of an Arrow column.
+
+    Parameters
+    ----------
+    column : array_like of shape (n,)
+        Keys as in `hash_column`, or a `KeyColumn`.
+    seed : int
+        Seed of the hash, from 0 to 2**64 - 1.
+    name : str, default="keys"
+        Name of the column in error messages.
+
+    Returns
+    -------
+    HashedKeys
+        Number of keys, and an iterable of blocks that is read once; the hashes of a block may be
+        overwritten by the next one.
+
+    Examples
+    --------
+    >>> hashed_keys(["tea", "milk"], 1).size
+    2
+    """
+    kind = type(column)
+    if kind is list or kind is tuple:
+        if len(column) > BLOCK:
+            return HashedKeys(len(column), _list_blocks(column, seed))
+        few = few_hashes(column, seed)
+    else:
+        few = few_hashes(column, seed) if kind is np.ndarray and column.size <= BLOCK else None
+    if few is not None:
+        return HashedKeys(few.size, ((slice(0, few.size), few),))
+    keys = column if isinstance(column, KeyColumn) else KeyColumn(column, name=name)
+    return HashedKeys(keys.size, _column_blocks(keys, seed))
+
+
+def _list_blocks(column: Any, seed: int) -> Iterator[tuple[slice, np.ndarray]]:
+    """A long list in parts: no row changes how another is read, and none is refused."""
+    for start in range(0, len(column), BLOCK):
+        part = column[start : start + BLOCK]
+        yield slice(start, start + len(part)), hash_column(part, seed)
+
+
+def _column_blocks(keys: "KeyColumn", seed: int) -> Iterator[tuple[slice, np.ndarray]]:
+    for start, hashes in keys.blocks(seed):
+        yield slice(start, start + hashes.size), hashes
 
 
 class KeyColumn:
@@ -268,9 +343,7 @@ def _hash_text(values: pa.Array, seed: int, out: np.ndarray) -> None:
 
 
 def _missing_hash(seed: int) -> np.uint64:
-    out = np.empty(1, np.uint64)
-    _hash_text(pa.array([MISSING], pa.large_binary()), seed, out)
-    return np.uint64(out[0])
+    return np.uint64(key_hash(None, seed)[0])
 
 
 def _pieces(column: Any, name: str, strict: bool) -> list[_Piece]:
@@ -398,7 +471,8 @@ def _refuse_others(column: Any, name: str) -> None:
     if isinstance(column, Mapping):
         raise TypeError(f"{name}: a column is expected, not a mapping; give its keys and weights.")
     if isinstance(column, str | bytes):
-        raise TypeError(f"{name}: a whole column is expected, not one {type(column).__name__}.")
+        kind = type(column).__name__
+        raise TypeError(f"{name}: a whole column is expected, not one {kind}; put it into a list.")
     if isinstance(column, pa.Table | pa.RecordBatch) or hasattr(column, "columns"):
         raise TypeError(f"{name}: one column is expected, not a table; name the column.")
 

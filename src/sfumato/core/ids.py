@@ -5,20 +5,25 @@ appearance, and stored in files.
 """
 
 import math
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.core.hashing import KeyColumn, canonical_key
+from sfumato.core.hashing import KeyColumn, canonical_key, hash_column
 from sfumato.core.storage import Cells
 from sfumato.errors import NullValueError
-from sfumato.kernels.hash_tables import code
+from sfumato.kernels import hash_tables
+from sfumato.kernels.alignment import frozen
 
 __all__ = [
     "NO_ID",
+    "IdIndex",
+    "among",
+    "are_distinct",
     "as_ids",
     "coded_integers",
     "distinct",
@@ -244,6 +249,68 @@ def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     return np.asarray(pc.fill_null(found, -1), np.int64)
 
 
+@dataclass(eq=False)
+class IdIndex:
+    """Positions in a column of distinct ids, for many lookups in one column that does not change.
+
+    `positions` builds a hash table in each call; this sorts the column at the first lookup, unless
+    it is sorted, and searches. What it sorted is neither copied nor pickled: 16 bytes per id.
+
+    >>> IdIndex(np.array([30, 10])).positions(np.array([10, 7]))
+    array([ 1, -1])
+    """
+
+    ids: np.ndarray
+    _sorted: "_SortedIds | None" = field(default=None, init=False, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IdIndex, (self.ids,)
+
+    def positions(self, ids: np.ndarray) -> np.ndarray:
+        """Position of each id in the column; -1 if it is not there."""
+        if ids.dtype != self.ids.dtype or not self.ids.size or ids.size * MANY > self.ids.size:
+            return positions(ids, self.ids)
+        known = self._sorted
+        if known is None:  # threads may sort at the same time; any of them will do
+            known = self._sorted = _SortedIds.of(_as_integers(self.ids))
+        if not known.distinct:  # two texts of one hash, as "7" and "7.0" are
+            return positions(ids, self.ids)
+        found = known.positions(_as_integers(ids))
+        if ids.dtype == object:
+            found[self.ids[found] != ids] = -1  # a text with the hash of another
+        return found
+
+
+MANY = 16  # a column of one sixteenth of all ids is looked up in a hash table of its own
+
+
+class _SortedIds(NamedTuple):
+    """Integers in ascending order, the position of each (None for their own), and no two equal."""
+
+    values: np.ndarray
+    order: np.ndarray | None
+    distinct: bool
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "_SortedIds":
+        if (values[1:] > values[:-1]).all():
+            return cls(values, None, True)
+        order = np.argsort(values)
+        ascending = values[order]
+        return cls(ascending, order, bool((ascending[1:] != ascending[:-1]).all()))
+
+    def positions(self, values: np.ndarray) -> np.ndarray:
+        """Position of each value, -1 where there is none."""
+        at = np.minimum(np.searchsorted(self.values, values), self.values.size - 1)
+        there = at if self.order is None else self.order[at]
+        return np.where(self.values[at] == values, there, -1)
+
+
+def _as_integers(ids: np.ndarray) -> np.ndarray:
+    """Ids as integers: themselves, or the 64-bit hashes of texts."""
+    return ids if ids.dtype == np.int64 else hash_column(_arrow(ids)).view(np.int64)
+
+
 def texts(ids: np.ndarray, at: np.ndarray | None = None) -> pa.Array:
     """Convert ids to Arrow texts, all of them or those at the positions `at`.
 
@@ -271,6 +338,14 @@ def positions_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
         return positions(ids, among)
     found = pc.index_in(texts(ids), value_set=texts(among))
     return np.asarray(pc.fill_null(found, -1), np.int64)
+
+
+def are_distinct(ids: np.ndarray) -> bool:
+    """Whether no id of the column occurs twice; integers are sorted, in 8 bytes per id."""
+    if ids.dtype == object:
+        return len(pc.unique(_arrow(ids))) == ids.size
+    ascending = np.sort(ids)
+    return bool((ascending[1:] != ascending[:-1]).all())
 
 
 def unique(ids: np.ndarray) -> np.ndarray:
@@ -308,17 +383,25 @@ def ids_from(name: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
     ids = arrays[name]
     if f"{name}_ends" in arrays:
         ids = _plain(_texts(name, ids, arrays[f"{name}_ends"]))
-    if len(pc.unique(_arrow(ids))) != ids.size:
+    if not are_distinct(ids):
         raise ValueError(f"an id of {name} occurs twice.")
     return ids
 
 
 def _arrow(column: np.ndarray) -> pa.Array:
-    return pa.array(column, pa.large_string() if column.dtype == object else None)
+    if column.dtype == object:
+        return pa.array(column, pa.large_string())
+    cells = np.ascontiguousarray(column)  # not by pa.array, which imports pandas where it is there
+    buffers = [None, pa.py_buffer(cells)]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(cells.dtype), cells.size, buffers)
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_integer(combined.type) and not combined.null_count:
+        # Not by Arrow, which imports pandas where it is there.
+        cells = np.frombuffer(combined.buffers()[1], combined.type.to_pandas_dtype())
+        return cells[combined.offset :][: len(combined)].copy()
     return np.array(combined.to_numpy(zero_copy_only=False))
 
 
@@ -333,6 +416,7 @@ def _texts(name: str, letters: np.ndarray, ends: np.ndarray) -> pa.Array:
 
 
 FIRST = 1 << 10  # slots of the table at the start
+DENSE = 2  # places of a table per value, up to which each integer between has one
 
 
 def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -344,14 +428,34 @@ def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (array([0, 1, 0], dtype=int32), array([30, 10]))
     """
     positions, slots, done, known = np.empty(values.size, np.int32), FIRST, 0, 0
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    if high - low <= DENSE * values.size:
+        places = np.full(high - low + 1, -1, np.int32)
+        found = np.empty(min(places.size, values.size), values.dtype)
+        known = hash_tables.code_dense(values, values.dtype.type(low), places, found, positions)
+        return positions, found[:known].copy()
     distinct = np.empty(0, values.dtype)
     while True:
         table = np.empty(slots, values.dtype), np.full(slots, -1, np.int32)
         grown = np.empty(slots // 2, values.dtype)
         again = np.empty(known, np.int32)
-        code(distinct[:known], 0, *table, 0, grown, again)
+        hash_tables.code(frozen(distinct[:known]), 0, *table, 0, grown, again)
         distinct = grown
-        done, known = code(values, done, *table, known, distinct, positions)
+        done, known = hash_tables.code(frozen(values), done, *table, known, distinct, positions)
         if done == values.size:
             return positions, distinct[:known].copy()
         slots *= 4
+
+
+def among(values: np.ndarray, listed: np.ndarray) -> np.ndarray:
+    """Return the mask of the integers, from 0 up, that are listed.
+
+    >>> among(np.array([3, 0, 7]), np.array([7, 3]))
+    array([ True, False,  True])
+    """
+    slots = 1 << max(4, int(2 * listed.size).bit_length())
+    keys, rows = np.full(slots, -1, np.int64), np.zeros(slots, np.int64)
+    hash_tables.put(listed, np.zeros(listed.size, np.int64), keys, rows)
+    found = np.empty(values.size, np.int64)
+    hash_tables.find(keys, rows, values, found)
+    return found >= 0

@@ -317,7 +317,7 @@ HOMES = {
         "UserNeighbours",
     }.items()
     for kind in kinds.split()
-} | {"telemetry counts": "sfumato.telemetry"}
+} | {"telemetry counts": "sfumato.telemetry.reports.counts"}
 MAGICS = {file_format.MAGIC: "packed", b"SFIX": "index", b"SQLite": "ledger"}
 JSON_LIMIT = 1 << 26  # bytes of an answer, a statement or parameters
 

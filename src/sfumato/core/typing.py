@@ -1,11 +1,22 @@
 """Type aliases of columns and tables for signatures, without importing their libraries."""
 
+import datetime
+import decimal
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["Bytes", "Column", "Ids", "Matrix", "SupportsArray", "SupportsArrow"]
+__all__ = [
+    "Bytes",
+    "Column",
+    "Ids",
+    "Key",
+    "Keys",
+    "Matrix",
+    "SupportsArray",
+    "SupportsArrow",
+]
 
 
 class SupportsArray(Protocol):
@@ -25,6 +36,22 @@ Column: TypeAlias = SupportsArray | SupportsArrow | Sequence[Any]
 
 Ids: TypeAlias = Column | int | str
 """A column of ids, integers or texts, or a single id."""
+
+Key: TypeAlias = (
+    str
+    | bytes
+    | complex
+    | np.generic
+    | decimal.Decimal
+    | datetime.date
+    | datetime.time
+    | datetime.timedelta
+    | None
+)
+"""One key of a sketch: text, a number, a date or time, or None for the missing one."""
+
+Keys: TypeAlias = Column | Key
+"""A column of keys, or a single one."""
 
 Matrix: TypeAlias = SupportsArray | SupportsArrow | Sequence[Sequence[Any]]
 """Rows of numbers of equal length: a two-dimensional array, a data frame or lists."""

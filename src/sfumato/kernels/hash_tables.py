@@ -8,7 +8,7 @@ import numpy as np
 from sfumato.kernels.hash import mix
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["code", "find", "put"]
+__all__ = ["code", "code_dense", "find", "put"]
 
 
 @kernel
@@ -34,6 +34,22 @@ def code(values, start, keys, positions, known, distinct, out):
             known += 1
         out[i] = positions[slot]
     return values.size, known
+
+
+@kernel
+def code_dense(values, low, positions, distinct, out):
+    """As `code` for values from `low` on, by a table with a place for each; return how many.
+
+    positions: -1 for each of the values that may occur.
+    """
+    known = 0
+    for i in range(values.size):
+        place = values[i] - low
+        if positions[place] < 0:
+            positions[place], distinct[known] = known, values[i]
+            known += 1
+        out[i] = positions[place]
+    return known
 
 
 @inline

@@ -1,10 +1,15 @@
 """The one way kernels are compiled: nogil, cached, and never stale when any kernel file changed."""
 
+import contextlib
 import functools
+import gc
 from pathlib import Path
 
-import numba
-from numba.core import caching
+from numba.core import caching, codegen, compiler, sigutils
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
+from numba.core.types import IntegerLiteral, int64
 
 __all__ = ["inline", "kernel"]
 
@@ -30,6 +35,14 @@ class _Implementation(caching.CompileResultCacheImpl):
 class _Cache(caching.FunctionCache):
     _impl_class = _Implementation
 
+    def load_overload(self, sig, target_context):
+        # Numba would first load every function that it can compile, and SciPy's linear algebra with
+        # them: most of the time of a first call. Machine code from disk calls only the runtime of
+        # arrays and C's functions; what has to be compiled loads the rest by itself.
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
     def _load_overload(self, sig, target_context):
         try:
             return super()._load_overload(sig, target_context)
@@ -41,15 +54,132 @@ class _Cache(caching.FunctionCache):
             return None
 
 
+class _KernelLibrary(codegen.JITCodeLibrary):
+    """Machine code of a kernel; declarations are not sent through the optimiser one by one."""
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+
+class _HelperLibrary(codegen.JITCodeLibrary):
+    """Intermediate code of a helper: each kernel that inlines it optimises it there, once."""
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self):
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+
+class _KernelCompiler(compiler.Compiler):
+    library = _KernelLibrary
+
+    def define_pipelines(self):
+        state = self.state
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class _HelperCompiler(_KernelCompiler):
+    library = _HelperLibrary
+
+    def define_pipelines(self):
+        self.state.flags.no_compile = True  # stops after the intermediate code
+        return super().define_pipelines()
+
+    def _compile_core(self):
+        # Numba finds the code of a call by its entry point, which a helper does not have.
+        lowered = super()._compile_core()._replace(entry_point=object())
+        functions = self.state.targetctx
+        functions.insert_user_function(lowered.entry_point, lowered.fndesc, [lowered.library])
+        return lowered
+
+
+@contextlib.contextmanager
+def _uncollected():
+    """Compiling makes many objects that live until its end: looking for garbage would only wait."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class _Helper(CPUDispatcher):
+    """A function that kernels call; from Python, a kernel of its own is compiled on demand."""
+
+    def compile(self, sig):
+        args, return_type = sigutils.normalize_signature(sig)
+        if args not in self.overloads:
+            with global_compiler_lock, self._compiling_counter:
+                if args not in self.overloads:
+                    self.overloads[args] = self._compiler.compile(args, return_type)
+        return self.overloads[args].entry_point
+
+    def get_call_template(self, args, kws):
+        # One version for all literal integers: once inlined, they are constants again.
+        kinds = [int64 if isinstance(each, IntegerLiteral) else each for each in args]
+        return super().get_call_template(tuple(kinds), kws)
+
+    @functools.cached_property
+    def _kernel(self):
+        return kernel(self.py_func)
+
+    def __call__(self, *args):
+        return self._kernel(*args)
+
+
+class _Kernel(CPUDispatcher):
+    """A function that Python calls; other kernels call a helper of the same code."""
+
+    def compile(self, sig):
+        with _uncollected():
+            return super().compile(sig)
+
+    @functools.cached_property
+    def _helper(self):
+        return _Helper(self.py_func, {}, HELPER, pipeline_class=_HelperCompiler)
+
+    def get_call_template(self, args, kws):
+        return self._helper.get_call_template(args, kws)
+
+    def get_overload(self, sig):
+        return self._helper.get_overload(sig)
+
+
+KERNEL = {
+    "nopython": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": None,  # as NUMBA_BOUNDSCHECK says
+    "no_cfunc_wrapper": True,  # nothing takes a kernel's address
+}
+HELPER = KERNEL | {"no_cpython_wrapper": True}
+
+
 def kernel(function):
     """Compile an array kernel that runs without the GIL and is loaded from disk the next time."""
-    compiled = numba.njit(nogil=True, error_model="numpy")(function)
-    compiled._cache = _Cache(compiled.py_func)
+    compiled = _Kernel(function, {}, KERNEL, pipeline_class=_KernelCompiler)
+    compiled._cache = _Cache(function)
     return compiled
 
 
 def inline(function):
-    """Compile a helper that LLVM folds into every kernel that calls it."""
-    compiled = numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
-    compiled._cache = _Cache(compiled.py_func)
-    return compiled
+    """Compile a helper that LLVM folds into every kernel that calls it.
+
+    It is neither optimised nor made machine code on its own, which takes most of the time of a
+    compilation; nor is it stored, as only a kernel that has to be compiled needs it.
+    """
+    return _Helper(function, {}, HELPER | {"forceinline": True}, pipeline_class=_HelperCompiler)

@@ -4,6 +4,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
 
+from sfumato.kernels.alignment import LINE
 from sfumato.kernels.lane_types import (
     F32,
     F64,
@@ -22,7 +23,6 @@ from sfumato.kernels.lane_types import (
 )
 
 __all__ = [
-    "LINE",
     "broadcast",
     "call",
     "emit",
@@ -39,12 +39,14 @@ __all__ = [
     "reduce",
     "select",
     "store",
+    "stripes_at",
+    "turned",
     "unpack",
     "versioned",
     "widen",
+    "words_at",
 ]
 
-LINE = 64  # bytes: one cache line, and one AVX-512 register
 _LANES_OF = {lanes.scalar: lanes for lanes in NUMBERS} | {types.int32: U32, types.int64: U64}
 
 
@@ -118,6 +120,62 @@ def load(owner, array, offset, aligned):
         return builder.load(position, align=alignment, typ=lanes.vector)
 
     return lanes(array, types.intp), lower
+
+
+def words_at(addresses, mask):
+    """Read a word from each of eight addresses."""
+    _expect_addresses("words_at", addresses, mask)
+
+    def read(builder, *values):
+        found = ir.Constant(U64.vector, ir.Undefined)
+        for at, word in enumerate(_read_rows(builder, U64.vector.element, *values)):
+            found = builder.insert_element(found, word, ir.Constant(ir.IntType(32), at))
+        return found
+
+    return emit(U64(addresses, mask), read)
+
+
+def stripes_at(addresses, mask):
+    """Read four adjacent words from each of eight addresses."""
+    _expect_addresses("stripes_at", addresses, mask)
+    row, answer = ir.VectorType(U64.vector.element, 4), types.UniTuple(U64, 4)
+
+    def lower(context, builder, signature, values):
+        rows = _read_rows(builder, row, *values)
+        return context.make_tuple(builder, answer, list(_columns(builder, rows)))
+
+    return answer(addresses, mask), lower
+
+
+def _expect_addresses(owner, addresses, mask):
+    expected = addresses == U64 and mask == MASKS[8]
+    expect(expected, owner, "u64x8 and its mask", addresses, mask)
+
+
+def _read_rows(builder, row, addresses, chosen):
+    """The rows at eight addresses, aligned or not; zeros where they are not chosen."""
+    # Eight loads, since most CPUs gather more slowly. Lanes to leave out read zeros on the stack.
+    zeros = cgutils.alloca_once_value(builder, ir.Constant(row, None))
+    zeros = fill(builder, U64, builder.ptrtoint(zeros, U64.vector.element))
+    addresses = builder.select(chosen, addresses, zeros)
+    for lane in range(U64.count):
+        address = builder.extract_element(addresses, ir.Constant(ir.IntType(32), lane))
+        yield builder.load(builder.inttoptr(address, row.as_pointer()), align=1, typ=row)
+
+
+def _columns(builder, rows):
+    """The columns of eight rows of four words, by pairs and then quarters of rows."""
+
+    def joined(parts, chosen):
+        parts = list(parts)
+        twos = zip(parts[::2], parts[1::2], strict=True)
+        return [builder.shuffle_vector(a, b, indices(chosen)) for a, b in twos]
+
+    pairs = joined(rows, range(8))
+    for column in (0, 2):
+        halves = joined(pairs, [*range(column, 16, 4), *range(column + 1, 16, 4)])
+        for first in (0, 4):
+            yield joined(halves, [*range(first, first + 4), *range(first + 8, first + 12)])[0]
 
 
 def store(owner, array, offset, value, aligned):
@@ -220,6 +278,20 @@ def widen(owner, a, chosen):
         return getattr(builder, method)(half, lanes.vector)
 
     return emit(lanes(a), stretch)
+
+
+def turned(a, count):
+    """Rotate the bits of a uint64 or of its lanes."""
+    expect(a in (U64, types.uint64), "turned", "a uint64 or u64x8", a)
+    expect_integer("turned", count)
+
+    def rotate(builder, value, number):
+        if a == types.uint64:
+            return call(builder, "llvm.fshl.i64", value.type, [value, value, number])
+        number = fill(builder, U64, number)
+        return call(builder, versioned("llvm.fshl", U64), value.type, [value, value, number])
+
+    return emit(a(a, types.uint64), rotate)
 
 
 def reduce(owner, a, name, start=(), fastmath=()):

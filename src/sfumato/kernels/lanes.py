@@ -5,12 +5,12 @@ numbers & | ^ ~ << >> (logical, count modulo the width), masks & | ^ ~. Integers
 number beside lanes is converted to their scalar type and fills every lane.
 """
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from sfumato.kernels import lane_codegen as code
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.lane_types import F32, F64, FLOATS, MASKS, NUMBERS, U32, U64, WHOLE
 
 __all__ = [
@@ -42,23 +42,15 @@ __all__ = [
     "smallest",
     "store",
     "store_aligned",
+    "stripes_at",
     "total",
+    "turned",
     "u32x16",
     "u64x8",
     "widen_high",
     "widen_low",
+    "words_at",
 ]
-
-
-def aligned(shape: int | tuple[int, ...], dtype: np.typing.DTypeLike) -> np.ndarray:
-    """A zeroed C-contiguous array whose first byte starts a cache line.
-
-    >>> aligned((3, 16), np.float32).ctypes.data % 64
-    0
-    """
-    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + code.LINE, np.uint8)
-    return np.ndarray(shape, dtype, raw, -raw.ctypes.data % code.LINE)
 
 
 @intrinsic
@@ -71,6 +63,21 @@ def load(typing, array, offset):
 def load_aligned(typing, array, offset):
     """`load` from an address that is a multiple of 64 bytes; any other may crash."""
     return code.load("load_aligned", array, offset, aligned=True)
+
+
+@intrinsic
+def words_at(typing, addresses, mask):
+    """The 64-bit words at eight raw addresses, 0 where the mask is false and nothing is read."""
+    return code.words_at(addresses, mask)
+
+
+@intrinsic
+def stripes_at(typing, addresses, mask):
+    """The first, second, third and fourth word at eight raw addresses; 0 where the mask is false.
+
+    Four words are loaded at a time: faster than `words_at` four times.
+    """
+    return code.stripes_at(addresses, mask)
 
 
 @intrinsic
@@ -236,6 +243,12 @@ def smallest(typing, a):
 def largest(typing, a):
     """The largest lane; NaN only if all lanes are."""
     return code.extreme("largest", a, "maxnum", "umax")
+
+
+@intrinsic
+def turned(typing, a, count):
+    """A uint64, or each of its lanes, with the bits rotated up by `count` modulo 64."""
+    return code.turned(a, count)
 
 
 @intrinsic

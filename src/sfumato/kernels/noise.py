@@ -63,15 +63,27 @@ def add_signed(digits, cells):
         cells[i] += (digits[i] >> 1) ^ -(digits[i] & 1)
 
 
+@inline
+def surely_above(least, loss):
+    """Whether a number of at least `least` is above exp(-g), for g >= loss, in units of 2**-64.
+
+    exp(-g) <= 1 - loss + loss**2 / 2, of which the square is rounded up.
+    """
+    half = (loss >> np.uint64(32)) + ONE
+    gain = (half * half >> ONE) + ONE
+    return loss > gain and ~least < loss - gain
+
+
 @kernel
-def add_strips(words, floors, guide, shift, position, slopes, left_open, cells):
-    """cells[i] += a point of a strip that is surely kept; lists the others and returns how many.
+def add_strips(words, floors, guide, shift, position, slopes, left_open, rejected, cells):
+    """cells[i] += a point of a strip that is surely kept; lists those left open and those rejected.
 
     Of the two words of a point, the first gives its sign and strip k; the lowest `position` bits r
-    of the second give where in the strip, all its bits whether it is kept: surely if not among the
-    top r (slopes[0] + slopes[1] k) of 2**64, whatever the bits of r are.
+    of the second give where in the strip, its other bits whether it is kept, whatever the bits of
+    r are: with a probability exp(-g) for g from r slopes[2] k to r (slopes[0] + slopes[1] k), in
+    units of 2**-64 and below 1. Returns how many are open and how many rejected.
     """
-    shift, missing = np.uint64(shift), 0
+    shift, missing, last = np.uint64(shift), 0, 0
     inside = (ONE << np.uint64(position)) - ONE
     for i in range(cells.size):
         first, second = words[2 * i], words[2 * i + 1]
@@ -80,13 +92,19 @@ def add_strips(words, floors, guide, shift, position, slopes, left_open, cells):
         minus = -np.int64(first & ONE)
         r = second & inside
         n = (k << position) + np.int64(r)
-        doubtful = r * (slopes[0] + slopes[1] * np.uint64(k))
-        if u == floors[k] or second | inside > ~doubtful or (n == 0 and minus):
+        most = r * (slopes[0] + slopes[1] * np.uint64(k))
+        if u == floors[k]:
             left_open[missing] = i
             missing += 1
-            n = 0
-        cells[i] += (n ^ minus) - minus
-    return missing
+        elif (n == 0 and minus) or surely_above(second & ~inside, r * slopes[2] * np.uint64(k)):
+            rejected[last] = i
+            last += 1
+        elif second | inside > ~most:
+            left_open[missing] = i
+            missing += 1
+        else:
+            cells[i] += (n ^ minus) - minus
+    return missing, last
 
 
 @kernel

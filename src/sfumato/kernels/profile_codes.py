@@ -46,22 +46,23 @@ def _shorten(out, i, width, over):
 
 
 @kernel
-def round_inward(panels, width, scale, out):
-    """out[:, i] = the direction of key i's entries, scaled and rounded toward 0; 0 past the width.
+def round_inward(panels, width, scale, first, out):
+    """out[:, first + i] = the direction of key i's entries, scaled, rounded toward 0, 0 past width.
 
     The squares of a codeword are summed in integers and never exceed scale**2, however floats
     rounded.
     """
-    out[:] = 0
-    for i in range(out.shape[1]):
+    for i in range(panels.shape[1]):
+        for j in range(16 * out.shape[0]):
+            out[j >> 4, first + i, j & 15] = 0
         squares = _squares(panels, i, width)
         factor = scale / math.sqrt(squares) if squares > 0 else 0.0
         total = np.int64(0)
         for j in range(width):
             entry = np.int64(panels[j >> 4, i, j & 15] * factor)  # a cast cuts toward 0
-            out[j >> 4, i, j & 15] = entry
+            out[j >> 4, first + i, j & 15] = entry
             total += entry * entry
-        _shorten(out, i, width, total - np.int64(scale) * np.int64(scale))
+        _shorten(out, first + i, width, total - np.int64(scale) * np.int64(scale))
 
 
 @kernel

@@ -1,31 +1,32 @@
-"""Bloom filters in rows of whole cache lines: filled, counted, and compared bit by bit.
+"""Bloom filters in rows of whole cache lines: filled, counted, compared bit by bit, and searched.
 
 Profiles in a row: items gathered by user, sorted, each once.
 """
+
+import math
 
 import numpy as np
 
 from sfumato.kernels.hash import ROW, row_slot
 from sfumato.kernels.jit import inline, kernel
-from sfumato.kernels.lanes import load, popcount, total, u64x8
-from sfumato.kernels.top_k import offer
+from sfumato.kernels.lanes import load, popcount, prefetch, total, u64x8
+from sfumato.kernels.top_k import offer, order
 
 __all__ = [
     "arrange",
     "common",
-    "common_of",
-    "empty",
     "found",
     "gather",
     "insert",
-    "keep",
+    "nearest",
     "ones",
     "positions",
     "settle",
-    "shared",
-    "shrunk",
     "tally",
 ]
+
+AHEAD = 1 << 10  # words that are fetched before their turn
+BLOCK = 1 << 11  # rows that are compared with all queries while they are in the cache
 
 
 @kernel
@@ -59,6 +60,17 @@ def ones(words, out):
 
 
 @inline
+def _one(words, r, others, u):
+    """The bits that row r has in common with row u of the others."""
+    wide, count = words.shape[1], u64x8(0)
+    here, there = r * wide, u * wide
+    for i in range(0, wide, 8):
+        prefetch(words, here + i + AHEAD)
+        count += popcount(load(words, here + i) & load(others, there + i))
+    return total(count)
+
+
+@inline
 def _four(words, r, queries, u):
     """The bits that row r has in common with queries u to u + 3."""
     wide = words.shape[1]
@@ -76,66 +88,12 @@ def _four(words, r, queries, u):
 @kernel
 def common(words, queries, out):
     """out[u, r] = how many bits are set in both words[r] and queries[u]; contiguous rows."""
-    wide, whole = words.shape[1], queries.shape[0] & ~3
+    whole = queries.shape[0] & ~3
     for r in range(words.shape[0]):
         for u in range(0, whole, 4):
             out[u, r], out[u + 1, r], out[u + 2, r], out[u + 3, r] = _four(words, r, queries, u)
         for u in range(whole, queries.shape[0]):
-            count = u64x8(0)
-            for i in range(0, wide, 8):
-                count += popcount(load(words, r * wide + i) & load(queries, u * wide + i))
-            out[u, r] = total(count)
-
-
-@kernel
-def common_of(words, rows, others, positions, out):
-    """out[i] = how many bits are set in both words[rows[i]] and others[positions[i]]."""
-    wide = words.shape[1]
-    for i in range(rows.size):
-        count, here, there = u64x8(0), rows[i] * wide, positions[i] * wide
-        for at in range(0, wide, 8):
-            count += popcount(load(words, here + at) & load(others, there + at))
-        out[i] = total(count)
-
-
-@kernel
-def empty(both, left, ones, slope, scale, least, out):
-    """out[u, r] = left[u] - slope ones[r] + scale both[u, r], or least where that is more."""
-    for u in range(both.shape[0]):
-        for r in range(both.shape[1]):
-            share = left[u] - slope * np.float64(ones[r]) + scale * np.float64(both[u, r])
-            out[u, r] = least if share < least else share
-
-
-@kernel
-def shared(here, there, steep, logs):
-    """logs[u, r] becomes here[u] + there[r] + steep logs[u, r]."""
-    for u in range(logs.shape[0]):
-        for r in range(logs.shape[1]):
-            logs[u, r] = here[u] + there[r] + steep * logs[u, r]
-
-
-@kernel
-def shrunk(inner, both, a, v, left, b, w, right, weight, jaccard, out):
-    """out[u, r] = the cosine, or jaccard, of inner s / (s + weight doubt), s = (left right)**2.
-
-    a[u], b[r], both[u, r]: shares of bits that are empty in one filter, in the other, in both; v,
-    w: variances of their bits; doubt: that of log(both / (a b)) by flips, times the number of bits.
-    left, right: square roots of sizes.
-    """
-    for u in range(out.shape[0]):
-        per_a, one = 1 / a[u], left[u] * left[u]
-        for r in range(out.shape[1]):
-            # A bit that is flipped in one tells of both where it is empty in the other.
-            x, y = both[u, r] * per_a, both[u, r] / b[r]
-            here, there = x * x + b[r] * (1 - 2 * x), y * y + a[u] * (1 - 2 * y)
-            doubt = v * here + w * there + v * w  # times both**2, so that one quotient is enough
-            root, square = left[u] * right[r], both[u, r] * both[u, r]
-            cosine = inner[u, r] * root * square / (root * root * square + weight * doubt)
-            out[u, r] = cosine
-            if jaccard:
-                other, common = right[r] * right[r], cosine * root
-                out[u, r] = common / max(one + other - common, max(one, other))
+            out[u, r] = _one(words, r, queries, u)
 
 
 @kernel
@@ -151,14 +109,97 @@ def found(words, rows, positions, counts, out):
             out[k, i] = hits
 
 
+SIZE, EMPTY, LENGTH = range(1, 4)  # rows of `mine` and `kinds` that follow the first
+SLOPE, SCALE, LEAST, STEEP, HERE, THERE, WEIGHT, METRIC = range(8)  # of `scale`
+COSINE, JACCARD, INNER = range(3)
+
+
 @kernel
-def keep(scores, first, barred, positions, best):
-    """Offer scores[u, i], that of position first + i, to the heap of u, unless it is barred[u]."""
-    for u in range(scores.shape[0]):
-        rows, heap = positions[u], best[u]
-        for i in range(scores.shape[1]):
-            if scores[u, i] > heap[0] and first + i != barred[u]:
-                offer(first + i, scores[u, i], rows, heap)
+def _rank(both, mine, kinds, kind, scale):
+    """The shrunk similarity, or the common items, of a pair with this many bits in common.
+
+    cosine = inner s / (s + weight doubt), s = (left right)**2. a, b, empty: shares of bits that are
+    empty in one filter, in the other, in both; doubt: the variance of log(empty / (a b)) by flips,
+    times the number of bits, from the variances v and w of bits here and there.
+    """
+    empty = mine[0] - scale[SLOPE] * kinds[0, kind] + scale[SCALE] * np.float64(both)
+    empty = scale[LEAST] if empty < scale[LEAST] else empty
+    inner = mine[SIZE] + kinds[SIZE, kind] + scale[STEEP] * math.log(empty)
+    if scale[METRIC] == INNER:
+        return inner
+    a, b, v, w = mine[EMPTY], kinds[EMPTY, kind], scale[HERE], scale[THERE]
+    left, right = mine[LENGTH], kinds[LENGTH, kind]
+    # A bit that is flipped in one tells of both where it is empty in the other.
+    x, y = empty * (1 / a), empty / b
+    here, there = x * x + b * (1 - 2 * x), y * y + a * (1 - 2 * y)
+    doubt = v * here + w * there + v * w  # times empty**2, so that one quotient is enough
+    root, square = left * right, empty * empty
+    cosine = inner * root * square / (root * root * square + scale[WEIGHT] * doubt)
+    if scale[METRIC] == COSINE:
+        return cosine
+    one, other, common = left * left, right * right, cosine * root
+    return common / max(one + other - common, max(one, other))
+
+
+STEPS = 16  # that `_needed` goes at a time
+
+
+@inline
+def _needed(need, both, mine, kinds, kind, scale, worst):
+    """At least `need`, at most both + 1: fewer bits in common rank no higher than `worst`.
+
+    No rank is above 0 where the common items are estimated as 0 or fewer, so that the search starts
+    there; it does not rely on ranks that grow with the bits in common.
+    """
+    if need == 0 and worst >= 0:
+        empty = math.exp(-(mine[SIZE] + kinds[SIZE, kind]) / scale[STEEP])
+        bits = (empty - mine[0] + scale[SLOPE] * kinds[0, kind]) / scale[SCALE]
+        if bits > 1:
+            need = np.int64(min(bits, np.float64(both))) - 1
+    last = min(need + STEPS, both)
+    while need < last and not _rank(need, mine, kinds, kind, scale) > worst:
+        need += 1
+    return need + 1 if need == both else need
+
+
+@inline
+def _consider(row, both, kind, mine, kinds, scale, barred, need, positions, best):
+    """Offer the row, which has enough bits in common, to the heap; or raise what is enough."""
+    rank = _rank(both, mine, kinds, kind, scale)
+    if not rank > best[0]:
+        need[kind] = _needed(np.int64(need[kind]), both, mine, kinds, kind, scale, best[0])
+    elif row != barred:
+        offer(row, rank, positions, best)
+
+
+@kernel
+def nearest(words, codes, queries, mine, kinds, scale, barred, both, need, positions, best):
+    """positions[u], best[u] = the rows that rank highest for query u, and their ranks, best first.
+
+    kinds[:, codes[r]]: ones of row r, estimated size, share of empty bits, root of the size;
+    mine[u]: the same of the query, but first its part of the common empty bits. A row ranks by
+    these and the bits in common alone, so that a list of the bits needed for each kind spares most
+    rows the rank: need[u], zeros at first; both: scratch of 4. Ties go to the first row; row
+    barred[u] is left out.
+    """
+    whole = queries.shape[0] // 4
+    for first in range(0, words.shape[0], BLOCK):
+        last = min(first + BLOCK, words.shape[0])
+        for group in range(queries.shape[0] - 3 * whole):  # four queries each, then one each
+            few, u = (4, 4 * group) if group < whole else (1, 3 * whole + group)
+            for r in range(first, last):
+                if few == 4:
+                    both[0], both[1], both[2], both[3] = _four(words, r, queries, u)
+                else:
+                    both[0] = _one(words, r, queries, u)
+                for q in range(u, u + few):
+                    if both[q - u] >= need[q, codes[r]]:
+                        _consider(
+                            r, both[q - u], codes[r], mine[q], kinds, scale, barred[q], need[q],
+                            positions[q], best[q],
+                        )  # fmt: skip
+    for u in range(queries.shape[0]):
+        order(positions[u], best[u])
 
 
 MOST = 4096  # values of a run that are spread over as many buckets; longer runs are just sorted
@@ -208,16 +249,45 @@ def _spread(run, ends, scratch):
     return True
 
 
+@inline
+def _sink(value, at, size, run):
+    """Put the value in at `at` and let it sink below all that are larger, in run[:size]."""
+    while 2 * at + 1 < size:
+        child = 2 * at + 1
+        if child + 1 < size and run[child + 1] > run[child]:
+            child += 1
+        if run[child] <= value:
+            break
+        run[at] = run[child]
+        at = child
+    run[at] = value
+
+
+@inline
+def _sort(run):
+    """Sort in place by a heap: for hashes that are not uniform, in as little code as possible."""
+    for step in range(run.size // 2 + run.size):
+        heap = step < run.size // 2
+        at = run.size // 2 - 1 - step if heap else 0
+        size = run.size if heap else run.size // 2 + run.size - 1 - step
+        value = run[at if heap else size]
+        if not heap:
+            run[size] = run[0]
+        _sink(value, at, size, run)
+
+
 @kernel
-def settle(starts, values):
-    """Sort the hashes of each run, drop repeats, move all together; starts follows."""
-    ends, scratch = np.empty(2 * MOST + 1, np.int32), np.empty(MOST, np.uint64)
+def settle(starts, values, ends, scratch):
+    """Sort the hashes of each run, drop repeats, move all together; starts follows.
+
+    ends, scratch: of 2 MOST + 1 and MOST cells, or fewer where no run is as long.
+    """
     size = 0
     for c in range(starts.size - 1):
         first, last = starts[c], starts[c + 1]
         run = values[first:last]
-        if run.size < 2 or run.size > MOST or not _spread(run, ends, scratch):
-            run.sort()
+        if run.size < 2 or run.size > scratch.size or not _spread(run, ends, scratch):
+            _sort(run)
         starts[c] = size
         for i in range(first, last):
             if i == first or values[i] != values[size - 1]:

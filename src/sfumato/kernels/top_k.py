@@ -10,9 +10,17 @@ The n largest of a stream of scores, kept in a heap whose first position holds t
 import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
-from sfumato.kernels.lanes import bits, count_trailing_zeros, f32x16, fma, load_aligned, store
+from sfumato.kernels.lanes import (
+    bits,
+    count_trailing_zeros,
+    f32x16,
+    fma,
+    load,
+    load_aligned,
+    store,
+)
 
-__all__ = ["largest", "offer", "offer_any", "order", "ordered"]
+__all__ = ["best", "best_of_one", "every", "largest", "offer", "offer_any", "order", "ordered"]
 
 WIDE = 32  # two cache lines: with four queries, eight sums in flight hide the latency of fma
 ABREAST = 4  # queries that share one reading of a panel; their number is a multiple of this
@@ -39,34 +47,34 @@ def abreast(panels, b, queries, u):
 
 
 @inline
-def _above(low, high, worst):
-    """Bit i is set where lane i of the 32 is above the worst score that is kept."""
-    limit = f32x16(worst)
-    return bits(low > limit) | (bits(high > limit) << np.uint64(16))
+def _offer(scratch, k, b, barred, scores, positions):
+    """Take what is above the n-th best and not barred into the list, of panel b, the k-th of 4."""
+    low, high = load(scratch, 32 * k), load(scratch, 32 * k + 16)
+    last, limit = scores.size - 1, f32x16(scores[scores.size - 1])
+    hits = (bits(low > limit) | (bits(high > limit) << np.uint64(16))) & ~np.uint64(barred)
+    while hits:
+        i = count_trailing_zeros(hits)
+        hits &= hits - np.uint64(1)
+        score, j = scratch[32 * k + i], last
+        if score > scores[last]:  # it goes after those as large, and the last one goes
+            while j > 0 and scores[j - 1] < score:
+                scores[j], positions[j] = scores[j - 1], positions[j - 1]
+                j -= 1
+            scores[j], positions[j] = score, 32 * b + i
 
 
 @inline
-def _insert(score, position, scores, positions):
-    """Keep the score in its order, after those as large, and let the last one go."""
-    j = scores.size - 1
-    while j > 0 and scores[j - 1] < score:
-        scores[j], positions[j] = scores[j - 1], positions[j - 1]
-        j -= 1
-    scores[j], positions[j] = score, position
-
-
-@inline
-def _offer(low, high, b, barred, scratch, scores, positions):
-    """Take what is above the n-th best and not barred into the list."""
-    hits = _above(low, high, scores[scores.size - 1]) & ~np.uint64(barred)
-    if hits:
-        store(scratch, 0, low)
-        store(scratch, 16, high)
-        while hits:
-            i = count_trailing_zeros(hits)
-            hits &= hits - np.uint64(1)
-            if scratch[i] > scores[scores.size - 1]:
-                _insert(scratch[i], 32 * b + i, scores, positions)
+def _keep(lanes, scratch):
+    """Write eight times sixteen lanes side by side."""
+    a0, a1, b0, b1, c0, c1, d0, d1 = lanes
+    store(scratch, 0, a0)
+    store(scratch, 16, a1)
+    store(scratch, 32, b0)
+    store(scratch, 48, b1)
+    store(scratch, 64, c0)
+    store(scratch, 80, c1)
+    store(scratch, 96, d0)
+    store(scratch, 112, d1)
 
 
 @kernel
@@ -76,15 +84,44 @@ def best(panels, queries, barred, positions, scores):
     barred[u % rows, b]: bit i keeps item 32 b + i out. Lists start as -inf and -1, and stay so
     where no item is left; equal scores go to the item that stands first.
     """
-    scratch = np.empty(32, np.float32)
+    scratch = np.empty(128, np.float32)
     rows = barred.shape[0]
     for u in range(0, queries.shape[0], 4):
         for b in range(panels.shape[0]):
-            a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
-            _offer(a0, a1, b, barred[u % rows, b], scratch, scores[u], positions[u])
-            _offer(b0, b1, b, barred[(u + 1) % rows, b], scratch, scores[u + 1], positions[u + 1])
-            _offer(c0, c1, b, barred[(u + 2) % rows, b], scratch, scores[u + 2], positions[u + 2])
-            _offer(d0, d1, b, barred[(u + 3) % rows, b], scratch, scores[u + 3], positions[u + 3])
+            _keep(abreast(panels, b, queries, u), scratch)
+            for k in range(4):
+                _offer(scratch, k, b, barred[(u + k) % rows, b], scores[u + k], positions[u + k])
+
+
+@kernel
+def best_of_one(panels, query, barred, left_out, positions, scores):
+    """`best` of one query, with the same scores; `left_out` are positions that are barred too."""
+    scratch, count = np.empty(128, np.float32), panels.shape[0]
+    bars = np.empty(count, np.uint32)
+    for b in range(count):
+        bars[b] = barred[b]
+    for k in range(left_out.size):
+        bars[left_out[k] >> 5] |= np.uint32(1) << np.uint32(left_out[k] & 31)
+    for j in range(scores.size):
+        scores[j], positions[j] = -np.inf, -1
+    size, wide = panels.shape[1], 32 * panels.shape[1]
+    for b in range(0, count, 4):  # past the last panel, the last again
+        a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = f32x16(0.0)
+        one, two = wide * b, wide * min(b + 1, count - 1)
+        three, four = wide * min(b + 2, count - 1), wide * min(b + 3, count - 1)
+        for i in range(size):
+            q, at = f32x16(query[i]), 32 * i
+            a0 = fma(load_aligned(panels, one + at), q, a0)
+            a1 = fma(load_aligned(panels, one + at + 16), q, a1)
+            b0 = fma(load_aligned(panels, two + at), q, b0)
+            b1 = fma(load_aligned(panels, two + at + 16), q, b1)
+            c0 = fma(load_aligned(panels, three + at), q, c0)
+            c1 = fma(load_aligned(panels, three + at + 16), q, c1)
+            d0 = fma(load_aligned(panels, four + at), q, d0)
+            d1 = fma(load_aligned(panels, four + at + 16), q, d1)
+        _keep((a0, a1, b0, b1, c0, c1, d0, d1), scratch)
+        for k in range(min(4, count - b)):
+            _offer(scratch, k, b + k, bars[b + k], scores, positions)
 
 
 @kernel

@@ -42,7 +42,8 @@ def run(kernel, factors, clip, rate, weight, columns, tables):
     shrinks = [np.zeros_like(step) for _ in weight]
     for shrink, each in zip(shrinks, weight, strict=True):
         shrink[:factors] = -step[:factors] * each
-    kernel(*columns, np.float32(2 * clip), step, *shrinks, *tables)
+    no_log = np.empty(0, np.float32)
+    kernel(*columns, np.float32(2 * clip), step, *shrinks, no_log, *tables)
     return [t[:-ROOM].reshape(-1, factors) for t in tables]
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.kernels.recommend.sgd_sketch_block import multipliers
 

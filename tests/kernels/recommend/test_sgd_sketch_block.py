@@ -6,7 +6,7 @@ import pytest
 from sfumato.core.hashing import hash_column
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
-from sfumato.recommend.factorization.sketched import FactorCells
+from sfumato.recommend.factorization.factor_cells import FactorCells
 
 RATES = {"clip": np.inf, "rate": 0.05, "weight": 0.1}
 
@@ -26,12 +26,12 @@ def started(factors, depth, width=60, **more):
     return cells
 
 
-def slowly(cells, data, clip=np.inf, back=0.0):
+def slowly(cells, data, clip=np.inf, back=0.0, median=False):
     """The same pass, number by number."""
     twin = FactorCells(**cells.shape, table=cells.table)
     rates = np.array([0.05, -0.005, twin.bias_scale, back], np.float32)
     given = twin._keys, twin.width, np.float32(2 * clip), rates, twin.bias_direction, twin._scale
-    factor_component.descend(*data, *given, False, twin.table)
+    factor_component.descend(*data, *given, median, twin.table)
     return twin
 
 
@@ -60,7 +60,28 @@ def test_lanes_do_what_single_numbers_do(factors, depth):
     hashes = data[0][:50]
     out = np.empty((50, cells.bias_direction.size), np.float32)
     factor_component.read(cells.table, cells._keys, cells.width, hashes, False, cells._scale, out)
-    np.testing.assert_allclose(cells._read(hashes), out, atol=1e-6)
+    mirror = cells._mirror.astype(np.float64)
+    out -= np.outer(out @ mirror, mirror)
+    out[:, factors - 1] *= cells.bias_scale
+    np.testing.assert_allclose(cells.vectors(hashes), out[:, :factors], atol=1e-6)
+
+
+@pytest.mark.parametrize(("factors", "depth"), [(11, 1), (16, 2), (32, 4), (20, 5), (50, 3)])
+def test_lanes_sort_rows_as_single_numbers_do(factors, depth):
+    cells, data = started(factors, depth, readout="median"), columns()
+    expected = slowly(cells, data, median=True)
+    assert cells.descend(*data, **RATES) == 0
+    np.testing.assert_allclose(cells.table, expected.table, atol=1e-4)
+
+
+def test_a_log_takes_a_pass_back_bitwise():
+    for factors in (32, 40):
+        cells, data = started(factors, 4, width=400), columns(20)
+        before, log = cells.table.copy(), cells.log(20)
+        cells.descend(*data, **RATES, log=log)
+        assert not np.array_equal(cells.table, before)
+        cells.undo(*data[:2], log)
+        np.testing.assert_array_equal(cells.table, before)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.core.hashing import hash_column
-from sfumato.recommend.factorization.sketched import FactorCells
+from sfumato.recommend.factorization.factor_cells import FactorCells
 
 
 def by_hand(cells, hashes, median=False):

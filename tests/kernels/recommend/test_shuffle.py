@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sfumato.kernels.recommend import sgd_dense as shuffle
-from sfumato.recommend.factorization.sgd import FEW, ShuffledRatings
+from sfumato.recommend.factorization.passes import FEW, ShuffledRatings
 
 
 def numbered(size):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.retrieve import sign_search as exhaustive
 
 

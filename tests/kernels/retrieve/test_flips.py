@@ -45,7 +45,8 @@ def improved(x, atoms, steps, pairs):
 
     sides = wide(starts)
     table = np.ascontiguousarray(np.pad(gram, (0, spare)), np.float32)
-    flips.improve(wide(x @ atoms.T), wide(starts @ gram), table, steps, pairs, sides)
+    turn = flips.improve_pairs if pairs else flips.improve
+    turn(wide(x @ atoms.T), wide(starts @ gram), table, steps, sides)
     assert set(np.unique(sides[:, :bits])) <= {-1.0, 1.0}
     assert not sides[:, bits:].any()
     return sides[:, :bits].astype(np.float64)
@@ -117,5 +118,6 @@ def test_a_code_that_rebuilds_nothing_is_left_as_it_is():
     sides = np.pad(np.ones((1, 2)), ((0, 0), (0, 30))).astype(np.float32)
     nothing = np.zeros((1, WIDTH), np.float32)
     gram = np.ascontiguousarray(np.pad(atoms @ atoms.T, (0, 30)), np.float32)
-    flips.improve(nothing, nothing, gram, 10, True, sides)
-    assert sides[0, :2].tolist() == [1, 1]
+    for turn in (flips.improve, flips.improve_pairs):
+        turn(nothing, nothing, gram, 10, sides)
+        assert sides[0, :2].tolist() == [1, 1]

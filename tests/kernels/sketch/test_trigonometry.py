@@ -5,7 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.sketch import trigonometry as waves
 
 

@@ -7,6 +7,9 @@ where shrink is -step regularization, of each lane of p and, in an array of its 
 Rows lie side by side; lanes past the end of a row belong to the next and have step 0, so `blocks`
 of 16 lanes serve every number of factors. Tables end in 16 numbers that nobody owns.
 
+A pass may write a log: for each rating the blocks of its user and item before the step, from which
+`undo` restores the tables.
+
 A physical shuffle of rows: dealt to 16 piles in one sweep, so that reading stays sequential.
 Products of pairs of vectors that are named by their rows.
 """
@@ -16,7 +19,7 @@ import numpy as np
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import f32x16, fma, load, mask16, prefetch_write, select, store, total
 
-__all__ = ["PILES", "deal", "descend", "descend_two"]
+__all__ = ["PILES", "deal", "descend", "descend_two", "pair", "products", "undo"]
 
 ZERO, ONE = np.float32(0), np.float32(1)
 AHEAD = 6  # ratings whose rows are prefetched before they are needed
@@ -31,10 +34,11 @@ def _last(p, q, bias, live):
 
 
 @kernel
-def descend(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
+def descend(users, items, ratings, clip, step, shrink_p, shrink_q, log, p, q):
     """One pass of (2.8), (2.9) over rows where error**2 <= clip.
 
-    step and shrink have a value for each number, equal in all components.
+    step and shrink have a value for each number, equal in all components. Returns 0, or NaN if a
+    number became infinite or NaN. An empty log is not written.
     """
     factors, n = step.size - 16, users.size
     blocks = (factors + 15) // 16
@@ -44,8 +48,14 @@ def descend(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
         mask16((np.uint64(2) << np.uint64(bit)) - np.uint64(1)),
     )
     every, k, m = load(step, 0), load(shrink_p, 0), load(shrink_q, 0)
+    saved, check = 0, f32x16(ZERO)
     for i in range(n):
         u, v = np.int64(users[i]) * factors, np.int64(items[i]) * factors
+        if log.size:
+            for b in range(0, top + 16, 16):
+                store(log, saved, load(p, u + b))
+                store(log, saved + 16, load(q, v + b))
+                saved += 32
         last, p_one, q_one = _last(load(p, u + top), load(q, v + top), bias, live)
         for b in range(0, top, 16):
             last = fma(load(p, u + b), load(q, v + b), last)
@@ -54,20 +64,26 @@ def descend(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
             e = every * error
             for b in range(0, top, 16):
                 a, c = load(p, u + b), load(q, v + b)
-                store(p, u + b, fma(e, c, fma(k, a, a)))
-                store(q, v + b, fma(e, a, fma(m, c, c)))
+                x, y = fma(e, c, fma(k, a, a)), fma(e, a, fma(m, c, c))
+                store(p, u + b, x)
+                store(q, v + b, y)
+                check = fma(x + y, f32x16(ZERO), check)
             a, c, e = load(p, u + top), load(q, v + top), load(step, top) * error
-            store(p, u + top, fma(e, q_one, fma(load(shrink_p, top), a, a)))
-            store(q, v + top, fma(e, p_one, fma(load(shrink_q, top), c, c)))
+            x = fma(e, q_one, fma(load(shrink_p, top), a, a))
+            y = fma(e, p_one, fma(load(shrink_q, top), c, c))
+            store(p, u + top, x)
+            store(q, v + top, y)
+            check = fma(x + y, f32x16(ZERO), check)
+    return total(check)
 
 
 @kernel
-def descend_two(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
+def descend_two(users, items, ratings, clip, step, shrink_p, shrink_q, log, p, q):
     """`descend` for 32 factors: all numbers of a rating stay in registers."""
     s0, s1 = load(step, 0), load(step, 16)
     k0, k1, m0, m1 = load(shrink_p, 0), load(shrink_p, 16), load(shrink_q, 0), load(shrink_q, 16)
     bias, live = mask16(np.uint64(1 << 15)), mask16(np.uint64(0xFFFF))
-    n = users.size
+    n, saved, check = users.size, 0, f32x16(ZERO)
     for i in range(n):
         ahead = min(i + AHEAD, n - 1)
         u, v = np.int64(users[ahead]) * 32, np.int64(items[ahead]) * 32
@@ -77,14 +93,35 @@ def descend_two(users, items, ratings, clip, step, shrink_p, shrink_q, p, q):
         prefetch_write(q, v + 16)
         u, v = np.int64(users[i]) * 32, np.int64(items[i]) * 32
         p0, p1, q0, q1 = load(p, u), load(p, u + 16), load(q, v), load(q, v + 16)
+        if log.size:
+            store(log, saved, p0)
+            store(log, saved + 16, q0)
+            store(log, saved + 32, p1)
+            store(log, saved + 48, q1)
+            saved += 64
         last, p_one, q_one = _last(p1, q1, bias, live)
         error = ratings[i] - total(fma(p0, q0, last))
         if error * error <= clip:
             e0, e1 = s0 * error, s1 * error
-            store(p, u, fma(e0, q0, fma(p0, k0, p0)))
-            store(p, u + 16, fma(e1, q_one, fma(p1, k1, p1)))
-            store(q, v, fma(e0, p0, fma(q0, m0, q0)))
-            store(q, v + 16, fma(e1, p_one, fma(q1, m1, q1)))
+            p0, q0 = fma(e0, q0, fma(p0, k0, p0)), fma(e0, p0, fma(q0, m0, q0))
+            p1, q1 = fma(e1, q_one, fma(p1, k1, p1)), fma(e1, p_one, fma(q1, m1, q1))
+            store(p, u, p0)
+            store(p, u + 16, p1)
+            store(q, v, q0)
+            store(q, v + 16, q1)
+            check = fma((p0 + q0) + (p1 + q1), f32x16(ZERO), check)
+    return total(check)
+
+
+@kernel
+def undo(users, items, factors, log, p, q):
+    """Write the blocks of a log back, the last first."""
+    blocks = (factors + 15) // 16
+    for i in range(users.size - 1, -1, -1):
+        u, v, start = np.int64(users[i]) * factors, np.int64(items[i]) * factors, 32 * blocks * i
+        for b in range(0, 16 * blocks, 16):
+            store(p, u + b, load(log, start + 2 * b))
+            store(q, v + b, load(log, start + 2 * b + 16))
 
 
 PILES = 16  # more make more streams of writes than the first cache has room for
@@ -120,3 +157,20 @@ def products(users, items, user_rows, item_rows, out):
         for at in range(0, size, 16):
             both = fma(load(users, left + at), load(items, right + at), both)
         out[i] = total(both)
+
+
+@kernel
+def pair(p, q, user, item, weights, mean):
+    """The prediction of two rows times weights, row -1 being 0, summed as by `products`."""
+    factors = weights.size
+    size = (factors + 15) // 16 * 16
+    x, y = np.zeros(size, np.float32), np.zeros(size, np.float32)
+    for j in range(factors):
+        x[j] = p[user * factors + j] * weights[j] if user >= 0 else ZERO
+        y[j] = q[item * factors + j] * weights[j] if item >= 0 else ZERO
+    biases = mean + np.float64(x[factors - 1]) + np.float64(y[factors - 1])
+    x[factors - 1] = ZERO
+    both = f32x16(0.0)
+    for at in range(0, size, 16):
+        both = fma(load(x, at), load(y, at), both)
+    return np.float64(total(both)) + biases

@@ -53,8 +53,8 @@ def _pass(keys, rows, shift, positions, spare_keys, spare_rows):
         d = (keys[i] >> low) & digit
         spare_keys[positions[d]], spare_rows[positions[d]] = keys[i], rows[i]
         positions[d] += 1
-    keys[:] = spare_keys
-    rows[:] = spare_rows
+    for i in range(keys.size):  # assigning slices would compile the text of an error, a second long
+        keys[i], rows[i] = spare_keys[i], spare_rows[i]
 
 
 @kernel

@@ -9,8 +9,10 @@ import math
 
 import numpy as np
 
+from sfumato.kernels.alignment import frozen
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import bits, count_trailing_zeros, load, popcount, store, u64x8
+from sfumato.kernels.retrieve.layout import BLOCK
 
 __all__ = [
     "BLOCK",
@@ -25,7 +27,6 @@ __all__ = [
     "marks",
 ]
 
-BLOCK = 64  # codes whose distances stay in eight registers; one word of `alive`
 TILE = 1 << 15  # bytes of blocks that all queries visit in turn
 ROOM = 1 << 23  # bytes of candidates in one batch of queries
 # One block in STRIDE is scanned first, to guess the limit; int would be compiled as literals.
@@ -66,13 +67,6 @@ def hamming_nearest(
                 rows[part], distances[part],
             )  # fmt: skip
     return rows, distances
-
-
-def frozen(array: np.ndarray) -> np.ndarray:
-    """A plain contiguous array that is not written, so that kernels are compiled once for all."""
-    view = np.ascontiguousarray(array)[:]
-    view.flags.writeable = False
-    return view
 
 
 def marks(alive: np.ndarray | None) -> np.ndarray:

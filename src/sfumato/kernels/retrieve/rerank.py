@@ -11,11 +11,12 @@ import numpy as np
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import f32x16, flip, fma, load, prefetch, store, total
 from sfumato.kernels.retrieve.hamming_scan import BLOCK
-from sfumato.kernels.top_k import offer, order
+from sfumato.kernels.top_k import offer_any, order
 
-__all__ = ["best", "nearest", "products"]
+__all__ = ["best", "dots", "nearest", "products"]
 
 AHEAD = 32  # rows that are prefetched before their turn
+DOTS_AHEAD = 8  # where they are read one by one
 
 
 @inline
@@ -60,7 +61,9 @@ def _ranked(vectors, queries, starts, rows, far, positions, scores):
             _abreast(vectors, rows, low, high, side)
             store(out, 0, _sums(side, size, queries, q, far))
             for i in range(high - low):
-                offer(rows[low + i], -np.sqrt(out[i]) if far else out[i], positions[q], scores[q])
+                offer_any(
+                    rows[low + i], -np.sqrt(out[i]) if far else out[i], positions[q], scores[q]
+                )
         order(positions[q], scores[q])
 
 
@@ -68,8 +71,7 @@ def _ranked(vectors, queries, starts, rows, far, positions, scores):
 def products(vectors, queries, starts, rows, positions, scores):
     """scores[q], positions[q] = the largest of queries[q] . vectors[r], r in rows[starts[q] : ...].
 
-    Lists begin as -1 and -inf and stay so where no row is left; equal scores go to the row that is
-    given first, rows ascend.
+    Lists begin as -1 and -inf and stay so where no row is left; equal scores go to the lower row.
     """
     _ranked(vectors, queries, starts, rows, False, positions, scores)
 
@@ -78,6 +80,37 @@ def products(vectors, queries, starts, rows, positions, scores):
 def nearest(vectors, queries, starts, rows, positions, scores):
     """As `products`, for scores that are minus the Euclidean distance."""
     _ranked(vectors, queries, starts, rows, True, positions, scores)
+
+
+@inline
+def _dot(vectors, at, queries, start, size):
+    """The product of `size` numbers from flat elements on: of sixteen lanes, then of the rest."""
+    even = odd = f32x16(0.0)
+    whole, both = size // 16 * 16, size // 32 * 32
+    for c in range(0, both, 32):
+        even = fma(load(vectors, at + c), load(queries, start + c), even)
+        odd = fma(load(vectors, at + c + 16), load(queries, start + c + 16), odd)
+    if both < whole:
+        even = fma(load(vectors, at + both), load(queries, start + both), even)
+    return total(even + odd)
+
+
+@kernel
+def dots(vectors, queries, starts, rows, positions, scores):
+    """As `products`, with sums of sixteen lanes: faster, and rounded otherwise."""
+    size = vectors.shape[1]
+    whole = size // 16 * 16
+    for q in range(queries.shape[0]):
+        end = starts[q + 1]
+        _ask(vectors, rows, starts[q], min(starts[q] + DOTS_AHEAD, end))
+        for i in range(starts[q], end):
+            if i + DOTS_AHEAD < end:
+                _ask(vectors, rows, i + DOTS_AHEAD, i + DOTS_AHEAD + 1)
+            score = _dot(vectors, rows[i] * size, queries, q * size, size)
+            for c in range(whole, size):
+                score += vectors[rows[i], c] * queries[q, c]
+            offer_any(rows[i], score, positions[q], scores[q])
+        order(positions[q], scores[q])
 
 
 CODES_AHEAD = 16  # codes that are prefetched before their turn
@@ -108,13 +141,14 @@ def _prefetch_code(blocks, row):
 def best(blocks, factors, weights, starts, rows, positions, scores):
     """scores[q], positions[q] = the largest factors[r] * weighted bits of code r, largest first.
 
-    r runs over rows[starts[q] : starts[q + 1]], which ascend; its word w is blocks[r // BLOCK, w,
-    r % BLOCK]. No factors at all stand for factors of 1. Lists begin as -1 and -inf, and equal
-    scores go to the row that is given first.
+    r runs over rows[starts[q] : starts[q + 1]]; its word w is blocks[r // BLOCK, w, r % BLOCK]. No
+    factors at all stand for factors of 1. Lists begin as -1 and -inf, and equal scores go to the
+    lower row.
     """
     filled = np.zeros(64 * blocks.shape[1], np.float32)
     for q in range(weights.shape[0]):
-        filled[: weights.shape[1]] = weights[q]
+        for j in range(weights.shape[1]):
+            filled[j] = weights[q, j]
         end = starts[q + 1]
         for i in range(starts[q], end):
             if i + CODES_AHEAD < end:
@@ -123,5 +157,5 @@ def best(blocks, factors, weights, starts, rows, positions, scores):
             score = _sum(blocks, row // BLOCK, row % BLOCK, filled)
             if factors.size:
                 score *= factors[row]
-            offer(row, score, positions[q], scores[q])
+            offer_any(row, score, positions[q], scores[q])
         order(positions[q], scores[q])

@@ -10,8 +10,9 @@ import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import bits, f64x8, fma, load, store, widen_high, widen_low
+from sfumato.kernels.top_k import every
 
-__all__ = ["normalise", "pack", "products", "sides", "unpack"]
+__all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "unpack", "weigh"]
 
 
 @kernel
@@ -82,18 +83,81 @@ def unpack(words, count, out):
             out[r, j] = np.float32(0.0)
 
 
+@inline
+def _dot(left, i, right, j, width, scratch):
+    """The float64 product of `width` numbers, a multiple of 16, from flat elements i and j on."""
+    low, high = f64x8(0.0), f64x8(0.0)
+    for at in range(0, width, 16):
+        a, b = load(left, i + at), load(right, j + at)
+        low = fma(widen_low(a), widen_low(b), low)
+        high = fma(widen_high(a), widen_high(b), high)
+    store(scratch, 0, low + high)
+    total = 0.0
+    for lane in range(8):
+        total += scratch[lane]
+    return total
+
+
 @kernel
 def products(left, right, out):
     """out[r] = the inner product of row r here and there, in float64."""
-    scratch = np.empty(8)
-    width = left.shape[1]
+    scratch, width = np.empty(8), left.shape[1]
     for r in range(out.size):
-        low, high = f64x8(0.0), f64x8(0.0)
-        for j in range(r * width, r * width + width, 16):
-            a, b = load(left, j), load(right, j)
-            low = fma(widen_low(a), widen_low(b), low)
-            high = fma(widen_high(a), widen_high(b), high)
-        store(scratch, 0, low + high)
-        out[r] = 0.0
-        for i in range(8):
-            out[r] += scratch[i]
+        out[r] = _dot(left, r * width, right, r * width, width, scratch)
+
+
+@kernel
+def nearest_factors(sides, projections, middle, sums, unit, lengths, centre, weight, out):
+    """out[r] = the f of least |e|^2 + weight <e, x / |x|>^2 for e = centre + f W b - x, or else 0.
+
+    x = centre + lengths[r] * unit[r], projections[r] its unit vector's products with the atoms,
+    middle those of the centre, and sums[r] = W b. Weight 0: |x - centre|^2 / <x - centre, W b>.
+    """
+    scratch, width, wide = np.empty(8), sides.shape[1], sums.shape[1]
+    own = 0.0
+    for i in range(centre.size):
+        own += np.float64(centre[i]) * np.float64(centre[i])
+    for r in range(out.size):
+        far, beside = lengths[r], 0.0
+        for i in range(centre.size):
+            beside += np.float64(unit[r, i]) * np.float64(centre[i])
+        beside *= far
+        residual = far * _dot(sides, r * width, projections, r * width, width, scratch)
+        if weight == 0:
+            out[r] = far * far / residual if residual > 0 else 0.0
+            continue
+        total = residual + _dot(sides, r * width, middle, 0, width, scratch)
+        square = own + 2 * beside + far * far
+        by = weight / square if square > 1e-12 * far * far else 0.0
+        above = residual + by * (beside + far * far) * total
+        below = _dot(sums, r * wide, sums, r * wide, wide, scratch) + by * total * total
+        out[r] = above / below if far > 0 and below > 0 else 0.0
+
+
+@kernel
+def weigh(panels, queries, centre, count, weights, lengths, offsets):
+    """weights[q, j] = <queries[q], atom j>, j < count, and offsets[q] = <queries[q], centre>.
+
+    Panels hold the atoms as `top_k` describes. Products are those of unit vectors times lengths[q],
+    so that none overflows.
+    """
+    unit = np.zeros((4, queries.shape[1]), np.float32)
+    row = np.empty((4, 32 * panels.shape[0]), np.float32)
+    for u in range(0, queries.shape[0], 4):
+        few = min(4, queries.shape[0] - u)
+        for i in range(few):
+            square = 0.0
+            for c in range(queries.shape[1]):
+                square += np.float64(queries[u + i, c]) * np.float64(queries[u + i, c])
+            lengths[u + i] = math.sqrt(square)
+            scale = 1.0 / lengths[u + i] if square > 0 else 0.0
+            for c in range(queries.shape[1]):
+                unit[i, c] = np.float32(np.float64(queries[u + i, c]) * scale)
+        every(panels, unit, row)
+        for i in range(few):
+            along = 0.0
+            for c in range(queries.shape[1]):
+                along += np.float64(unit[i, c]) * np.float64(centre[c])
+            offsets[u + i] = np.float32(along * lengths[u + i])
+            for j in range(count):
+                weights[u + i, j] = np.float32(np.float64(row[i, j]) * lengths[u + i])

@@ -28,9 +28,12 @@ from sfumato.kernels.lanes import (
     total,
     u32x16,
 )
-from sfumato.kernels.top_k import abreast
+from sfumato.kernels.retrieve.sign_codes import nearest_factors, normalise, pack, sides
+from sfumato.kernels.top_k import abreast, every
 
-__all__ = ["improve", "nearest", "settle"]
+__all__ = ["encode", "improve", "improve_pairs", "nearest", "settle"]
+
+GROUP = 256  # rows that are encoded together; their products stay in the second cache
 
 LEAST = np.float32(1 + 2.0**-20)  # a gain below this factor is one of rounding
 TINY = np.float32(1e-30)  # squared lengths up to this are 0, and have no direction
@@ -38,28 +41,31 @@ FAR = np.float32(1e30)  # beyond any product of unit vectors
 
 
 @kernel
-def improve(projections, products, gram, steps, pairs, sides):
+def improve(projections, products, gram, steps, sides):
     """Turn bits of sides[r], each time the one of (5.12), at most `steps` times.
 
     projections[r] = p, products[r, j] = <w_j, W b>, gram[j, k] = <w_j, w_k>, all float32 of the
-    sides' width. If `pairs` is true, at most `steps` more turns follow, each of the best two bits
-    together or of the best one, whichever helps more. It ends where nothing helps.
+    sides' width. It ends where nothing helps.
     """
     width = sides.shape[1]
     q, h = np.empty(width, np.float32), np.empty(width, np.float32)
-    squares = np.diag(gram).copy()
+    squares = _diagonal(gram)
+    for r in range(sides.shape[0]):
+        s, n = _begin(projections[r], products[r], squares, sides[r], q, h)
+        _turned(gram, steps, s, n, sides[r], q, h)
+
+
+@kernel
+def improve_pairs(projections, products, gram, steps, sides):
+    """As `improve`, with at most `steps` turns more of the best two bits, or of the best one."""
+    width = sides.shape[1]
+    q, h = np.empty(width, np.float32), np.empty(width, np.float32)
+    squares = _diagonal(gram)
     for r in range(sides.shape[0]):
         side = sides[r]
         s, n = _begin(projections[r], products[r], squares, side, q, h)
-        turned, by = 0, np.float32(0.0)
+        s, n, turned, by = _turned(gram, steps, s, n, side, q, h)
         for _ in range(steps):
-            j, value = _best(gram, turned, by, side, s, n, q, h)
-            if not value > LEAST * s * s / n:
-                by = np.float32(0.0)  # h has learned of the last turn
-                break
-            s, n, by = _turn(j, gram, s, n, side, q, h)
-            turned = j
-        for _ in range(steps if pairs else 0):
             j, value = _best(gram, turned, by, side, s, n, q, h)
             by = np.float32(0.0)
             first, second = _best_pair(gram, side, s, n, q, h)
@@ -73,6 +79,78 @@ def improve(projections, products, gram, steps, pairs, sides):
                 turned = j
             else:
                 break
+
+
+@inline
+def _turned(gram, steps, s, n, side, q, h):
+    """Turn single bits; s and n then, the last bit turned, and what h has yet to learn of it."""
+    turned, by = np.int64(side.size - side.size), np.float32(0.0)
+    for _ in range(steps):
+        j, value = _best(gram, turned, by, side, s, n, q, h)
+        if not value > LEAST * s * s / n:
+            by = np.float32(0.0)  # h has learned of the last turn
+            break
+        s, n, by = _turn(j, gram, s, n, side, q, h)
+        turned = j
+    return s, n, turned, by
+
+
+@kernel
+def encode(
+    rows, centre, frame, products, atoms, gram, slope, weight, count, steps, lengths, words, short,
+    factors,
+):  # fmt: skip
+    """words[r] = the code of rows[r] - centre: signs along the frame, then turns as in `improve`.
+
+    frame, products and atoms are panels of the directions, of their Gram matrix and of its atoms'
+    components; slope, weight and factors as in `nearest_factors`, where a weight of 0 asks for
+    |x - centre|^2 / <x - centre, W b> instead. lengths[r] = |rows[r] - centre|, of which 0 has the
+    code 0. short and factors have no rows where they are not wanted.
+    """
+    wide, deep = 32 * frame.shape[0], 32 * atoms.shape[0]
+    group = max(min(GROUP, (rows.shape[0] + 3) // 4 * 4), 4)
+    unit, far = np.zeros((group, centre.size), np.float32), np.zeros(group)
+    along, side = np.empty((group, wide), np.float32), np.empty((group, wide), np.float32)
+    back, sums = np.empty((group, wide), np.float32), np.empty((group, deep), np.float32)
+    for start in range(0, rows.shape[0], group):
+        end = min(start + group, rows.shape[0])
+        size = end - start
+        some = (size + 3) // 4 * 4
+        normalise(rows[start:end], centre, far, unit)
+        every(frame, unit[:some], along)
+        sides(along[:size], count, side)
+        if short.shape[0]:
+            pack(side, short[start:end])
+            _clear(far, short[start:end])
+        every(products, side[:some], back)
+        improve(along[:size], back, gram, steps, side[:size])
+        pack(side, words[start:end])
+        _clear(far, words[start:end])
+        if factors.size:
+            if weight > 0:
+                every(atoms, side[:some], sums)
+            nearest_factors(
+                side, along, slope, sums, unit, far, centre, weight, factors[start:end]
+            )  # fmt: skip
+        for r in range(size):
+            lengths[start + r] = far[r]
+
+
+@inline
+def _diagonal(gram):
+    out = np.empty(gram.shape[0], np.float32)
+    for j in range(out.size):
+        out[j] = gram[j, j]
+    return out
+
+
+@inline
+def _clear(lengths, words):
+    """The code of a zero vector is 0."""
+    for r in range(words.shape[0]):
+        if lengths[r] == 0:
+            for w in range(words.shape[1]):
+                words[r, w] = 0
 
 
 @inline
@@ -173,7 +251,7 @@ def settle(gram, products, along, missing, count, steps, sides):
     """
     width = sides.shape[1]
     left, change = np.empty(width, np.float32), np.empty(width, np.float32)
-    squares = np.diag(gram).copy()
+    squares = _diagonal(gram)
     for r in range(sides.shape[0]):
         _signs(gram, products[r], count, left, sides[r])
         _begin_successive(squares, left, along[r], missing[r], sides[r], change)

@@ -38,7 +38,7 @@ from sfumato.kernels.retrieve.hamming_scan import (
     marks,
 )
 
-__all__ = ["round_weights", "weighted_best"]
+__all__ = ["listed", "round_weights", "weighted_best"]
 
 TRIES = 32
 LEAST = 0.2
@@ -57,8 +57,10 @@ def round_weights(
     >>> planes[0, :, 0], steps, wholes
     (array([2, 3, 1], dtype=uint64), array([1.], dtype=float32), array([5.], dtype=float32))
     """
-    padded = np.zeros((len(weights), 64 * words), np.float32)
-    padded[:, : np.shape(weights)[1]] = weights
+    padded = weights
+    if weights.shape[1] != 64 * words or not weights.flags.c_contiguous:
+        padded = np.zeros((len(weights), 64 * words), np.float32)
+        padded[:, : weights.shape[1]] = weights
     planes = np.zeros((len(weights), 1 + precision, words), np.uint64)
     steps, wholes = np.zeros((2, len(weights)), np.float32)
     split(padded, planes, steps, wholes)
@@ -171,11 +173,11 @@ def weighted_best(
                 blocks, count, alive, factors, planes[part], steps[part], wholes[part], n_best,
                 rank, found,
             )  # fmt: skip
-            rows[part, :n_best], scores[part, :n_best] = _listed(found[:, :n_best])
+            rows[part, :n_best], scores[part, :n_best] = listed(found[:, :n_best])
     return rows, scores
 
 
-def _listed(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def listed(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Candidates in order, as rows and scores."""
     found = np.sort(found, axis=1)
     rows = np.where(found == NONE, -1, (found & np.uint64(2**32 - 1)).astype(np.int64))
@@ -192,7 +194,7 @@ def _differing(blocks, at, planes, q):
         a, b, c, d, e, f, g, h = a + a, b + b, c + c, d + d, e + e, f + f, g + g, h + h
         here = at
         for word in range(planes.shape[2]):
-            ahead = here + 128 * planes.shape[2] + 16 * (plane - 1)
+            ahead = here + 128 * blocks.shape[1] + 16 * (plane - 1)
             prefetch(blocks, ahead)  # while the planes return to a block, nothing new is read
             prefetch(blocks, ahead + 8)
             sign, mask = u64x8(planes[q, 0, word]), u64x8(planes[q, plane, word])
@@ -281,7 +283,7 @@ def _worst(found, size, near):
 @inline
 def _visit(blocks, b, planes, q, step, whole, scale, at, limit, near):
     """Write the scores of block b down where one is above the limit, and say which are."""
-    s0, s1, s2, s3 = _differing(blocks, b * planes.shape[2] * 64, planes, q)
+    s0, s1, s2, s3 = _differing(blocks, b * blocks.shape[1] * 64, planes, q)
     x0, x1 = _score(s0, whole, step, scale, at), _score(s1, whole, step, scale, at + 16)
     x2, x3 = _score(s2, whole, step, scale, at + 32), _score(s3, whole, step, scale, at + 48)
     least = f32x16(limit)

@@ -27,6 +27,7 @@ from sfumato.kernels.lanes import (
     u32x16,
     u64x8,
 )
+from sfumato.kernels.sketch.layout import PANEL
 
 __all__ = [
     "PANEL",
@@ -41,7 +42,6 @@ __all__ = [
     "walsh",
 ]
 
-PANEL = 16  # entries of one panel: two vectors of eight float64
 LOW = np.uint64(2**32 - 1)
 HALF = np.uint64(32)
 ROOT, LN2 = math.sqrt(0.5), 0.6931471805599453

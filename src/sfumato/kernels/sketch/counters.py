@@ -9,6 +9,8 @@ war counters: every cell takes every key, with a sign of its own for each. Hyper
 register [first p bits of a hash] = 1 + most leading zeros of the rest.
 """
 
+import math
+
 import numpy as np
 
 from sfumato.kernels.hash import GOLDEN, ROW, mix, row_slot
@@ -21,6 +23,7 @@ __all__ = [
     "add_one",
     "add_one_signed",
     "add_signed",
+    "distinct",
     "mean",
     "median",
     "middle",
@@ -233,34 +236,82 @@ def pull(cells, hashes, weights):
 
 
 @inline
-def _raise_register(registers, precision, h):
+def _rank(h, precision):
+    """The register of a hash, and the value that it raises it to."""
     guard = np.uint64(1) << np.uint64(precision - 1)  # caps the rank at 64 - precision + 1
     rank = np.uint8(count_leading_zeros(h << np.uint64(precision) | guard) + 1)
-    register = h >> np.uint64(64 - precision)
-    if registers[register] < rank:
-        registers[register] = rank
+    return h >> np.uint64(64 - precision), rank
 
 
 @kernel
-def observe(registers, precision, hashes):
-    """Raise the registers.
+def observe(registers, precision, hashes, tally):
+    """Raise the registers, and keep the number of registers of every value unless it is empty.
 
     A hash whose rest has fewer leading zeros than the lowest register changes nothing; once that is
-    above zero, eight hashes at a time are tested against it and most go no further.
+    above zero, eight hashes at a time are tested against it and most go no further. For few hashes
+    the search of the lowest would take longer than it saves.
     """
     lowest = np.uint8(255)
-    for register in registers:
-        lowest = min(lowest, register)
-    if lowest == 0:
-        for i in range(hashes.size):
-            _raise_register(registers, precision, hashes[i])
-        return
-    rest, limit = np.uint64(precision), np.uint64(1) << np.uint64(64 - lowest)
-    whole = hashes.size & ~7
+    if hashes.size < registers.size >> 4:
+        lowest = np.uint8(0)
+    else:
+        for register in registers:
+            lowest = min(lowest, register)
+    rest, limit = np.uint64(precision), np.uint64(1) << np.uint64(64 - max(lowest, 1))
+    whole = hashes.size & ~7 if lowest else 0
     for i in range(0, whole, 8):
         left = bits(load(hashes, i) << rest < limit)
         while left:
-            _raise_register(registers, precision, hashes[i + count_trailing_zeros(left)])
+            register, rank = _rank(hashes[i + count_trailing_zeros(left)], precision)
+            before = registers[register]
+            if before < rank:
+                registers[register] = rank
+                if tally.size:
+                    tally[before] -= 1
+                    tally[rank] += 1
             left &= left - np.uint64(1)
     for i in range(whole, hashes.size):
-        _raise_register(registers, precision, hashes[i])
+        register, rank = _rank(hashes[i], precision)
+        before = registers[register]
+        if before < rank:
+            registers[register] = rank
+            if tally.size:
+                tally[before] -= 1
+                tally[rank] += 1
+
+
+@inline
+def _sigma(x):
+    """x + sum over k of x**(2**k) 2**(k - 1), for the fraction x of empty registers."""
+    if x == 1.0:
+        return np.inf
+    y, z, last = 1.0, x, -1.0
+    while z != last:
+        x, last = x * x, z
+        z += x * y
+        y += y
+    return z
+
+
+@inline
+def _tau(x):
+    """(1 - x - sum over k of (1 - x**(2**-k))**2 2**-k) / 3, for 1 - x of full registers."""
+    if x == 0.0 or x == 1.0:
+        return 0.0
+    y, z, last = 1.0, 1 - x, -1.0
+    while z != last:
+        x, last = math.sqrt(x), z
+        y *= 0.5
+        z -= (1 - x) ** 2 * y
+    return z / 3
+
+
+@kernel
+def distinct(tally, size):
+    """Ertl's estimate from the number of registers of each value, `size` in all."""
+    top = tally.size - 1
+    z = size * _tau(1 - tally[top] / size)
+    for k in range(top - 1, 0, -1):
+        z = 0.5 * (z + tally[k])
+    z += size * _sigma(tally[0] / size)
+    return size / (2 * math.log(2.0)) * size / z if z else np.inf

@@ -11,10 +11,9 @@ import numpy as np
 
 from sfumato.kernels.hash import mix, row_slot
 from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.sketch.layout import PLACE_BITS
 
 __all__ = ["gather", "read_slices", "share_slices", "slots", "tally", "tally_weighted"]
-
-PLACE_BITS = 10  # binary digits of a position between two nodes
 
 
 @kernel

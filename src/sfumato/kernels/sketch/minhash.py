@@ -14,7 +14,16 @@ import numpy as np
 
 from sfumato.kernels.hash import GOLDEN, mix, of_integer, of_unsigned
 from sfumato.kernels.jit import inline, kernel
-from sfumato.kernels.lanes import load, minimum, store, u32x16
+from sfumato.kernels.lanes import (
+    bits,
+    count_trailing_zeros,
+    load,
+    minimum,
+    select,
+    store,
+    u32x16,
+)
+from sfumato.kernels.sketch.layout import EMPTY, HASHES, INTEGERS, ROWS, STEP, UNSIGNED
 
 __all__ = [
     "EMPTY",
@@ -28,6 +37,7 @@ __all__ = [
     "densify",
     "equal_pairs",
     "equal_table",
+    "first_visits",
     "keep_lowest",
     "minima",
     "permute",
@@ -35,11 +45,8 @@ __all__ = [
     "shared_table",
 ]
 
-HASHES, INTEGERS, UNSIGNED = range(3)
-
-EMPTY = np.uint32(2**32 - 1)
 TRIES = 256  # bins that an empty one looks at before it compares all full ones
-STEP = 32  # coefficients come in multiples of this: two vectors hide the latency, more gain nothing
+FEW = 2**15  # full**2 * bins / empty below which the table of visits is faster, as measured
 HALF = np.uint64(32)
 CHUNK = np.uint64(256)
 SHORT = np.uint64(64)  # short enough that the CPU hashes a chunk while it still bins the last
@@ -155,36 +162,95 @@ def _shrink(pool, used, n_minima):
     return size
 
 
+@inline
+def _sequence(j):
+    """The first number of bin j, and how far apart its numbers are; their high halves give bins."""
+    position = mix(np.uint64(j) + GOLDEN)
+    return position, position << HALF | np.uint64(1) << HALF  # odd: no bin comes twice too soon
+
+
 @kernel
-def densify(out):
+def first_visits(bins, out):
+    """out[d, j] = which try of bin j, if it is empty, looks at bin d first; TRIES if none does."""
+    out[:] = TRIES
+    for j in range(bins):
+        position, stride = _sequence(j)
+        for visit in range(TRIES):
+            donor = (position >> HALF) * np.uint64(bins) >> HALF
+            out[donor, j] = min(out[donor, j], np.uint32(visit))
+            position += stride
+
+
+@kernel
+def densify(visits, out):
     """Fill each empty bin from the first full one of its own fixed random sequence of bins.
 
     Where the first TRIES are all empty, so that few bins are full, the full one of the lowest hash
     takes its place. Both rules agree for two sets with probability equal to their similarity.
+
+    While few bins are full, all empty ones compare the `visits` of these, sixteen at a time; that
+    table, of rows in multiples of sixteen, may be empty. Otherwise each empty bin tries its own.
     """
-    bins = out.shape[1]
-    full, positions = np.empty(bins, np.uint32), np.empty(bins, np.uint32)
+    bins, width = out.shape[1], visits.shape[1]
+    full, dense = np.zeros(max(bins, width), np.uint32), np.empty(width, np.uint32)
+    positions = np.empty(bins, np.uint32)
     for r in range(out.shape[0]):
         filled = 0
         for j in range(bins):
             full[j] = out[r, j]
             positions[filled] = j
             filled += full[j] != EMPTY
-        if 0 < filled < bins:
+        if filled == 0 or filled == bins:
+            continue
+        if width and filled * filled * bins < FEW * (bins - filled):
+            _fill_from_first(visits, full, positions[:filled], dense)
             for j in range(bins):
-                if full[j] == EMPTY:
-                    out[r, j] = full[_donor(full, j, positions[:filled])]
+                out[r, j] = dense[j]
+        else:
+            _fill_by_tries(full, positions[:filled], out[r])
 
 
 @inline
-def _donor(full, j, positions):
-    position = mix(np.uint64(j) + GOLDEN)
-    stride = position << HALF | np.uint64(1) << HALF  # random and odd: no bin comes twice too soon
+def _fill_from_first(visits, full, positions, out):
+    width = visits.shape[1]
+    for first in range(0, width, ROWS):
+        visit, value = u32x16(TRIES), u32x16(EMPTY)
+        for d in positions:
+            other = load(visits, d * width + first)
+            value = select(other < visit, full[d], value)
+            visit = minimum(other, visit)
+        own = load(full, first)
+        store(out, first, select(own == EMPTY, value, own))
+        left = bits((own == EMPTY) & (visit == TRIES))
+        while left:
+            j = first + count_trailing_zeros(left)
+            out[j] = full[_lowest(j, positions)]
+            left &= left - np.uint64(1)
+
+
+@inline
+def _fill_by_tries(full, positions, out):
+    for j in range(out.size):
+        if full[j] == EMPTY:
+            out[j] = full[_donor(full, out.size, j, positions)]
+
+
+@inline
+def _donor(full, bins, j, positions):
+    position, stride = _sequence(j)
     for _ in range(TRIES):
-        donor = (position >> HALF) * np.uint64(full.size) >> HALF
+        donor = (position >> HALF) * np.uint64(bins) >> HALF
         if full[donor] != EMPTY:
             return donor
         position += stride
+    return _lowest(j, positions)
+
+
+@inline
+def _lowest(j, positions):
+    """The full bin of the lowest hash, for an empty bin that tried in vain."""
+    position, stride = _sequence(j)
+    position += stride * np.uint64(TRIES)
     donor, lowest = np.uint64(positions[0]), mix(position ^ np.uint64(positions[0]))
     for other in positions:
         rank = mix(position ^ np.uint64(other))
@@ -264,7 +330,6 @@ def shared_table(left, right, out):
                 out[i, j] = _shared(left, i, right, j)
 
 
-ROWS = 16  # of a block, one lane each
 LAST = np.uint32(0x9E3779B1)  # odd: takes what was folded down up to the high bits again
 
 

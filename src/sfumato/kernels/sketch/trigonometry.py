@@ -20,10 +20,10 @@ from sfumato.kernels.lanes import (
     widen_high,
     widen_low,
 )
+from sfumato.kernels.sketch.layout import PANEL
 
 __all__ = ["PANEL", "add", "answer", "fill"]
 
-PANEL = 16
 BLOCK = 512  # points whose integers below 2**15 in size float32 sums without rounding
 ROUND = np.float32(3 << 22)  # added and taken off again, it leaves the nearest integer
 STEP = np.float32(np.pi / 2**15)  # radians of one of the 2**16 parts of a turn

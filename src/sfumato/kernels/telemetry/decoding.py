@@ -147,7 +147,8 @@ def deviations(payload, starts, cells, positions, base, ratio, flat, weights, pr
                 out[values, first + b] = flat[first + b] * scale[b] - root[b]
             for v in range(values):
                 _deviate(factors, positions[j, v], base[j, v], scale, root, line)
-                out[v, first : first + rows] = line[:rows]
+                for b in range(rows):
+                    out[v, first + b] = line[b]
 
 
 @inline

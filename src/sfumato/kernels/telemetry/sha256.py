@@ -5,6 +5,9 @@ heads[which[r]], whose rows are 16 words, zero beyond; and then data[offsets[c]:
 bytes of the text c = codes[r]. States and digests are eight words; one row of states serves all
 messages. Lane i of word t of a block stands at position 16 t + i.
 
+Arrays are copied word by word: an assignment to a slice would compile what words its error, which
+takes longer than all the rest.
+
 FIPS 180-4, sections 5 and 6.2; RFC 2104.
 """
 
@@ -13,7 +16,7 @@ import numpy as np
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import load, mask16, select, store, u32x16
 
-__all__ = ["INITIAL", "digest", "keyed", "midstates"]
+__all__ = ["BLOCK", "INITIAL", "hashed", "midstates"]
 
 
 def _roots(count, power):
@@ -31,14 +34,9 @@ def _root(number, power):
     return low
 
 
-INITIAL = _roots(8, 2)
+INITIAL = _roots(8, 2).reshape(1, 8)
 ROUND = _roots(64, 3)
 BLOCK = 64  # bytes
-
-
-@inline
-def _turned(x, by):
-    return (x >> by) | (x << (32 - by))
 
 
 @inline
@@ -46,15 +44,15 @@ def _compress(w, state):
     """state = the state after one more block, whose sixteen words begin w."""
     for t in range(256, 1024, 16):
         a, b = load(w, t - 240), load(w, t - 32)
-        near = _turned(a, 7) ^ _turned(a, 18) ^ (a >> 3)
-        far = _turned(b, 17) ^ _turned(b, 19) ^ (b >> 10)
+        near = ((a >> 7) | (a << 25)) ^ ((a >> 18) | (a << 14)) ^ (a >> 3)
+        far = ((b >> 17) | (b << 15)) ^ ((b >> 19) | (b << 13)) ^ (b >> 10)
         store(w, t, load(w, t - 256) + near + load(w, t - 112) + far)
     a, b, c, d = load(state, 0), load(state, 16), load(state, 32), load(state, 48)
     e, f, g, h = load(state, 64), load(state, 80), load(state, 96), load(state, 112)
     for t in range(64):
-        mixed = _turned(e, 6) ^ _turned(e, 11) ^ _turned(e, 25)
+        mixed = ((e >> 6) | (e << 26)) ^ ((e >> 11) | (e << 21)) ^ ((e >> 25) | (e << 7))
         first = h + mixed + (g ^ (e & (f ^ g))) + u32x16(ROUND[t]) + load(w, 16 * t)
-        mixed = _turned(a, 2) ^ _turned(a, 13) ^ _turned(a, 22)
+        mixed = ((a >> 2) | (a << 30)) ^ ((a >> 13) | (a << 19)) ^ ((a >> 22) | (a << 10))
         second = mixed + ((a & b) | (c & (a | b)))
         h, g, f, e, d, c, b, a = g, f, e, d + first, c, b, a, first + second
     store(state, 0, load(state, 0) + a)
@@ -68,27 +66,14 @@ def _compress(w, state):
 
 
 @inline
-def _word(data, start, at, length, position):
-    """The four bytes of the block from `position` on, those of the text from `at` to length."""
-    if at <= position and position + 4 <= length:
-        first = start + position - at
-        high = np.uint32(data[first]) << np.uint32(24) | np.uint32(data[first + 1]) << np.uint32(16)
-        return high | np.uint32(data[first + 2]) << np.uint32(8) | np.uint32(data[first + 3])
-    word = np.uint32(0)
-    for j in range(max(position, at), min(position + 4, length)):
-        word |= np.uint32(data[start + j - at]) << np.uint32(24 - 8 * (j - position))
-    return word
-
-
-@inline
-def _put(head, size, data, start, stop, before, block, i, w):
+def _put(heads, which, size, data, start, stop, before, block, i, w):
     """Lane i of w = this block of the padded message; `before` bytes were hashed already."""
     skip = BLOCK * block
     length, at = size + stop - start - skip, size - skip  # as positions of this block
     for t in range(16):
-        w[16 * t + i] = head[t] if block == 0 else np.uint32(0)
-    for position in range(max(at, 0) & ~3, min(length, BLOCK), 4):
-        w[4 * position + i] |= _word(data, start, at, length, position)
+        w[16 * t + i] = heads[which, t] if block == 0 else np.uint32(0)
+    for j in range(max(at, 0), min(length, BLOCK)):
+        w[16 * (j >> 2) + i] |= np.uint32(data[start + j - at]) << np.uint32(24 - 8 * (j & 3))
     if 0 <= length < BLOCK:
         w[16 * (length >> 2) + i] |= np.uint32(0x80000000) >> np.uint32(8 * (length & 3))
     if length < BLOCK - 8:
@@ -97,49 +82,11 @@ def _put(head, size, data, start, stop, before, block, i, w):
 
 
 @inline
-def _own(table, r):
-    return table[r if table.shape[0] > 1 else 0]
-
-
-@inline
 def _state(states, begin, lanes, state):
     for i in range(lanes):
-        own = _own(states, begin + i)
+        r = begin + i if states.shape[0] > 1 else 0
         for j in range(8):
-            state[16 * j + i] = own[j]
-
-
-@inline
-def _messages(states, before, heads, size, which, data, offsets, codes, begin, lanes, scratch):
-    """The state after the messages begin to begin + lanes, of lanes that end at their own block."""
-    w, state, held = scratch
-    _state(states, begin, lanes, state)
-    most = 0
-    for i in range(lanes):
-        code = codes[begin + i]
-        most = max(most, (size + offsets[code + 1] - offsets[code] + 8) // BLOCK)
-    for block in range(most + 1):
-        running = np.uint64(0)
-        for i in range(lanes):
-            code = codes[begin + i]
-            start, stop = offsets[code], offsets[code + 1]
-            if (size + stop - start + 8) // BLOCK >= block:
-                running |= np.uint64(1) << np.uint64(i)
-                head = heads[which[begin + i]]
-                _put(head, size, data, start, stop, before, block, i, w)
-        held[:] = state
-        _compress(w, state)
-        for j in range(0, 128, 16):
-            store(state, j, select(mask16(running), load(state, j), load(held, j)))
-
-
-@inline
-def _scratch():
-    return (
-        np.zeros(1024, np.uint32),
-        np.zeros(128, np.uint32),
-        np.zeros(128, np.uint32),
-    )
+            state[16 * j + i] = states[r, j]
 
 
 @inline
@@ -149,44 +96,69 @@ def _out(state, begin, lanes, out):
             out[begin + i, j] = state[16 * j + i]
 
 
-@kernel
-def digest(heads, size, which, data, offsets, codes, out):
-    """out[r] = SHA-256 of message r."""
-    scratch, states = _scratch(), INITIAL.reshape(1, 8)
-    for begin in range(0, out.shape[0], 16):
-        lanes = min(16, out.shape[0] - begin)
-        _messages(states, 0, heads, size, which, data, offsets, codes, begin, lanes, scratch)
-        _out(scratch[1], begin, lanes, out)
+@inline
+def _blocks(size, offsets, codes, begin, lanes):
+    """The number of blocks of the longest of the messages begin to begin + lanes."""
+    most = 0
+    for i in range(lanes):
+        code = codes[begin + i]
+        most = max(most, (size + offsets[code + 1] - offsets[code] + 8) // BLOCK)
+    return most + 1
+
+
+@inline
+def _digest_block(state, w):
+    """w = the only block of a digest that is hashed after the block of a key."""
+    for t in range(256):
+        w[t] = state[t] if t < 128 else np.uint32(0)
+    for i in range(16):
+        w[128 + i] = np.uint32(1 << 31)
+        w[240 + i] = np.uint32(8 * (BLOCK + 32))
 
 
 @kernel
-def keyed(inner, outer, heads, size, which, data, offsets, codes, out):
-    """out[r] = HMAC of message r under the key whose midstates are inner[r] and outer[r]."""
-    scratch = _scratch()
-    w, state, _ = scratch
+def hashed(inner, outer, before, heads, size, which, data, offsets, codes, out):
+    """out[r] = the hash of message r from the state inner[r], after which `before` bytes stand.
+
+    Without rows of `outer` that is the digest itself: SHA-256, if the state is `INITIAL` and
+    `before` 0. With them it is hashed once more from the state outer[r]: HMAC, if the states are
+    the `midstates` of a key and `before` 64. A lane ends at its own block.
+    """
+    w, state, held = np.empty(1024, np.uint32), np.empty(128, np.uint32), np.empty(128, np.uint32)
     for begin in range(0, out.shape[0], 16):
         lanes = min(16, out.shape[0] - begin)
-        _messages(inner, BLOCK, heads, size, which, data, offsets, codes, begin, lanes, scratch)
-        w[:128] = state
-        w[128:256] = 0
-        w[128:144] = np.uint32(1 << 31)
-        w[240:256] = np.uint32(8 * (BLOCK + 32))
-        _state(outer, begin, lanes, state)
-        _compress(w, state)
+        _state(inner, begin, lanes, state)
+        blocks = _blocks(size, offsets, codes, begin, lanes)
+        for block in range(blocks + (outer.shape[0] > 0)):
+            running = np.uint64(0)
+            if block == blocks:
+                _digest_block(state, w)
+                _state(outer, begin, lanes, state)
+            for i in range(lanes):
+                code = codes[begin + i]
+                start, stop = offsets[code], offsets[code + 1]
+                if block == blocks or (size + stop - start + 8) // BLOCK >= block:
+                    running |= np.uint64(1) << np.uint64(i)
+                    if block < blocks:
+                        _put(heads, which[begin + i], size, data, start, stop, before, block, i, w)
+            for j in range(128):
+                held[j] = state[j]
+            _compress(w, state)
+            for j in range(0, 128, 16):
+                store(state, j, select(mask16(running), load(state, j), load(held, j)))
         _out(state, begin, lanes, out)
 
 
 @kernel
-def midstates(keys, inner, outer):
+def midstates(initial, keys, inner, outer):
     """The states after the block of each key, sixteen words, padded in both ways of HMAC."""
-    w, state, _ = _scratch()
-    states = INITIAL.reshape(1, 8)
+    w, state = np.empty(1024, np.uint32), np.empty(128, np.uint32)
     for begin in range(0, keys.shape[0], 16):
         lanes = min(16, keys.shape[0] - begin)
         for out, pad in ((inner, np.uint32(0x36363636)), (outer, np.uint32(0x5C5C5C5C))):
             for i in range(lanes):
                 for t in range(16):
                     w[16 * t + i] = keys[begin + i, t] ^ pad
-            _state(states, begin, lanes, state)
+            _state(initial, begin, lanes, state)
             _compress(w, state)
             _out(state, begin, lanes, out)

@@ -1,0 +1,159 @@
+"""Cells of vectors: the nearest cell, sums for k-means, and the best codes of the cells probed.
+
+The blocks of a cell's codes form a chain: first[c] is its first block, following[b] the one after
+block b, -1 where there is none. A reader ignores blocks past its own bits of the living rows, so a
+chain may grow while it is read.
+"""
+
+import numpy as np
+
+from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.retrieve.weighted_scan import (
+    HALF,
+    NONE,
+    _cut,
+    _falling,
+    _take,
+    _visit,
+)
+from sfumato.kernels.top_k import every, offer, order
+
+__all__ = ["allocate", "nearest_cells", "probe", "scan", "sum_cells"]
+
+ROW = np.uint64(2**32 - 1)
+
+
+@inline
+def _four(vectors, u, out):
+    """Copy the rows from u on, at most four, over those of `out`."""
+    for i in range(min(4, vectors.shape[0] - u)):
+        for c in range(vectors.shape[1]):
+            out[i, c] = vectors[u + i, c]
+
+
+@kernel
+def nearest_cells(panels, halves, vectors, out):
+    """out[u] = the first cell c of largest <vectors[u], centre c> - halves[c].
+
+    Panels hold the centres as `top_k` describes, the first of them those of the halves.
+    """
+    wide = 32 * panels.shape[0]
+    some, row = np.zeros((4, vectors.shape[1]), np.float32), np.empty((4, wide), np.float32)
+    for u in range(0, vectors.shape[0], 4):
+        _four(vectors, u, some)
+        every(panels, some, row)
+        for i in range(min(4, vectors.shape[0] - u)):
+            best, where = row[i, 0] - halves[0], 0
+            for c in range(1, halves.size):
+                score = row[i, c] - halves[c]
+                if score > best:
+                    best, where = score, c
+            out[u + i] = where
+
+
+@kernel
+def sum_cells(vectors, cells, sums, counts):
+    """Add each vector to the float64 sums of its cell, and count it."""
+    for u in range(vectors.shape[0]):
+        counts[cells[u]] += 1
+        for c in range(vectors.shape[1]):
+            sums[cells[u], c] += np.float64(vectors[u, c])
+
+
+@kernel
+def probe(panels, count, queries, cells, scores):
+    """cells[q], scores[q] = the first cells by <queries[q], centre>, largest first.
+
+    Lists begin as -1 and -inf, and are no longer than the `count` of cells.
+    """
+    wide = 32 * panels.shape[0]
+    some, row = np.zeros((4, queries.shape[1]), np.float32), np.empty((4, wide), np.float32)
+    for u in range(0, queries.shape[0], 4):
+        _four(queries, u, some)
+        every(panels, some, row)
+        for i in range(min(4, queries.shape[0] - u)):
+            for c in range(count):
+                offer(c, row[i, c], cells[u + i], scores[u + i])
+            order(cells[u + i], scores[u + i])
+
+
+@kernel
+def allocate(cells, used, first, following, last, fill, slots):
+    """slots[i] = the next free row of cell cells[i]: in its last block, or in a new one.
+
+    Blocks 0 to used - 1 are taken; returns how many are then. fill[c] is the number of rows taken
+    in the last block of cell c, 64 where it has none.
+    """
+    for i in range(cells.size):
+        c = cells[i]
+        if fill[c] == 64:
+            if first[c] < 0:
+                first[c] = used
+            else:
+                following[last[c]] = used
+            last[c], fill[c], used = used, 0, used + 1
+        slots[i] = 64 * last[c] + fill[c]
+        fill[c] += 1
+    return used
+
+
+@inline
+def _below_worst(found, size, near):
+    """The number before the smallest score of the candidates: equal ones come in no order."""
+    worst = np.uint64(0)
+    for i in range(size):
+        worst = max(worst, found[i])
+    near.view(np.uint32)[0] = _falling(np.uint32((worst >> HALF) + np.uint64(1)))
+    return near[0]
+
+
+@inline
+def _scan_chain(
+    blocks, alive, factors, ones, first, following, planes, q, step, whole, n_best, near, found,
+    size, limit,
+):  # fmt: skip
+    """Offer the blocks of one chain to the candidates of query q; their number, and the limit."""
+    b = first
+    while 0 <= b < alive.size:
+        if alive[b]:
+            if factors.size:
+                hits = _visit(blocks, b, planes, q, step, whole, factors, 64 * b, limit, near)
+            else:
+                hits = _visit(blocks, b, planes, q, step, whole, ones, 0, limit, near)
+            if hits:
+                size = _take(hits & alive[b], 64 * b, near, found, size)
+                if size + 64 > found.size:
+                    size = _cut(found, size, n_best)
+                    limit = _below_worst(found, size, near)
+        b = following[b]
+    return size, limit
+
+
+@kernel
+def scan(
+    blocks, alive, factors, first, following, cells, planes, steps, wholes, n_best, found, starts,
+    rows,
+):  # fmt: skip
+    """rows[starts[q] : starts[q + 1]] = the n_best highest of query q in cells[q], in no order.
+
+    found[q, :n_best] are the same as candidates of `weighted_scan`, then NONE. A cell of -1 has no
+    codes. Factors, none at all for 1, fill whole blocks.
+    """
+    ones, near = np.empty(64, np.float32), np.empty(64, np.float32)
+    for i in range(64):
+        ones[i] = 1.0
+    starts[0] = 0
+    for q in range(planes.shape[0]):
+        size, limit = 0, np.float32(-np.inf)
+        for p in range(cells.shape[1]):
+            if cells[q, p] >= 0:
+                size, limit = _scan_chain(
+                    blocks, alive, factors, ones, first[cells[q, p]], following, planes, q,
+                    steps[q], wholes[q], n_best, near, found[q], size, limit,
+                )  # fmt: skip
+        size = _cut(found[q], size, n_best)
+        for i in range(size):
+            rows[starts[q] + i] = np.int64(found[q, i] & ROW)
+        for i in range(size, n_best):
+            found[q, i] = NONE
+        starts[q + 1] = starts[q] + size

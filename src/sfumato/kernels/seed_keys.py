@@ -1,0 +1,16 @@
+"""The keys that hash functions are chosen by, from a seed; needs no compiler."""
+
+import numpy as np
+
+__all__ = ["GOLDEN", "MASK", "key_of"]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MASK = 2**64 - 1
+
+
+def key_of(seed: int) -> np.uint64:
+    """The mixed seed that integers are hashed with: mix(seed + GOLDEN), in plain Python."""
+    z = (seed + int(GOLDEN)) & MASK
+    z = ((z ^ z >> 27) * 0x3C79AC492BA7B653) & MASK
+    z = ((z ^ z >> 33) * 0x1C69B3F74AC4AE35) & MASK
+    return np.uint64(z ^ z >> 27)
