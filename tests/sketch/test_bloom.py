@@ -178,3 +178,34 @@ def test_a_bit_beyond_the_last_is_no_filter():
     sketch._words[1] |= np.uint64(4)
     with pytest.raises(SketchFormatError, match="beyond the last"):
         load(sketch.to_bytes())
+
+
+@pytest.mark.parametrize(
+    "make", [BloomFilter, CountingBloomFilter, lambda size: BloomFilter(size, layout="blocked")]
+)
+def test_false_positive_rate_is_that_of_the_filter_as_it_is(make):
+    sketch = make(65536).update(ADDED[:4000])
+    found = np.array([key in sketch for key in OTHER[:1000].tolist()])
+    assert not found.any() or found.mean() < 0.02
+    assert within(sketch.contains(OTHER), sketch.false_positive_rate())
+    assert sketch.false_positive_rate() == sketch.error_bound()
+
+
+def test_a_scalable_filter_grows_key_by_key():
+    sketch = ScalableBloomFilter(8, false_positive_rate=0.01)
+    for key in range(100):
+        assert key in sketch.add(key)
+    assert sketch.layers > 1
+    assert sketch.contains(range(100)).all()
+    before = sketch.copy()
+    assert sketch.add(5) == before  # it holds it already
+
+
+def test_removal_of_a_list_changes_nothing_if_a_key_is_not_there():
+    sketch = CountingBloomFilter(4096).update(["tea", "milk"])
+    before = sketch.copy()
+    for keys in (["tea", "rum"], np.array(["milk", "rum"]), iter(["tea", "rum"])):
+        with pytest.raises(ValueError, match="row 1 is not in the filter"):
+            sketch.remove(keys)
+        assert sketch == before
+    assert "tea" not in sketch.remove(["tea"])

@@ -63,9 +63,50 @@ def test_from_error_is_the_smallest_that_keeps_it():
         HyperLogLog.from_error(0.0001)
 
 
+@pytest.mark.parametrize("precision", [4, 8, 14])
+def test_estimate_is_that_of_the_registers_after_every_change(precision):
+    # The number of registers of every value is maintained from the first estimate on.
+    def fresh(sketch):
+        return HyperLogLog.from_bytes(sketch.to_bytes()).estimate()
+
+    sketch = HyperLogLog(precision)
+    changes = [
+        lambda: sketch.add("tea"),
+        lambda: sketch.update([]),
+        lambda: sketch.update(range(7)),
+        lambda: sketch.update(np.arange(9_000)),
+        lambda: sketch.merge(HyperLogLog(precision).update(range(8_000, 30_000))),
+        lambda: sketch.add("milk"),
+        lambda: sketch.update(np.arange(300_000)),
+        lambda: sketch.update(np.arange(299_000, 400_000)),
+    ]
+    assert sketch.estimate() == 0
+    for change in changes:
+        change()
+        assert sketch.estimate() == fresh(sketch)
+    twin, before = sketch.copy(), sketch.estimate()
+    twin.update(range(10**6, 2 * 10**6))
+    assert (sketch.estimate(), twin.estimate()) == (before, fresh(twin))
+
+
+@pytest.mark.parametrize("count", [0, 1, 40, 20_000])
+def test_interval_contains_the_number_at_its_confidence(count):
+    # 300 seeds at 90 %: more than 55 misses have p < 1e-5 if each has p = 0.1.
+    sketches = [HyperLogLog(8, seed=seed).update(range(count)) for seed in range(300)]
+    intervals = [sketch.interval(0.9) for sketch in sketches]
+    assert sum(not low <= count <= high for low, high in intervals) <= 55
+    for sketch, (low, high) in zip(sketches, intervals, strict=True):
+        assert 0 <= low <= sketch.estimate() <= high
+        assert low >= sketch.interval(0.99)[0]
+    if count == 20_000:  # nor are they wider than needed: fewer than 10 misses have p < 1e-5
+        assert sum(not low <= count <= high for low, high in intervals) >= 10
+    with pytest.raises(ValueError, match="confidence must be"):
+        sketches[0].interval(1)
+
+
 def test_full_registers_mean_more_than_can_be_counted():
-    sketch = HyperLogLog(4)
+    sketch, full = HyperLogLog(4), HyperLogLog(4)
     sketch._registers[:] = 60
     assert sketch.estimate() > 1e18
-    sketch._registers[:] = 61
-    assert sketch.estimate() == np.inf
+    full._registers[:] = 61
+    assert full.estimate() == np.inf

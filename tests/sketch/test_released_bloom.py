@@ -211,3 +211,14 @@ def test_comparison_needs_the_same_hashes():
     with pytest.raises(TypeError, match="cannot compare with BloomFilter"):
         released.similarity(BloomFilter(64, 2, seed=1))
     assert isinstance(released, ReleasedBloomFilter)
+
+
+@pytest.mark.parametrize("layout", ["plain", "blocked"])
+def test_one_key_is_answered_as_in_a_column(layout):
+    released = BloomFilter(4096, 2, layout=layout).update(range(100)).release(epsilon=4)
+    for key in [*range(90, 110), "tea", None]:
+        assert released.scores(key) == released.scores([key])[0]
+        assert (key in released) is released.contains(key) is bool(released.contains([key])[0])
+        assert released.contains(key, 1.0) is bool(released.contains([key], 1.0)[0])
+    with pytest.raises(TypeError, match="one key is expected, not list"):
+        assert [1] in released

@@ -134,3 +134,11 @@ def test_largest_is_required_and_checked():
     assert isinstance(released, ReleasedHyperLogLog)
     with pytest.raises(TypeError, match="cannot be changed"):
         released.merge(released)
+
+
+def test_interval_is_what_the_error_bound_measures():
+    released = HyperLogLog(10).update(range(5000)).release(epsilon=4, largest=100_000)
+    low, high = released.interval(0.95)
+    here = released.estimate()
+    assert low < here < high
+    assert released.error_bound(0.95) == max(here - low, high - here)

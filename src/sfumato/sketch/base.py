@@ -26,27 +26,33 @@ from typing import (
 import numpy as np
 
 from sfumato.core.arrays import WEIGHT
+from sfumato.core.few_keys import KEY_TYPES, key_hash
 from sfumato.core.file_format import Packed
-from sfumato.core.hashing import KeyColumn
+from sfumato.core.hashing import HashedKeys, KeyColumn, hashed_keys
 from sfumato.core.storage import TOTAL, Cells, Stored, load
+from sfumato.core.typing import Column, Key
 from sfumato.core.validation import integer
 from sfumato.errors import ParameterError
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseOptions, ReleaseRequest
 
 __all__ = [
+    "COUNT",
     "EXACT",
     "FLOAT_SUMS",
     "HEAVIEST",
+    "SIGNED",
     "Cells",
     "KeyedSketch",
     "LinearSketch",
     "Merging",
     "Sketch",
     "WeighedRelease",
+    "answers_to",
     "bounded_weight",
     "check_heaviest",
+    "check_one_key",
     "heaviest",
     "load",
     "refused",
@@ -54,6 +60,8 @@ __all__ = [
 ]
 
 SEED = integer(0, 2**64 - 1)
+COUNT = integer(0, 2**31 - 1)  # weight of one event that is only added
+SIGNED = integer(-(2**31) + 1, 2**31 - 1)  # weight of one event that may also remove
 JOINS = {"add": np.add, "or": np.bitwise_or, "max": np.maximum, "min": np.minimum}
 
 
@@ -238,18 +246,97 @@ class Sketch(Stored):
 NONE, SOME = "", "some"
 
 
+Answer = Callable[[np.ndarray, np.ndarray], object]
+
+
+def answers_to(keys: Any, seed: int, dtype: Any, answer: Answer) -> Any:
+    """Fill an array by ``answer(hashes, out)`` for a column; for one key, return a Python value."""
+    if isinstance(keys, KEY_TYPES):
+        out = np.empty(1, dtype)
+        answer(key_hash(keys, seed), out)
+        return out.item()
+    hashed = hashed_keys(keys, seed)
+    out = np.empty(hashed.size, dtype)
+    for rows, hashes in hashed.blocks:
+        answer(hashes, out[rows])
+    return out
+
+
+def check_one_key(owner: str, key: Any) -> None:
+    """Raise TypeError for a column, or anything else that is not one key."""
+    if not isinstance(key, KEY_TYPES):
+        raise TypeError(
+            f"{owner}: one key is expected, not {type(key).__name__}; give a column to update, "
+            "contains or estimate."
+        )
+
+
 class KeyedSketch(Sketch):
     """Base class of sketches of keys of any types; `sfumato.hashing` says which keys are equal."""
 
     seed: int
     keys: str  # "some" once there were any keys
 
+    def update(self, keys: Column) -> Self:
+        """Add keys.
+
+        Parameters
+        ----------
+        keys : array_like of shape (n,)
+            Keys of any types; 7, "7" and 7.0 are the same key, and all missing values are one key.
+
+        Returns
+        -------
+        Self
+            The sketch itself.
+        """
+        raise NotImplementedError
+
+    def add(self, key: Key) -> Self:
+        """Add one key.
+
+        Parameters
+        ----------
+        key : scalar
+            Key of any type, a text too; `update` takes a column of keys.
+
+        Returns
+        -------
+        Self
+            The sketch itself, as after ``update([key])``.
+        """
+        check_one_key(type(self).__name__, key)
+        return self.update([key])
+
     def _key_column(self, keys: Any) -> KeyColumn:
+        self._refuse_one(keys)
         return keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
 
-    def _note_keys(self, column: KeyColumn) -> None:
+    def _hashed(self, keys: Any) -> HashedKeys:
+        """The hashes of a column of keys, without the overhead of `KeyColumn` for a few."""
+        self._refuse_one(keys)
+        return hashed_keys(keys, self.seed)
+
+    def _key_hash(self, key: Any) -> np.ndarray:
+        """The hash of one key, uint64 of shape (1,); TypeError for a column."""
+        check_one_key(type(self).__name__, key)
+        return key_hash(key, self.seed)
+
+    def _refuse_one(self, keys: Any) -> None:
+        if isinstance(keys, str | bytes):  # whose letters would be a column; numbers are refused
+            raise TypeError(
+                f"{type(self).__name__}: a column of keys is expected, not one "
+                f"{type(keys).__name__}; add takes one key, or put it into a list."
+            )
+
+    def _note_keys(self, column: KeyColumn | HashedKeys) -> None:
         """Record whether there were any keys; their types are not recorded."""
-        self.keys = SOME if column.size else self.keys
+        if column.size:
+            self._note_key()
+
+    def _note_key(self) -> None:
+        if not self.keys:
+            self.keys = SOME
 
     @classmethod
     def _reads(cls, packed: Packed) -> bool:
@@ -396,6 +483,11 @@ class WeighedRelease(Generic[R]):
     """
 
     heaviest: int
+
+    def _weigh(self, weight: int) -> None:
+        """Record the heaviest weight of some events, before any cell changes."""
+        if weight > self.heaviest:
+            self.heaviest = weight
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

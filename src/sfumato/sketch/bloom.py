@@ -7,19 +7,27 @@ from typing import Annotated, Any, Self, Unpack
 
 import numpy as np
 
-from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Column
+from sfumato.core.typing import Column, Key, Keys
 from sfumato.core.validation import fraction, integer, one_of
 from sfumato.kernels.sketch import bloom
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
-from sfumato.sketch.base import SEED, KeyedSketch
+from sfumato.sketch.base import SEED, KeyedSketch, answers_to, check_one_key
 from sfumato.sketch.response_release import Answered, bits_answered, limits
 
-__all__ = ["BITS", "HASHES", "LAYOUT", "LINE", "BloomFilter", "ReleasedBloomFilter", "best_size"]
+__all__ = [
+    "BITS",
+    "HASHES",
+    "LAYOUT",
+    "LINE",
+    "BloomFilter",
+    "ReleasedBloomFilter",
+    "best_size",
+    "scratch",
+]
 
 BITS, HASHES, LAYOUT = integer(8, 2**32), integer(1, 64), one_of(("plain", "blocked"))
 LINE = 512  # bits of a cache line, the blocked layout's unit
@@ -63,53 +71,57 @@ class ReleasedBloomFilter(Answered):
     version = 2  # a key has one hash, whatever its type
     _of = "BloomFilter"
 
-    def scores(self, keys: Column) -> np.ndarray:
+    def __contains__(self, key: Key) -> bool:
+        """Test whether one key is likely to be in the set, at equal prior odds."""
+        check_one_key("ReleasedBloomFilter", key)
+        return bool(self.contains(key))
+
+    def scores(self, keys: Keys) -> Any:
         """Compute the log-likelihood ratio of membership for every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or float
             Natural logarithm of the probability of the key's bits if it is in the set, over that if
-            it is not. Add the logarithm of the prior odds to get that of the posterior odds.
+            it is not. Add the logarithm of the prior odds to get that of the posterior odds. One
+            number for one key.
 
         Notes
         -----
         The bits of keys outside the set are assumed to be 1 with the frequency of ones in the
         filter. A bit to which two hash functions map the key counts twice.
         """
-        column = keys if isinstance(keys, KeyColumn) else KeyColumn(keys)
-        found = np.empty(column.size, np.uint8)
-        scratch = np.empty(bloom.CHUNK, np.uint32)
-        for start, hashed in column.blocks(self.seed):
-            out = found[start : start + hashed.size]
-            if self.layout == "blocked":
-                bloom.hits_blocked(self._words, self.hashes, hashed, out)
-            else:
-                bloom.hits(self._words, self.bits, self.hashes, hashed, scratch, out)
-        return self._scores[found]
+        found = answers_to(keys, self.seed, np.uint8, self._hits)
+        return float(self._scores[found]) if isinstance(found, int) else self._scores[found]
 
-    def contains(self, keys: Column, threshold: float = 0.0) -> np.ndarray:
+    def _hits(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        if self.layout == "blocked":
+            bloom.hits_blocked(self._words, self.hashes, hashes, out)
+        else:
+            bloom.hits(self._words, self.bits, self.hashes, hashes, scratch(hashes), out)
+
+    def contains(self, keys: Keys, threshold: float = 0.0) -> Any:
         """Test whether keys are likely to be in the set.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types.
         threshold : float, default=0.0
             Minimum log-likelihood ratio (see `scores`), a finite number; 0 for equal prior odds.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or bool
             Booleans: whether the score is at least the threshold. `rates` gives the probabilities
-            of both kinds of error.
+            of both kinds of error. One Boolean for one key.
         """
-        return np.asarray(self.scores(keys) >= _finite(threshold))
+        return self.scores(keys) >= _finite(threshold)
 
     estimate = contains
 
@@ -322,6 +334,11 @@ def _finite(threshold: Any) -> float:
     return float(threshold)
 
 
+def scratch(hashes: np.ndarray) -> np.ndarray:
+    """Room for the positions of a block of keys."""
+    return np.empty(min(hashes.size, bloom.CHUNK), np.uint32)
+
+
 SMALL = 1024  # bits up to which the rate is computed exactly
 
 
@@ -361,6 +378,8 @@ class BloomFilter(KeyedSketch):
     >>> items = BloomFilter.from_capacity(1000, 0.01).update(["tea", "milk"])
     >>> items.contains(["tea", "rum"])
     array([ True, False])
+    >>> "tea" in items, "rum" in items.add("rum")
+    (True, True)
     """
 
     bits: Annotated[int, BITS]
@@ -417,38 +436,51 @@ class BloomFilter(KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        scratch = np.empty(bloom.CHUNK, np.uint32)
-        for _, hashed in self._hashes(column):
-            if self.layout == "blocked":
-                bloom.insert_blocked(self._words, self.hashes, hashed)
-            else:
-                bloom.insert(self._words, self.bits, self.hashes, hashed, scratch)
-        self._note_keys(column)
+        hashed = self._hashed(keys)
+        for _, hashes in hashed.blocks:
+            self._insert(hashes)
+        self._note_keys(hashed)
         return self
 
-    def contains(self, keys: Column) -> np.ndarray:
+    def add(self, key: Key) -> Self:
+        self._insert(self._key_hash(key))
+        self._note_key()
+        return self
+
+    def _insert(self, hashes: np.ndarray) -> None:
+        if self.layout == "blocked":
+            bloom.insert_blocked(self._words, self.hashes, hashes)
+        else:
+            bloom.insert(self._words, self.bits, self.hashes, hashes, scratch(hashes))
+
+    def __contains__(self, key: Key) -> bool:
+        """Test whether one key is in the set, as ``contains(key)`` does."""
+        out = np.empty(1, np.bool_)
+        self._find(self._key_hash(key), out)
+        return bool(out[0])
+
+    def contains(self, keys: Keys) -> Any:
         """Test whether keys are in the set.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Booleans: True for every key that was added, and for a few others.
+        ndarray of shape (n,) or bool
+            Booleans: True for every key that was added, and for a few others. One Boolean for one
+            key, as ``key in filter`` gives.
         """
-        column = self._key_column(keys)
-        out = np.empty(column.size, np.uint8)
-        scratch = np.empty(bloom.CHUNK, np.uint32)
-        for rows, hashed in self._hashes(column):
-            if self.layout == "blocked":
-                bloom.find_blocked(self._words, self.hashes, hashed, out[rows])
-            else:
-                bloom.find(self._words, self.bits, self.hashes, hashed, scratch, out[rows])
-        return out.view(np.bool_)
+        return answers_to(keys, self.seed, np.bool_, self._find)
+
+    def _find(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        found = out.view(np.uint8)
+        if self.layout == "blocked":
+            bloom.find_blocked(self._words, self.hashes, hashes, found)
+        else:
+            bloom.find(self._words, self.bits, self.hashes, hashes, scratch(hashes), found)
 
     estimate = contains
 
@@ -467,19 +499,22 @@ class BloomFilter(KeyedSketch):
         filled = min(self._ones() / self.bits, 1 - 0.5 / self.bits)
         return float(math.log1p(-filled) / (self.hashes * math.log1p(-1 / self.bits)))
 
-    def false_positive_rate(self, n: int) -> float:
-        """Compute the expected false positive rate after a number of keys.
+    def false_positive_rate(self, n: int | None = None) -> float:
+        """Compute the false positive rate of the filter as it is, or after a number of keys.
 
         Parameters
         ----------
-        n : int
-            Number of distinct keys, at least 0.
+        n : int or None, default=None
+            Number of distinct keys, at least 0; None for the filter as it is.
 
         Returns
         -------
         float
-            Probability, over seeds, that `contains` is True for a key that was not added.
+            Probability that `contains` is True for a key that was not added: given the bits as in
+            `error_bound`, or expected over seeds after n keys.
         """
+        if n is None:
+            return self.error_bound()
         n = integer(0).check("BloomFilter", "n", n)
         unit = 1 if self.layout == "plain" else LINE
         return _rate(n, self.bits // unit, self.hashes, unit)

@@ -2,17 +2,17 @@
 
 import functools
 import math
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Column
+from sfumato.core.typing import Column, Key, Keys
 from sfumato.core.validation import fraction, integer
 from sfumato.kernels.sketch import bloom
-from sfumato.sketch.base import SEED, KeyedSketch, Merging, refused
-from sfumato.sketch.bloom import BloomFilter, best_size
+from sfumato.sketch.base import SEED, KeyedSketch, Merging, answers_to, refused
+from sfumato.sketch.bloom import BloomFilter, best_size, scratch
 
 __all__ = ["CountingBloomFilter", "ScalableBloomFilter"]
 
@@ -104,9 +104,15 @@ class CountingBloomFilter(KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        self._add(column, column.size)
-        self._note_keys(column)
+        hashed = self._hashed(keys)
+        for _, hashes in hashed.blocks:
+            self._insert(hashes)
+        self._note_keys(hashed)
+        return self
+
+    def add(self, key: Key) -> Self:
+        self._insert(self._key_hash(key))
+        self._note_key()
         return self
 
     def remove(self, keys: Column) -> Self:
@@ -127,50 +133,69 @@ class CountingBloomFilter(KeyedSketch):
         ValueError
             A key is certainly not in the set. Nothing is changed.
         """
-        column = self._key_column(keys)
-        for rows, hashed in self._hashes(column):
+        again = type(keys) in (list, tuple, np.ndarray)  # what can be read twice as it is
+        column = keys if again else self._key_column(keys)
+        for rows, hashed in self._hashed(column).blocks:
             done = bloom.count_down(self._counts, self.hashes, hashed)
             if done < hashed.size:
-                self._add(column, rows.start + done)
+                self._restore_first(column, rows.start + done)
                 raise ValueError(
                     f"CountingBloomFilter: the key at row {rows.start + done} is not in the "
                     "filter; remove only keys that were added."
                 )
         return self
 
-    def contains(self, keys: Column) -> np.ndarray:
+    def __contains__(self, key: Key) -> bool:
+        """Test whether one key is in the set, as ``contains(key)`` does."""
+        out = np.empty(1, np.int64)
+        self._fewest(self._key_hash(key), out)
+        return bool(out[0])
+
+    def contains(self, keys: Keys) -> Any:
         """Test whether keys are in the set.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Booleans: True for every key in the set, and for a few others.
+        ndarray of shape (n,) or bool
+            Booleans: True for every key in the set, and for a few others. One Boolean for one key,
+            as ``key in filter`` gives.
         """
         return self.estimate(keys) > 0
 
-    def estimate(self, keys: Column) -> np.ndarray:
+    def estimate(self, keys: Keys) -> Any:
         """Estimate the multiplicity of every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Additions minus removals, int64; never too low, up to 255, where counters saturate.
+        ndarray of shape (n,) or int
+            Additions minus removals, int64; never too low, up to 255, where counters saturate. One
+            number for one key.
         """
-        column = self._key_column(keys)
-        out = np.empty(column.size, np.int64)
-        for rows, hashed in self._hashes(column):
-            bloom.fewest(self._counts, self.hashes, hashed, out[rows])
-        return out
+        return answers_to(keys, self.seed, np.int64, self._fewest)
+
+    def _fewest(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        bloom.fewest(self._counts, self.hashes, hashes, out)
+
+    def false_positive_rate(self) -> float:
+        """Compute the false positive rate of the filter as it is.
+
+        Returns
+        -------
+        float
+            Probability that `contains` is True for a key that is not in the set, as `error_bound`
+            gives.
+        """
+        return self.error_bound()
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """Compute the false positive rate of the filter as it is.
@@ -199,12 +224,13 @@ class CountingBloomFilter(KeyedSketch):
         filled = min(np.count_nonzero(self._counts) / self.cells, 1 - 0.5 / self.cells)
         return float(math.log1p(-filled) / (self.hashes * math.log1p(-1 / self.cells)))
 
-    def _add(self, column: KeyColumn, count: int) -> None:
-        """Add the first `count` keys."""
-        scratch = np.empty(bloom.CHUNK, np.uint32)
-        for rows, hashed in self._hashes(column):
-            first = hashed[: max(count - rows.start, 0)]
-            bloom.count_up(self._counts, self.hashes, first, scratch)
+    def _insert(self, hashes: np.ndarray) -> None:
+        bloom.count_up(self._counts, self.hashes, hashes, scratch(hashes))
+
+    def _restore_first(self, column: Column | KeyColumn, count: int) -> None:
+        """Add the first `count` keys again."""
+        for rows, hashes in self._hashed(column).blocks:
+            self._insert(hashes[: max(count - rows.start, 0)])
 
     def _layout(self) -> dict[str, Cells]:
         return {"_counts": Cells(np.uint8, (self.cells,), "")}
@@ -302,38 +328,40 @@ class ScalableBloomFilter(KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        self._check_room(column.size)
-        for _, hashed in self._hashes(column):
-            fresh = np.unique(hashed[~self._found(hashed)])
-            while fresh.size:
-                room = self.capacity * GROWTH ** (self.layers - 1) - self.held
-                if not room:
-                    self._open_layer()
-                    continue
-                self._insert(fresh[:room])
-                fresh = fresh[room:]
-        self._note_keys(column)
+        hashed = self._hashed(keys)
+        self._check_room(hashed.size)
+        for _, hashes in hashed.blocks:
+            self._insert_new(np.unique(hashes[~self._found(hashes)]))
+        self._note_keys(hashed)
         return self
 
-    def contains(self, keys: Column) -> np.ndarray:
+    def add(self, key: Key) -> Self:
+        hashes = self._key_hash(key)
+        if not self._found(hashes)[0]:
+            self._check_room(1)
+            self._insert_new(hashes)
+        self._note_key()
+        return self
+
+    def __contains__(self, key: Key) -> bool:
+        """Test whether one key is in the set, as ``contains(key)`` does."""
+        return bool(self._found(self._key_hash(key))[0])
+
+    def contains(self, keys: Keys) -> Any:
         """Test whether keys are in the set.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Booleans: True for every key that was added, and for a few others.
+        ndarray of shape (n,) or bool
+            Booleans: True for every key that was added, and for a few others. One Boolean for one
+            key, as ``key in filter`` gives.
         """
-        column = self._key_column(keys)
-        out = np.empty(column.size, np.bool_)
-        for rows, hashed in self._hashes(column):
-            out[rows] = self._found(hashed)
-        return out
+        return answers_to(keys, self.seed, np.bool_, self._find)
 
     estimate = contains
 
@@ -404,17 +432,32 @@ class ScalableBloomFilter(KeyedSketch):
         }
 
     def _found(self, hashed: np.ndarray) -> np.ndarray:
-        any_layer, out = np.zeros(hashed.size, np.bool_), np.empty(hashed.size, np.uint8)
-        scratch = np.empty(bloom.CHUNK, np.uint32)
+        out = np.empty(hashed.size, np.bool_)
+        self._find(hashed, out)
+        return out
+
+    def _find(self, hashed: np.ndarray, out: np.ndarray) -> None:
+        found, slots = out.view(np.uint8), scratch(hashed)
         for at, (bits, hashes) in enumerate(self._geometry()):
-            bloom.find(getattr(self, f"_layer{at}"), bits, hashes, hashed, scratch, out)
-            any_layer |= out.view(np.bool_)
-        return any_layer
+            here = np.empty(hashed.size, np.uint8) if at else found
+            bloom.find(getattr(self, f"_layer{at}"), bits, hashes, hashed, slots, here)
+            if at:
+                found |= here
+
+    def _insert_new(self, fresh: np.ndarray) -> None:
+        """Insert distinct hashes that no layer contains, and open layers as they fill."""
+        while fresh.size:
+            room = self.capacity * GROWTH ** (self.layers - 1) - self.held
+            if not room:
+                self._open_layer()
+                continue
+            self._insert(fresh[:room])
+            fresh = fresh[room:]
 
     def _insert(self, hashed: np.ndarray) -> None:
         bits, hashes = self._geometry()[-1]
-        scratch = np.empty(bloom.CHUNK, np.uint32)
-        bloom.insert(getattr(self, f"_layer{self.layers - 1}"), bits, hashes, hashed, scratch)
+        words = getattr(self, f"_layer{self.layers - 1}")
+        bloom.insert(words, bits, hashes, hashed, scratch(hashed))
         self.held += hashed.size
 
     def _open_layer(self) -> None:

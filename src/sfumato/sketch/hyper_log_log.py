@@ -8,9 +8,9 @@ from typing import Annotated, Self, Unpack
 import numpy as np
 
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Column
+from sfumato.core.typing import Column, Key
 from sfumato.core.validation import fraction, integer
-from sfumato.kernels.sketch import counters as distinct
+from sfumato.kernels.sketch import counters
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
@@ -100,18 +100,36 @@ class ReleasedHyperLogLog(Answered):
         .. [1] Wilks. "The Large-Sample Distribution of the Likelihood Ratio for Testing Composite
            Hypotheses". Ann. Math. Statist. 1938.
         """
+        low, high = self.interval(confidence)
+        here = self.estimate()
+        return max(here - low, high - here)
+
+    def interval(self, confidence: float = 0.99) -> tuple[float, float]:
+        """Compute a confidence interval of the number of distinct keys.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            Approximate probability with which the interval contains the true number, between 0
+            and 1.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper limit; the upper one may be infinite. `error_bound` says how they are
+            found.
+        """
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         here, top = self._likeliest
         threshold = top - NormalDist().inv_cdf((1 + confidence) / 2) ** 2 / 2
         counts = np.sort(np.append(self._counts, here))
         inside = np.flatnonzero(self._log_likelihood(counts) >= threshold - 1e-9)
-        if inside[-1] == counts.size - 1:
-            return math.inf
-        low = counts[0]
+        low, high = counts[0], math.inf
         if inside[0] > 0:
             low = self._crossing(threshold, counts[inside[0]], counts[inside[0] - 1])
-        high = self._crossing(threshold, counts[inside[-1]], counts[inside[-1] + 1])
-        return float(max(here - low, high - here))
+        if inside[-1] < counts.size - 1:
+            high = self._crossing(threshold, counts[inside[-1]], counts[inside[-1] + 1])
+        return float(low), float(high)
 
     def _crossing(self, threshold: float, inside: float, outside: float) -> float:
         """The count between two others at which the log-likelihood falls below the threshold."""
@@ -218,6 +236,7 @@ class HyperLogLog(KeyedSketch):
     seed: Annotated[int, SEED]
     keys: str
     _registers: np.ndarray
+    _tally = np.zeros(0, np.int64)  # registers of each value, from the first estimate on
     version = 2  # a key has one hash, whatever its type
     _idempotent = True
     _scalars = {"keys": ""}
@@ -267,11 +286,19 @@ class HyperLogLog(KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        for _, hashes in self._hashes(column):
-            distinct.observe(self._registers, self.precision, hashes)
-        self._note_keys(column)
+        hashed = self._hashed(keys)
+        for _, hashes in hashed.blocks:
+            self._observe(hashes)
+        self._note_keys(hashed)
         return self
+
+    def add(self, key: Key) -> Self:
+        self._observe(self._key_hash(key))
+        self._note_key()
+        return self
+
+    def _observe(self, hashes: np.ndarray) -> None:
+        counters.observe(self._registers, self.precision, hashes, self._tally)
 
     def estimate(self) -> float:
         """Estimate the number of distinct keys.
@@ -281,13 +308,41 @@ class HyperLogLog(KeyedSketch):
         float
             Estimated number; 0 for an empty sketch.
         """
-        size, top = self._registers.size, 64 - self.precision + 1
-        counts = np.bincount(self._registers, minlength=top + 1)
-        z = size * _tau(1 - counts[top] / size)
-        for k in range(top - 1, 0, -1):
-            z = 0.5 * (z + counts[k])
-        z += size * _sigma(counts[0] / size)
-        return float(size / (2 * math.log(2)) * size / z) if z else math.inf
+        tally = self._tally
+        if not tally.size:
+            tally = np.bincount(self._registers, minlength=64 - self.precision + 2)
+            vars(self)["_tally"] = tally
+        return float(counters.distinct(tally, self._registers.size))
+
+    def interval(self, confidence: float = 0.99) -> tuple[float, float]:
+        """Compute a confidence interval of the number of distinct keys.
+
+        Parameters
+        ----------
+        confidence : float, default=0.99
+            Approximate probability with which the interval contains the true number, between 0
+            and 1.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper limit; both are 0 for an empty sketch.
+
+        Notes
+        -----
+        The number divided by the estimate is nearly normal with mean 1; each side is one key wider
+        for few keys, two of which may share a register.
+
+        Examples
+        --------
+        >>> low, high = HyperLogLog().update(range(1000)).interval(0.999)
+        >>> low <= 1000 <= high
+        True
+        """
+        error, here = self._half_width(confidence), self.estimate()
+        if here == 0:
+            return 0.0, 0.0
+        return max(here * (1 - error) - 1, 0.0), here * (1 + error) + 1
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """Bound the relative error of the estimate.
@@ -302,9 +357,13 @@ class HyperLogLog(KeyedSketch):
         float
             Bound on ``(|estimate - true| - 1) / true``; it depends on the precision only.
         """
-        confidence = fraction.check("HyperLogLog", "confidence", confidence)
-        error = NormalDist().inv_cdf((1 + confidence) / 2) * STD_ERROR / 2 ** (self.precision / 2)
+        error = self._half_width(confidence)
         return error / (1 - error) if error < 1 else math.inf
+
+    def _half_width(self, confidence: float) -> float:
+        """The bound on |true / estimate - 1|."""
+        confidence = fraction.check("HyperLogLog", "confidence", confidence)
+        return NormalDist().inv_cdf((1 + confidence) / 2) * STD_ERROR / 2 ** (self.precision / 2)
 
     def release(
         self,
@@ -364,6 +423,10 @@ class HyperLogLog(KeyedSketch):
         calibrated = CalibratedRelease(ReleasedHyperLogLog, parameters, answer.loss(), how, flipped)
         return calibrated.publish(request)
 
+    def _join(self, other: Self) -> None:
+        vars(self).pop("_tally", None)
+        super()._join(other)
+
     def _layout(self) -> dict[str, Cells]:
         return {"_registers": Cells(np.uint8, (2**self.precision,), "max")}
 
@@ -371,27 +434,3 @@ class HyperLogLog(KeyedSketch):
         super()._check_state()
         if self._registers.max() > 64 - self.precision + 1:
             raise ValueError("a register is out of range.")
-
-
-def _sigma(x: float) -> float:
-    """x + sum over k of x**(2**k) 2**(k - 1), for the fraction x of empty registers."""
-    if x == 1.0:
-        return math.inf
-    y, z, last = 1.0, x, -1.0
-    while z != last:
-        x, last = x * x, z
-        z += x * y
-        y += y
-    return z
-
-
-def _tau(x: float) -> float:
-    """(1 - x - sum over k of (1 - x**(2**-k))**2 2**-k) / 3, for 1 - x of full registers."""
-    if x in (0.0, 1.0):
-        return 0.0
-    y, z, last = 1.0, 1 - x, -1.0
-    while z != last:
-        x, last = math.sqrt(x), z
-        y *= 0.5
-        z -= (1 - x) ** 2 * y
-    return z / 3

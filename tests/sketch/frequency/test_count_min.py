@@ -188,3 +188,16 @@ def test_an_integer_and_its_text_are_one_key():
     assert sketch.merge(CountMin(1024).update(["1", None])).estimate(
         ["1", 1.0, 2, None]
     ).tolist() == [*(2, 2, 1, 1)]
+
+
+def test_add_takes_a_weight_within_limits():
+    sketch = CountMin(64).add("tea", 3).add("tea").add("milk", 0)
+    assert sketch == CountMin(64).update(["tea", "tea", "milk"], [3, 1, 0])
+    assert sketch.estimate("tea") == 4
+    before = sketch.copy()
+    for bad in (-1, 2**31, 1.5, None):
+        with pytest.raises(ValueError, match="CountMin: weight must be"):
+            sketch.add("tea", bad)
+    assert sketch == before
+    full = CountMin(64).add("tea", 2**31 - 1).add("tea", 2**31 - 1)
+    assert full.estimate("tea") == 2**32 - 2  # in cells that have grown

@@ -207,3 +207,16 @@ def test_the_probabilities_of_both_ways_to_miss_add_up_to_that_of_the_bound(widt
         short = 1 - 1 / (_relative_bound(width, depth, combine, miss) ** 2 * width * chebyshev)
         assert 0 < short < 1
         assert (1 / (1 + short**2 * width / 2)) ** depth == pytest.approx(half, rel=1e-9)
+
+
+def test_add_takes_a_weight_of_either_sign():
+    for options in ({}, {"track": 4}, {"cells": "real"}):
+        sketch = CountSketch(64, **options).add("tea", 3).add("tea", -1).add("milk")
+        want = (
+            CountSketch(64, **options).update(["tea"], [3]).update(["tea"], [-1]).update(["milk"])
+        )
+        assert sketch == want
+    assert CountSketch(64, cells="real").add("tea", 0.5).estimate("tea") == 0.5
+    for bad in (0.5, 2**31, None):
+        with pytest.raises(ValueError, match="CountSketch: weight must be"):
+            CountSketch(64).add("tea", bad)

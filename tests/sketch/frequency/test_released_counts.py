@@ -245,3 +245,12 @@ def test_a_ledger_may_be_given_by_its_path_and_must_be_there(tmp_path):
     assert sketch.release(1, ledger=str(path), dataset="views").statement.dataset == "views"
     with pytest.raises(TypeError, match="ledger must be a Ledger or its path, not int"):
         sketch.release(1, ledger=7, dataset="views")
+
+
+@pytest.mark.parametrize("make", [CountMin, CountSketch], ids=lambda kind: kind.__name__)
+def test_one_key_is_answered_as_in_a_column(make):
+    released = make(64).update(["tea"] * 50 + ["milk"]).release(epsilon=1)
+    for key in ("tea", "rum", 7, None):
+        got = released.estimate(key)
+        assert type(got) is float
+        assert got == released.estimate([key])[0]

@@ -7,8 +7,10 @@ import pyarrow as pa
 import pytest
 
 from sfumato.core.hashing import hash_column
+from sfumato.kernels.sketch import minhash as kernels
 from sfumato.kernels.sketch.minhash import EMPTY
 from sfumato.sketch import CountMin, MinHash
+from sfumato.sketch.similarity.min_hash import visits
 from sfumato.sketch.similarity.packed_minima import coefficients
 from support.concurrency import at_once
 
@@ -241,6 +243,24 @@ def test_threads_may_compare_and_make_signatures_together(shape):
     for got, ask in zip(at_once(asks), asks, strict=True):
         np.testing.assert_array_equal(got, ask())
     assert sketch == before
+
+
+@pytest.mark.parametrize("bins", [2, 16, 33, 128])
+def test_empty_bins_are_filled_alike_by_the_table_of_visits_and_by_trying(bins):
+    # Every number of full bins: one of them, which some bins never try, up to all.
+    rng = np.random.default_rng(11)
+    minima = np.full((2 * bins + 1, bins), EMPTY, np.uint32)
+    for r, row in enumerate(minima):
+        chosen = rng.choice(bins, (r + 1) // 2, replace=False)
+        row[chosen] = rng.integers(0, 2**32 - 1, chosen.size)
+    by_table, by_trying = minima.copy(), minima.copy()
+    kernels.densify(visits(bins), by_table)
+    kernels.densify(np.empty((0, 0), np.uint32), by_trying)
+    np.testing.assert_array_equal(by_table, by_trying)
+    full = minima != EMPTY
+    np.testing.assert_array_equal(by_table[full], minima[full])
+    assert (by_table[1:] != EMPTY).all()
+    assert (by_table[0] == EMPTY).all()
 
 
 def test_densified_signatures_of_tiny_sets_are_quick_and_unbiased():

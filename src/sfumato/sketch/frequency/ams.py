@@ -162,6 +162,9 @@ class ReleasedAMS(NoisyTable):
         return self._table.astype(np.float64)
 
 
+MASS = integer(0)
+
+
 class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
     """Second frequency moment F2 of a stream with additions and removals, in fixed memory.
 
@@ -272,20 +275,20 @@ class AMS(WeighedRelease[ReleasedAMS], KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        weighted = integer_weights("AMS", weights, column.size, low=-(2**31) + 1, clip=clip)
+        hashed = self._hashed(keys)
+        weighted = integer_weights("AMS", weights, hashed.size, low=-(2**31) + 1, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
-        added = column.size if sizes is None else int(sizes.sum())
-        self.mass = integer(0).check("AMS", "mass", self.mass + added)
-        self.heaviest = max(self.heaviest, heaviest(sizes, column.size))
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
-        for rows, hashes in self._hashes(column):
+        added = hashed.size if sizes is None else int(sizes.sum())
+        self.mass = MASS.check("AMS", "mass", self.mass + added)
+        self._weigh(heaviest(sizes, hashed.size))
+        scratch = np.empty(min(BLOCK, hashed.size), np.uint32)
+        for rows, hashes in hashed.blocks:
             each = np.ones(hashes.size, np.int64) if weighted is None else weighted[rows]
             if self.kind == "fast":
                 counters.add_signed(self._table, hashes, scratch, each)
             else:
                 moments.pull(self._table, hashes, each)
-        self._note_keys(column)
+        self._note_keys(hashed)
         return self
 
     def estimate(self) -> float:

@@ -2,25 +2,27 @@
 
 import math
 from functools import cached_property
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
 from sfumato.core.arrays import integer_weights
-from sfumato.core.hashing import BLOCK, KeyColumn
+from sfumato.core.hashing import BLOCK
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Column
+from sfumato.core.typing import Column, Key, Keys
 from sfumato.core.validation import fraction, integer, one_of
 from sfumato.kernels.sketch import counters
 from sfumato.kernels.sketch import counters as conservative
 from sfumato.kernels.sketch import salsa as compact
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import (
+    COUNT,
     EXACT,
     SEED,
     KeyedSketch,
     Merging,
     WeighedRelease,
+    answers_to,
     check_heaviest,
     heaviest,
     refused,
@@ -76,26 +78,22 @@ class ReleasedCountMin(NoisyTable):
     version = 2  # a key has one hash, whatever its type
     _of = "CountMin"
 
-    def estimate(self, keys: Column) -> np.ndarray:
+    def estimate(self, keys: Keys) -> Any:
         """Estimate the count of every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Unbiased rows combined by their median, float64; may be negative.
+        ndarray of shape (n,) or float
+            Unbiased rows combined by their median, float64; may be negative. One number for one
+            key.
         """
-        column = KeyColumn(keys)
-        out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
-        for start, hashes in column.blocks(self.seed):
-            rows = np.empty((self.depth, hashes.size), np.int64)
-            part = out[start : start + hashes.size]
-            counters.middle(self._table, hashes, slots, rows, part)
-        return (out - self.estimate_total() / self.width) / (1 - 1 / self.width)
+        found = answers_to(keys, self.seed, np.float64, self._medians)
+        return (found - self._total / self.width) / (1 - 1 / self.width)
 
     def estimate_total(self) -> float:
         """Estimate the sum of all counts.
@@ -105,6 +103,10 @@ class ReleasedCountMin(NoisyTable):
         float
             The mean over rows of the sum of their cells; unbiased.
         """
+        return self._total
+
+    @cached_property
+    def _total(self) -> float:
         return float(self._sums.mean())
 
     def error_bound(self, confidence: float = 0.99) -> float:
@@ -143,6 +145,11 @@ class ReleasedCountMin(NoisyTable):
         row = narrowest(collisions, self._distribution.tail_bound, bad_row)
         return (row + mean_noise) / (1 - 1 / self.width)
 
+    def _medians(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        slots = np.empty(hashes.size, np.uint32)
+        rows = np.empty((self.depth, hashes.size), np.int64)
+        counters.middle(self._table, hashes, slots, rows, out)
+
     @cached_property
     def _sums(self) -> np.ndarray:
         return np.asarray(self._table.sum(axis=1, dtype=np.float64))
@@ -167,6 +174,7 @@ class ReleasedCountMin(NoisyTable):
         return largest_moment(float(estimates.max()) * grow, variance, deviations)
 
 
+TOTAL = integer(0)
 WIDEN = 2**31  # a total from here on needs 64-bit cells
 SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # (total, bytes that a compact cell may join below it)
 UNPROVED = "CountMin: no bound is proved for logarithmic cells; use compact ones."
@@ -314,43 +322,64 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        weighted = integer_weights("CountMin", weights, column.size, clip=clip)
-        added = column.size if weighted is None else int(weighted.sum())
-        # No cell exceeds the total, so checking the total keeps every cell from overflow.
-        self._grow(integer(0).check("CountMin", "total", self.total + added))
-        self.heaviest = max(self.heaviest, heaviest(weighted, column.size))
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
-        for rows, hashes in self._hashes(column):
+        hashed = self._hashed(keys)
+        weighted = integer_weights("CountMin", weights, hashed.size, clip=clip)
+        self._count(hashed.size if weighted is None else int(weighted.sum()))
+        self._weigh(heaviest(weighted, hashed.size))
+        scratch = np.empty(min(BLOCK, hashed.size), np.uint32)
+        for rows, hashes in hashed.blocks:
             self._add(hashes, scratch, None if weighted is None else weighted[rows])
-        self._note_keys(column)
+        self._note_keys(hashed)
         return self
 
-    def estimate(self, keys: Column) -> np.ndarray:
+    def add(self, key: Key, weight: int = 1) -> Self:
+        """Add one key to the counts.
+
+        Parameters
+        ----------
+        key : scalar
+            Key of any type, a text too; `update` takes a column of keys.
+        weight : int, default=1
+            Amount to add, from 0 to 2**31 - 1.
+
+        Returns
+        -------
+        Self
+            The sketch itself, as after ``update([key], [weight])``.
+        """
+        hashes = self._key_hash(key)
+        weight = COUNT.check("CountMin", "weight", weight)
+        self._count(weight)
+        self._weigh(weight)
+        weights = None if weight == 1 else np.full(1, weight, np.int64)
+        self._add(hashes, np.empty(1, np.uint32), weights)
+        self._note_key()
+        return self
+
+    def estimate(self, keys: Keys) -> Any:
         """Estimate the count of every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types, counted or not.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,), int or float
             Estimates, int64, never below the true counts; with logarithmic cells float64, of both
-            signs of error.
+            signs of error. One number for one key.
         """
-        column = self._key_column(keys)
-        out = np.empty(column.size, np.float64 if self.cells == "logarithmic" else np.int64)
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
-        for rows, hashes in self._hashes(column):
-            if self.cells == "compact":
-                compact.smallest(self._table, self._joined, hashes, out[rows])
-            elif self.cells == "logarithmic":
-                conservative.smallest_value(self._table, hashes, conservative.VALUES, out[rows])
-            else:
-                counters.smallest(self._table, hashes, scratch, out[rows])
-        return out
+        dtype = np.float64 if self.cells == "logarithmic" else np.int64
+        return answers_to(keys, self.seed, dtype, self._smallest)
+
+    def _smallest(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        if self.cells == "compact":
+            compact.smallest(self._table, self._joined, hashes, out)
+        elif self.cells == "logarithmic":
+            conservative.smallest_value(self._table, hashes, conservative.VALUES, out)
+        else:
+            counters.smallest(self._table, hashes, np.empty(hashes.size, np.uint32), out)
 
     def error_bound(self, confidence: float = 0.99) -> float:
         """Bound the error of an estimate.
@@ -432,9 +461,13 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
             return {"_table": Cells(np.uint8, shape, ""), "_draws": Cells(np.uint64, (1,), "")}
         return {"_table": Cells(np.int32 if self.total < WIDEN else np.int64, shape)}
 
+    def _count(self, added: int) -> None:
+        """Raise the total; no cell exceeds it, so checking it keeps every cell from overflow."""
+        self._grow(TOTAL.check("CountMin", "total", self.total + added))
+
     def _grow(self, total: int) -> None:
         """Set the total, after widening the cells to 64 bits if it needs them."""
-        if self._table.dtype == np.int32 and total >= WIDEN:
+        if total >= WIDEN and self._table.dtype == np.int32:
             self._table = self._table.astype(np.int64)
         self.total = total
 
@@ -455,8 +488,7 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
             conservative.raise_levels(self._table, hashes, weights, *draws)
 
     def _join(self, other: Self) -> None:
-        total = integer(0).check("CountMin", "total", self.total + other.total)
-        self._grow(total)
+        self._count(other.total)
         self.heaviest = max(self.heaviest, other.heaviest)
         self.keys = self.keys or other.keys
         if self.cells == "compact":

@@ -9,7 +9,7 @@ from sfumato.core.arrays import integer_weights, real_weights
 from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.hashing import BLOCK, KeyColumn, hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Column, Ids
+from sfumato.core.typing import Column, Ids, Key, Keys
 from sfumato.core.validation import fraction, integer, one_of
 from sfumato.errors import ParameterError
 from sfumato.kernels.sketch import counters
@@ -17,9 +17,11 @@ from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import (
     EXACT,
     SEED,
+    SIGNED,
     KeyedSketch,
     Merging,
     WeighedRelease,
+    answers_to,
     check_heaviest,
     heaviest,
     rounding,
@@ -73,29 +75,27 @@ class ReleasedCountSketch(NoisyTable):
     version = 2  # a key has one hash, whatever its type
     _of = "CountSketch"
 
-    def estimate(self, keys: Column) -> np.ndarray:
+    def estimate(self, keys: Keys) -> Any:
         """Estimate the total weight of every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or float
             Estimates of both signs of error, float64: mean or median of the rows, as `combine`
-            says.
+            says. One number for one key.
         """
-        column = KeyColumn(keys)
-        out, slots = np.empty(column.size), np.empty(min(BLOCK, column.size), np.uint32)
-        for start, hashes in column.blocks(self.seed):
-            part = out[start : start + hashes.size]
-            if self.combine == "mean":
-                counters.mean(self._table, hashes, slots, part)
-            else:
-                part[:] = self._median(hashes)
-        return out
+        return answers_to(keys, self.seed, np.float64, self._combined)
+
+    def _combined(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        if self.combine == "mean":
+            counters.mean(self._table, hashes, np.empty(hashes.size, np.uint32), out)
+        else:
+            out[:] = self._median(hashes)
 
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
@@ -174,6 +174,7 @@ class ReleasedCountSketch(NoisyTable):
         return out
 
 
+MASS = integer(0)
 WIDEN = 2**31  # a sum of absolute weights from here on needs 64-bit cells
 LARGEST_SUM = 1e250  # of real weights in a cell; a single weight is at most 1e200
 SCALE = 1e120  # the squares of such cells overflow
@@ -326,45 +327,67 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        weighted = self._checked(weights, column.size, clip)
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
-        self._note_keys(column)
-        heavy = self._candidates() if self.track else None
-        for rows, hashes in self._hashes(column):
-            if weighted is None:
-                counters.add_one_signed(self._table, hashes, scratch)
-            else:
-                counters.add_signed(self._table, hashes, scratch, weighted[rows])
-            if heavy is not None:
+        column = self._key_column(keys) if self.track else None  # candidates are read from it
+        hashed = self._hashed(keys if column is None else column)
+        weighted = self._checked(weights, hashed.size, clip)
+        scratch = np.empty(min(BLOCK, hashed.size), np.uint32)
+        self._note_keys(hashed)
+        heavy = None if column is None else self._candidates()
+        for rows, hashes in hashed.blocks:
+            self._add(hashes, scratch, None if weighted is None else weighted[rows])
+            if heavy is not None and column is not None:
                 heavy.offer(hashes, column, rows.start, self._median)
         if heavy is not None:
             self._track_these(heavy)
         return self
 
-    def estimate(self, keys: Column) -> np.ndarray:
+    def add(self, key: Key, weight: float = 1) -> Self:
+        """Add the weight of one key; a negative one removes.
+
+        Parameters
+        ----------
+        key : scalar
+            Key of any type, a text too; `update` takes a column of keys.
+        weight : float, default=1
+            Weight to add: an integer below 2**31 in absolute value, or with real cells a number up
+            to 1e200.
+
+        Returns
+        -------
+        Self
+            The sketch itself, as after ``update([key], [weight])``.
+        """
+        hashes = self._key_hash(key)
+        if self.track or self.cells == "real":
+            return self.update([key], [weight])
+        exact = SIGNED.check("CountSketch", "weight", weight)
+        self._weigh_events(abs(exact), abs(exact))
+        self._note_key()
+        weights = None if exact == 1 else np.full(1, exact, np.int64)
+        self._add(hashes, np.empty(1, np.uint32), weights)
+        return self
+
+    def estimate(self, keys: Keys) -> Any:
         """Estimate the total weight of every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types; 7, "7" and 7.0 are the same key.
 
         Returns
         -------
-        ndarray of shape (n,)
+        ndarray of shape (n,) or float
             Estimates of both signs of error, float64: mean or median of the rows, as `combine`
-            says.
+            says. One number for one key.
         """
-        column = self._key_column(keys)
-        out = np.empty(column.size, np.float64)
-        slots = np.empty(min(BLOCK, column.size), np.uint32)
-        for rows, hashes in self._hashes(column):
-            if self.combine == "mean":
-                counters.mean(self._table, hashes, slots, out[rows])
-            else:
-                out[rows] = self._median(hashes)
-        return out
+        return answers_to(keys, self.seed, np.float64, self._combined)
+
+    def _combined(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        if self.combine == "mean":
+            counters.mean(self._table, hashes, np.empty(hashes.size, np.uint32), out)
+        else:
+            out[:] = self._median(hashes)
 
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
@@ -479,13 +502,23 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         weighted = integer_weights("CountSketch", weights, size, low=-(2**31) + 1, clip=clip)
         sizes = None if weighted is None else np.abs(weighted)
         added = size if sizes is None else int(sizes.sum())
-        # No cell exceeds the sum of absolute weights, so checking that prevents overflow.
-        self._grow(integer(0).check("CountSketch", "mass", self.mass + added))
-        self.heaviest = max(self.heaviest, heaviest(sizes, size))
+        self._weigh_events(added, heaviest(sizes, size))
         return weighted
 
+    def _weigh_events(self, added: int, most: int) -> None:
+        """Record the sum of absolute weights and the largest, before any cell changes."""
+        # No cell exceeds the sum of absolute weights, so checking that prevents overflow.
+        self._grow(MASS.check("CountSketch", "mass", self.mass + added))
+        self._weigh(most)
+
+    def _add(self, hashes: np.ndarray, scratch: np.ndarray, weights: np.ndarray | None) -> None:
+        if weights is None:
+            counters.add_one_signed(self._table, hashes, scratch)
+        else:
+            counters.add_signed(self._table, hashes, scratch, weights)
+
     def _grow(self, mass: int) -> None:
-        if self.cells == "integer" and mass >= WIDEN and self._table.dtype != np.int64:
+        if mass >= WIDEN and self.cells == "integer" and self._table.dtype != np.int64:
             self._table = self._table.astype(np.int64)
         self.mass = mass
 
@@ -505,7 +538,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         return Candidates(self.track, self._hashes_kept, self._ends, self._letters)
 
     def _join(self, other: Self) -> None:
-        mass = integer(0).check("CountSketch", "mass", self.mass + other.mass)
+        mass = MASS.check("CountSketch", "mass", self.mass + other.mass)
         if self.cells == "real" and not np.abs(self._table + other._table).max() <= LARGEST_SUM:
             raise ValueError(f"CountSketch: cannot merge, a cell would pass {LARGEST_SUM:g}.")
         self._grow(mass)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.core.storage import Cells
 from sfumato.core.validation import one_of, positive
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.privacy.accounting.calibration import gaussian_sigma, gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Loss
 from sfumato.privacy.noise import discrete as noise

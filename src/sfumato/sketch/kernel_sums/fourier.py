@@ -15,9 +15,9 @@ from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import fraction, integer, positive
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.sketch import trigonometry as waves
-from sfumato.kernels.sketch.trigonometry import PANEL
+from sfumato.kernels.sketch.layout import PANEL
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
 from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import PointSums, kernel_sums

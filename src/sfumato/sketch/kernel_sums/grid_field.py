@@ -12,6 +12,7 @@ import numpy as np
 from sfumato.core.bounds import Box
 from sfumato.core.hashing import hash_column
 from sfumato.kernels.sketch import kernel_sums as grid
+from sfumato.kernels.sketch.layout import PLACE_BITS
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
 __all__ = ["MARGIN", "MOST", "Nodes", "at", "field", "node_weights", "three"]
@@ -137,7 +138,7 @@ def _mirrored(waves: np.ndarray, lengths: list[int]) -> np.ndarray:
 
 
 MOST = 2**24  # nodes, of 8 bytes each
-STEP = 1 << grid.PLACE_BITS  # steps from node to node
+STEP = 1 << PLACE_BITS  # steps from node to node
 BITS = 15  # of a point's integer weights, over all axes
 PER_BANDWIDTH = {"p-stable": 3.0, "gaussian": 2.0, "exponential": 3.0}
 # In one column nodes are cheap, and values that repeat, as ages do, need them close.
@@ -200,7 +201,7 @@ class Nodes:
     def _moved(self) -> np.ndarray:
         """Steps from the first node to the box: half a space to one and a half."""
         words = hash_column(range(len(self.spaces)), self.seed)
-        steps = (words >> np.uint64(64 - grid.PLACE_BITS)).astype(np.int64)
+        steps = (words >> np.uint64(64 - PLACE_BITS)).astype(np.int64)
         return np.asarray(steps + STEP // 2)
 
     def steps(self, inside: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from sfumato.core.validation import one_of, positive
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.privacy.accounting.calibration import gaussian_sigma, gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, LaplaceNoise, Loss, Pure
 from sfumato.privacy.noise import discrete as noise

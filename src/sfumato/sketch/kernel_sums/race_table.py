@@ -12,10 +12,11 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato.core.hashing import hash_column
+from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.storage import Stored
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import integer, one_of, optional, positive
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.sketch import kernel_sums as race
 from sfumato.privacy.accounting.calibration import gaussian_sigma
 from sfumato.privacy.noise.distribution import NoiseDistribution
@@ -177,7 +178,9 @@ class RaceRows:
             part = slice(first, points.size, blocks)
             columns = np.ascontiguousarray(points.parts[0][:, part])
             for rows in _slices(self.draw.rows, max(16, POSITIONS // columns.shape[1])):
-                yield rows, part, self.matrix[rows] @ columns
+                with one_blas_thread:
+                    positions = self.matrix[rows] @ columns
+                yield rows, part, positions
 
 
 def _slices(size: int, step: int) -> Iterator[slice]:

@@ -9,6 +9,7 @@ from typing import Annotated, Self
 import numpy as np
 
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
+from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.storage import Stored
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import between, integer, optional, positive
@@ -64,7 +65,9 @@ class BinnedDirections:
             count = max(1, POSITIONS // block.shape[1])
             for row in range(0, len(self.matrix), count):
                 rows = slice(row, row + count)
-                yield rows, part, self.matrix[rows] @ block
+                with one_blas_thread:
+                    positions = self.matrix[rows] @ block
+                yield rows, part, positions
 
 
 def _bits(dimension: int) -> int:

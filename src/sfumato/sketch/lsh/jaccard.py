@@ -10,7 +10,7 @@ from sfumato.core.ids import plain_numbers
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import checked, integer
 from sfumato.kernels.sketch import minhash as set_codes
-from sfumato.kernels.sketch.minhash import ROWS
+from sfumato.kernels.sketch.layout import ROWS
 from sfumato.sketch.lsh.base import Draw, Family, Points
 from sfumato.sketch.similarity.token_sets import Sets, jaccard, jaccard_sums, sets_of
 

@@ -5,23 +5,22 @@ the hash of that key (kernels/sketch/codes.py), so a direction is the same in ev
 """
 
 from collections.abc import Callable
-from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sfumato.core.hashing import hash_column
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.sketch import codes as codebooks
 from sfumato.kernels.sketch import projections as frames
-from sfumato.kernels.sketch.codes import PANEL
-from sfumato.kernels.sketch.projections import project
+from sfumato.kernels.sketch.layout import PANEL
 
 __all__ = [
     "ENTRIES",
     "MOST_ENTRIES",
     "dense",
     "directions",
+    "fill_entries",
     "panel_count",
     "product",
     "project_all",
@@ -31,12 +30,12 @@ Fill = Callable[[slice, np.ndarray], None]
 
 MOST_ENTRIES = 2**26  # of a direction matrix that stays in memory: 512 MiB
 BLOCK_ENTRIES = 2**16  # of a codebook that is made, used and dropped: 512 KiB
-ENTRIES: dict[str, Any] = {
-    "gaussian": codebooks.gaussian,
-    "cauchy": codebooks.cauchy,
-    "sign": codebooks.signs,
-    "achlioptas": codebooks.ternary,
-}
+ENTRIES = {
+    "gaussian": "gaussian",
+    "cauchy": "cauchy",
+    "sign": "signs",
+    "achlioptas": "ternary",
+}  # kernels
 _alive: WeakValueDictionary[tuple[str, int, int, int], np.ndarray] = WeakValueDictionary()
 
 
@@ -65,7 +64,7 @@ def dense(panels: np.ndarray, count: int) -> np.ndarray:
 def project_all(rows: np.ndarray, panels: np.ndarray) -> np.ndarray:
     """Multiply every row by every direction; the last columns are padding of the last panel."""
     out = np.zeros((len(rows), PANEL * len(panels)))
-    project(rows, panels, out)
+    frames.project(rows, panels, out)
     return out
 
 
@@ -80,8 +79,13 @@ def product(rows: np.ndarray, count: int, fill: Fill) -> np.ndarray:
         part = slice(start, min(start + step, rows.shape[1]))
         entries = aligned((panel_count(count), part.stop - start, PANEL), np.float64)
         fill(part, entries)
-        project(np.ascontiguousarray(rows[:, part]), entries, out)
+        frames.project(np.ascontiguousarray(rows[:, part]), entries, out)
     return out[:, :count]
+
+
+def fill_entries(kind: str, keys: np.ndarray, out: np.ndarray) -> None:
+    """Fill panels with the entries of a kind, from the hashes of their coordinates."""
+    getattr(codebooks, ENTRIES[kind])(keys, out)
 
 
 def panel_count(count: int) -> int:
@@ -104,7 +108,7 @@ def _made(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
 
 def _entries(kind: str, keys: int, count: int, seed: int) -> np.ndarray:
     out = aligned((panel_count(count), keys, PANEL), np.float64)
-    ENTRIES[kind](hash_column(range(keys), seed), out)
+    fill_entries(kind, hash_column(range(keys), seed), out)
     out[-1, :, count - PANEL * (len(out) - 1) :] = 0  # so that no padding direction sets a bit
     return out
 

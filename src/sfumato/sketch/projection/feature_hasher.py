@@ -8,11 +8,10 @@ import numpy as np
 from sfumato.core.arrays import real_weights
 from sfumato.core.hashing import BLOCK
 from sfumato.core.storage import Cells
-from sfumato.core.typing import Column
+from sfumato.core.typing import Column, Keys
 from sfumato.core.validation import fraction, integer
-from sfumato.kernels.sketch import counters
-from sfumato.kernels.sketch.projections import place
-from sfumato.sketch.base import FLOAT_SUMS, SEED, KeyedSketch, LinearSketch
+from sfumato.kernels.sketch import counters, projections
+from sfumato.sketch.base import FLOAT_SUMS, SEED, KeyedSketch, LinearSketch, answers_to
 from sfumato.sketch.similarity.token_sets import checked_offsets
 
 __all__ = ["FeatureHasher"]
@@ -110,38 +109,37 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         Self
             The sketch itself.
         """
-        column = self._key_column(keys)
-        weighted = real_weights("FeatureHasher", weights, column.size)
-        mass = self._heavier(column.size if weighted is None else np.abs(weighted).sum())
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
-        for rows, hashes in self._hashes(column):
+        hashed = self._hashed(keys)
+        weighted = real_weights("FeatureHasher", weights, hashed.size)
+        mass = self._heavier(hashed.size if weighted is None else np.abs(weighted).sum())
+        scratch = np.empty(min(BLOCK, hashed.size), np.uint32)
+        for rows, hashes in hashed.blocks:
             if weighted is None:
                 counters.add_one_signed(self._cells[None], hashes, scratch)
             else:
                 counters.add_signed(self._cells[None], hashes, scratch, weighted[rows])
         self.mass = mass
-        self._note_keys(column)
+        self._note_keys(hashed)
         return self
 
-    def estimate(self, keys: Column) -> np.ndarray:
+    def estimate(self, keys: Keys) -> Any:
         """Estimate the weight of every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,)
+        keys : array_like of shape (n,) or scalar
             Keys of any types.
 
         Returns
         -------
-        ndarray of shape (n,)
-            Unbiased estimates, float64.
+        ndarray of shape (n,) or float
+            Unbiased estimates, float64; one number for one key.
         """
-        column = self._key_column(keys)
-        out = np.empty(column.size)
-        scratch = np.empty(min(BLOCK, column.size), np.uint32)
-        for rows, hashes in self._hashes(column):
-            counters.mean(self._cells[None], hashes, scratch, out[rows])
-        return out
+
+        def weigh(hashes: np.ndarray, out: np.ndarray) -> None:
+            counters.mean(self._cells[None], hashes, np.empty(hashes.size, np.uint32), out)
+
+        return answers_to(keys, self.seed, np.float64, weigh)
 
     def transform(
         self, keys: Column, offsets: Any, weights: Column | None = None, *, dense: bool = False
@@ -172,7 +170,7 @@ class FeatureHasher(LinearSketch, KeyedSketch):
         weighted = real_weights("FeatureHasher", weights, column.size)
         slots, values = np.empty(column.size, np.int32), np.empty(column.size)
         for rows, hashes in self._hashes(column):
-            place(hashes, self.width, slots[rows], values[rows])
+            projections.place(hashes, self.width, slots[rows], values[rows])
         if weighted is not None:
             values *= weighted
         out = csr_matrix((values, slots, starts), shape=(starts.size - 1, self.width))

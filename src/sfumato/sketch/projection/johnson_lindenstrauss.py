@@ -16,11 +16,10 @@ from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, integer, one_of
 from sfumato.kernels.sketch import codes as codebooks
 from sfumato.kernels.sketch import projections as hadamard
-from sfumato.kernels.sketch.codes import PANEL
-from sfumato.kernels.sketch.projections import scatter
+from sfumato.kernels.sketch.layout import PANEL
 from sfumato.sketch import concentration
 from sfumato.sketch.base import FLOAT_SUMS, SEED, KeyedSketch, LinearSketch
-from sfumato.sketch.projection.directions import ENTRIES, panel_count, product
+from sfumato.sketch.projection.directions import fill_entries, panel_count, product
 
 __all__ = ["FastMap", "JohnsonLindenstrauss", "padded_length", "positions"]
 
@@ -325,14 +324,14 @@ class JohnsonLindenstrauss(LinearSketch, KeyedSketch):
         if self.kind == "sparse":
             blocks = self.nonzeros, self.dimensions // self.nonzeros
             out = np.zeros((len(rows), *blocks))
-            scatter(rows, keys, out)
+            hadamard.scatter(rows, keys, out)
             return out.reshape(len(rows), self.dimensions)
 
         def fill(part: slice, out: np.ndarray) -> None:
             if self.kind == "hadamard":
                 self._fast_map().entries(keys[part], out)
             else:
-                ENTRIES[self.kind](keys[part], out)
+                fill_entries(self.kind, keys[part], out)
 
         return product(rows, self.dimensions, fill)
 

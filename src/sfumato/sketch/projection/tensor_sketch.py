@@ -9,7 +9,7 @@ from sfumato.core.arrays import rows as checked
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, integer, positive
-from sfumato.kernels.sketch.projections import scatter
+from sfumato.kernels.sketch import projections
 from sfumato.sketch.base import HEAVIEST, SEED, LinearSketch
 
 __all__ = ["TensorSketch"]
@@ -184,7 +184,7 @@ class TensorSketch(LinearSketch):
         for start in range(0, len(matrix), step):
             part = matrix[start : start + step]
             sketches = np.zeros((len(part), self.degree, self.width))
-            scatter(part, hashes, sketches)
+            projections.scatter(part, hashes, sketches)
             if self.degree == 1:
                 yield start, sketches[:, 0]
             else:

@@ -11,7 +11,7 @@ from sfumato.core.arrays import LARGEST, private_points
 from sfumato.core.storage import Cells
 from sfumato.core.validation import fraction, integer, one_of, positive
 from sfumato.kernels.sketch import codes as kernels
-from sfumato.kernels.sketch.projections import project_whole
+from sfumato.kernels.sketch import projections
 from sfumato.privacy.accounting.calibration import gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
 from sfumato.privacy.noise import discrete as noise
@@ -297,7 +297,7 @@ def _codes(
         numbers = np.trunc(np.clip(part, -limit, limit) / step).astype(np.int64)
         numbers = np.clip(numbers, -steps, steps)
         cells = np.empty((len(part), bits), np.int64)
-        project_whole(numbers, directions, cells)
+        projections.project_whole(numbers, directions, cells)
         noise.add_gaussian(cells, sigma, source=source)
         signs = np.zeros((len(part), -(-bits // 8) * 8))
         signs[:, :bits] = cells

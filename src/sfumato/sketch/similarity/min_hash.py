@@ -1,26 +1,43 @@
 """MinHash: Jaccard similarities and sizes of sets from the minima of hashes."""
 
 import math
+from functools import lru_cache
 from typing import Any, Self, Unpack
 
 import numpy as np
-from scipy.special import gammaincinv
+import scipy
 
 from sfumato.core.typing import Column
 from sfumato.core.validation import fraction, integer
-from sfumato.kernels.hash import key_of
+from sfumato.kernels.seed_keys import key_of
 from sfumato.kernels.sketch import minhash as kernels
 from sfumato.kernels.sketch import minhash as rows
-from sfumato.kernels.sketch.minhash import EMPTY
+from sfumato.kernels.sketch.layout import EMPTY, ROWS
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import ReleaseOptions, ReleaseRequest
 from sfumato.sketch.similarity.packed_minima import FULL_BITS, PackedMinima, coefficients
 from sfumato.sketch.similarity.released_min_hash import CODE_BITS, ReleasedMinHash, calibrated
 from sfumato.sketch.similarity.token_sets import as_sets, runs
 
-__all__ = ["MinHash", "evidence", "limits"]
+__all__ = ["MinHash", "evidence", "limits", "visits"]
 
 RANGE = 2.0**32
+
+
+MOST_VISITED = 512  # bins up to which their visits are tabulated, in 1 MiB
+
+
+@lru_cache(maxsize=4)
+def visits(bins: int) -> np.ndarray:
+    """The table that `densify` fills empty bins by: a function of their number, and never changed.
+
+    It is empty where it would not fit the cache of a core.
+    """
+    width = -(-bins // ROWS) * ROWS if bins <= MOST_VISITED else 0
+    out = np.empty((bins if width else 0, width), np.uint32)
+    if width:
+        kernels.first_visits(bins, out)
+    return out
 
 
 def evidence(kind: str, minima: np.ndarray) -> tuple[int, float]:
@@ -34,13 +51,14 @@ def evidence(kind: str, minima: np.ndarray) -> tuple[int, float]:
 
 def limits(kind: str, minima: np.ndarray, confidence: float) -> tuple[float, float]:
     """Confidence limits of n from the minima."""
+
     events, exposure = _search(kind, minima)
     if exposure == 0:
         return float(events), float(events)
     miss = (1 - confidence) / 2
     # If empty bins end the search and not an event, one more event may have been imminent.
     more = events + (kind == "one-permutation")
-    low, high = gammaincinv(events, miss), gammaincinv(more, 1 - miss)
+    low, high = scipy.special.gammaincinv(events, miss), scipy.special.gammaincinv(more, 1 - miss)
     return float(low / exposure), float(high / exposure)
 
 
@@ -83,9 +101,10 @@ class MinHash(PackedMinima):
 
         - "permutations": the minimum under each permutation. As accurate for small sets as for
           large ones.
-        - "one-permutation": the minimum in each bin of one hash. Several times faster. A set of
-          fewer keys than bins leaves bins empty. Signatures copy values into those (densification),
-          and cannot be merged; sketches do not, so they merge and compare without that loss.
+        - "one-permutation": the minimum in each bin of one hash. Faster for sets of several times
+          as many keys as bins, slower for small ones. A set of fewer keys than bins leaves bins
+          empty. Signatures copy values into those (densification), and cannot be merged; sketches
+          do not, so they merge and compare without that loss.
         - "k-minimum": the lowest values of one hash. Exact for unions of fewer keys than
           `permutations`.
     bits : int, default=32
@@ -243,7 +262,7 @@ class MinHash(PackedMinima):
         """
         values = self._values()[np.newaxis].copy()
         if self.kind == "one-permutation":
-            kernels.densify(values)
+            kernels.densify(visits(self.permutations), values)
         return np.asarray(values[0] & np.uint32(2**self.bits - 1), self._dtype)
 
     def signatures(self, tokens: Any, offsets: Any = None) -> np.ndarray:
@@ -271,7 +290,7 @@ class MinHash(PackedMinima):
         minima = np.full((ends.size - 1, self.permutations), EMPTY, np.uint32)
         self._fold(column, ends, minima)
         if self.kind == "one-permutation":
-            kernels.densify(minima)
+            kernels.densify(visits(self.permutations), minima)
         if self.bits == FULL_BITS:
             return minima
         out = np.empty(minima.shape, self._dtype)

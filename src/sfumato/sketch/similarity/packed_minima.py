@@ -8,7 +8,8 @@ import numpy as np
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.validation import integer, one_of
-from sfumato.kernels.sketch.minhash import EMPTY, STEP, cut
+from sfumato.kernels.sketch import minhash
+from sfumato.kernels.sketch.layout import EMPTY, STEP
 from sfumato.sketch.base import EXACT, SEED, KeyedSketch, Merging, Sketch, refused
 
 __all__ = ["FULL_BITS", "PackedMinima", "coefficients"]
@@ -100,7 +101,7 @@ class PackedMinima(KeyedSketch, in_files=False):
                 full = _unpack(self._full, self.permutations, 1) == 1
         else:
             values, full = np.empty_like(self._minima), self._minima != EMPTY
-            cut(self._minima[np.newaxis], self.bits, values[np.newaxis])
+            minhash.cut(self._minima[np.newaxis], self.bits, values[np.newaxis])
         return np.where(full, values, EMPTY)
 
     def _full_minima(self) -> np.ndarray:

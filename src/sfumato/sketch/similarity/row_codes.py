@@ -7,8 +7,8 @@ import numpy as np
 
 from sfumato.core.arrays import rows as checked
 from sfumato.core.validation import integer
-from sfumato.kernels.lanes import aligned
-from sfumato.kernels.sketch.codes import PANEL
+from sfumato.kernels.alignment import aligned
+from sfumato.kernels.sketch.layout import PANEL
 from sfumato.sketch.base import Merging, Sketch, refused
 from sfumato.sketch.projection.directions import MOST_ENTRIES, directions, project_all
 

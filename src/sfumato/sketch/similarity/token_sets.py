@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.hashing import MISSING, PLAIN, KeyColumn, canonical_key, hash_column
-from sfumato.kernels.sketch.minhash import HASHES, INTEGERS, UNSIGNED
+from sfumato.kernels.sketch.layout import HASHES, INTEGERS, UNSIGNED
 
 __all__ = ["Sets", "as_sets", "checked_offsets", "jaccard", "jaccard_sums", "runs", "sets_of"]
 
