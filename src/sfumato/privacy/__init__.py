@@ -1,12 +1,19 @@
-"""Differential privacy: exact noise, proved mechanisms, accounting, a ledger and statements."""
+"""Differential privacy: exact noise, proved mechanisms, accounting, a ledger and statements.
 
-from sfumato.privacy.accounting.accountant import Accountant
-from sfumato.privacy.ledger.budget import BudgetExceeded
-from sfumato.privacy.ledger.ledger import Ledger
-from sfumato.privacy.ledger.store import LedgerDamaged
-from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace
-from sfumato.privacy.parameters import Privacy
-from sfumato.privacy.statement import PrivacyStatement
+Each name is imported when it is first used.
+"""
+
+from sfumato.core.deprecation import on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sfumato.privacy.accounting.accountant import Accountant
+    from sfumato.privacy.ledger.budget import BudgetExceeded
+    from sfumato.privacy.ledger.ledger import Ledger
+    from sfumato.privacy.ledger.store import LedgerDamaged
+    from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace
+    from sfumato.privacy.parameters import Privacy
+    from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = [
     "Accountant",
@@ -18,3 +25,23 @@ __all__ = [
     "discrete_gaussian",
     "discrete_laplace",
 ]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "accounting.accountant": ("Accountant",),
+        "ledger.budget": ("BudgetExceeded",),
+        "ledger.ledger": ("Ledger",),
+        "ledger.store": ("LedgerDamaged",),
+        "noise.discrete": (
+            "discrete_gaussian",
+            "discrete_laplace",
+        ),
+        "parameters": ("Privacy",),
+        "statement": ("PrivacyStatement",),
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

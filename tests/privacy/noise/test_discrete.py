@@ -22,7 +22,17 @@ from sfumato.privacy.noise.discrete import (
 )
 from sfumato.privacy.noise.exact import reference
 from sfumato.privacy.noise.exact.distributions import exp_bounds
-from sfumato.privacy.noise.tables import GaussianSampler, LaplaceSampler, _below_exp
+from sfumato.privacy.noise.tables import (
+    FEW,
+    LARGE,
+    SIZES,
+    GaussianSampler,
+    LaplaceSampler,
+    ReferenceSampler,
+    _below_exp,
+    gaussian_sampler,
+    laplace_sampler,
+)
 from sfumato.privacy.random_source import InsecureSeededSource, SystemSource, stated
 from support.scripted_randomness import Constant
 
@@ -72,6 +82,17 @@ def test_fast_noise_has_the_exact_mass(kind, scale):
     scale = Fraction(scale)
     draws = DRAW[kind](scale, 1_000_000, source=InsecureSeededSource(11))
     assert p_value(draws, *MASS[kind](float(scale))) > RARE
+
+
+@pytest.mark.parametrize("draws", [5, 4_000, 100_000])
+@pytest.mark.parametrize("scale", ["1/4", "21/2", "1000", "100000"])
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_noise_of_every_number_of_draws_has_the_exact_mass(kind, scale, draws):
+    # Some 200,000 draws (20,000 of five each); a right distribution fails with p = RARE.
+    scale, source = Fraction(scale), InsecureSeededSource(11)
+    calls = max(2, min(4_000, 200_000 // draws))
+    found = np.concatenate([DRAW[kind](scale, draws, source=source) for _ in range(calls)])
+    assert p_value(found, *MASS[kind](float(scale))) > RARE
 
 
 @pytest.mark.parametrize("scale", ["1", "21/2", "2000", "20000"])
@@ -149,14 +170,62 @@ def test_every_word_meets_the_outcome_whose_floors_enclose_it(sampler):
                 np.testing.assert_array_equal(cells, -wide if sign else wide)
 
 
-def test_a_strip_keeps_its_points_with_the_exact_probability():
+def mass_of(distribution, outcomes):
+    """The mass of outcomes by the digits that a table knows; each is right within 2**-63."""
+    floors = np.array([0, *distribution.floors(63)], object)
+    return [Fraction(int(floors[k + 1] - floors[k]), 2**63) for k in outcomes]
+
+
+@pytest.mark.parametrize("sizes", [sizes for _, sizes in SIZES])
+@pytest.mark.parametrize("scale", ["21/2", "3001", "1e8"])
+def test_the_digits_of_a_number_make_up_its_laplace_mass(scale, sizes):
+    # The digits are independent: the product of their masses is that of the number.
+    scale = Fraction(scale)
+    sampler = LaplaceSampler(scale, sizes)
+    if len(sampler._tables) == 1:
+        assert scale <= sizes.direct
+        return
+    for number in [0, 1, 15, 16, int(scale), -1, -2, -17, -int(scale)]:
+        left, minus = (number, 0) if number >= 0 else (-1 - number, 1)
+        product = Fraction(1)
+        for position, table in enumerate(sampler._tables):
+            last = position == len(sampler._tables) - 1
+            left, digit = (0, left) if last else divmod(left, 1 << sizes.digit)
+            outcome = digit if position else 2 * digit + minus
+            product *= mass_of(table.distribution, [outcome])[0]
+        assert float(product) == pytest.approx(
+            math.tanh(0.5 / scale) * math.exp(-abs(number) / scale), rel=1e-9, abs=0
+        )
+
+
+def test_scale_and_number_of_draws_alone_choose_the_sampler():
+    for choose in (laplace_sampler, gaussian_sampler):
+        assert isinstance(choose(Fraction(9), FEW), ReferenceSampler)
+        chosen = [choose(Fraction(9), draws) for draws in (FEW + 1, 10**4, 10**6)]
+        assert len({id(sampler) for sampler in chosen}) == 3
+        assert [choose(Fraction(9), draws) for draws in (FEW + 1, 10**4, 10**6)] == chosen
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+def test_a_few_draws_are_those_of_the_reference(kind):
+    cells = np.arange(FEW)
+    add = add_laplace if kind == "laplace" else add_gaussian
+    add(cells, 7, source=InsecureSeededSource(17))
+    bits = reference.Bits(InsecureSeededSource(17))
+    argument = Fraction(7 if kind == "laplace" else 49)
+    drawn = [getattr(reference, kind)(argument, bits) for _ in range(FEW)]
+    assert (cells - np.arange(FEW)).tolist() == drawn
+
+
+@pytest.mark.parametrize("sizes", [sizes for _, sizes in SIZES])
+def test_a_strip_keeps_its_points_with_the_exact_probability(sizes):
     # The kernel and its fallback decide as the definition does, for words near every kind of edge.
     sigma = Fraction(20001)
-    sampler = GaussianSampler(sigma**2)
+    sampler = GaussianSampler(sigma**2, sizes)
     shift = sampler._shift
     random = np.random.default_rng(16)
     words = random.integers(0, 2**64, (4000, 2), np.uint64)
-    words[::2, 1] |= ~np.uint64(0) << np.uint64(52)  # near the top, where points are rejected
+    words[::2, 1] |= ~np.uint64(0) << np.uint64(58 if sizes != LARGE else 52)  # often rejected
     words[1::97, 0] = 0  # strip 0, and with r = 0 the number 0
     words[1::194, 0] = 1
     words[1::97, 1] &= ~np.uint64(2**shift - 1)
@@ -173,8 +242,53 @@ def test_a_strip_keeps_its_points_with_the_exact_probability():
             wanted.append(i)
         else:
             assert cells[i] == (-size if first & 1 else size)
-    assert rejected == wanted
+    assert rejected.tolist() == wanted
     assert 500 < len(wanted) < 3000
+    on_floor = int(sampler._table.floors[0]) << 1  # with further bits of 0: in strip 0
+    assert sampler._point(on_floor, 0, reference.Bits(Constant(0))) == 0
+    assert sampler._point(on_floor | 1, 0, reference.Bits(Constant(0))) is None
+
+
+@pytest.mark.parametrize("sizes", [sizes for _, sizes in SIZES])
+@pytest.mark.parametrize("sigma", ["8193/2", "20001", "1e12"])
+def test_a_point_is_decided_by_the_kernel_only_where_its_probability_is(sigma, sizes):
+    # Second words on both sides of exp(-g), at growing distances: the kernel decides none wrongly,
+    # and what it leaves open is within the bounds that it knows.
+    sampler = GaussianSampler(Fraction(sigma) ** 2, sizes)
+    if not sampler._shift:
+        assert Fraction(sigma) <= sizes.strips
+        return
+    shift, width = sampler._shift, 1 << sampler._shift
+    floors, words, keeps = sampler._table.floors, [], []
+    wide = 1 + np.flatnonzero(np.diff(floors) > np.uint64(2))
+    for strip in [0, *wide[:: wide.size // 40].tolist()]:
+        for inside in {0, 1, width // 2, width - 1}:
+            gamma = Fraction(inside * (2 * width * strip + inside)) / (2 * Fraction(sigma) ** 2)
+            exact = exp_bounds(gamma, 64 - shift)
+            for away in (-(2**40), -(2**20), -3, -1, 0, 1, 3, 2**20, 2**40):
+                prefix = exact[away > 0] + (away >> shift if abs(away) >> shift else away)
+                if 0 <= prefix < 2 ** (64 - shift) and not exact[0] <= prefix <= exact[1]:
+                    first = int(floors[strip]) - 1 << 1
+                    words.append((first, prefix << shift | inside))
+                    keeps.append(prefix < exact[0])
+    cells = np.zeros(len(words), np.int64)
+    undecided = np.empty(len(words), np.int64)
+    table = np.array(words, np.uint64)
+    rejected = sampler._by_strips(table, undecided, reference.Bits(Constant(0x55)), cells)
+    assert rejected.tolist() == np.flatnonzero(~np.array(keeps)).tolist()
+
+
+def test_few_points_of_a_small_table_are_left_to_fractions():
+    # g is known up to r**2 / (2 variance), and exp(-g) up to g**2 / 2: together below 0.2 %.
+    for draws, sizes in SIZES:
+        sampler = GaussianSampler(Fraction(10**10), sizes)
+        words = np.empty((40_000, 2), np.uint64)
+        InsecureSeededSource(18).fill(words)
+        undecided, rejected, cells = np.zeros((3, 40_000), np.int64)
+        strips = *sampler._table.looked_up, sampler._shift, sampler._slopes
+        missing, last = kernels.add_strips(words.reshape(-1), *strips, undecided, rejected, cells)
+        assert missing < 80, draws
+        assert last < 2_000, draws
 
 
 @pytest.mark.parametrize("gamma", [Fraction(1, 7), Fraction(1), Fraction(9, 4)])
@@ -200,10 +314,14 @@ def test_a_draw_that_its_table_leaves_open_is_still_answered(kind, scale):
             self.queries += 1
 
     if kind == "laplace":
-        floors = LaplaceSampler(Fraction(scale))._tables[0].floors
+        sampler = LaplaceSampler(Fraction(scale))
+        floors = sampler._tables[0].floors
     else:
-        floors = GaussianSampler(Fraction(scale) ** 2)._table.floors
-    assert DRAW[kind](scale, 1, source=Floor(0))[0] == (-5 if scale == 3 else -1 - 2)
+        sampler = GaussianSampler(Fraction(scale) ** 2)
+        floors = sampler._table.floors
+    cells = np.zeros(1, np.int64)
+    sampler.add(cells, Floor(0))
+    assert cells[0] == (-5 if scale == 3 else -1 - 2)
 
 
 def test_every_call_draws_fresh_bits_even_after_a_fork():

@@ -2,7 +2,8 @@
 
 Bits come from AES in counter mode with a fresh key of the operating system for every call. A table
 of certified digits decides nearly all draws; where the digits of a draw do not decide, more are
-drawn and compared in integer arithmetic, so that each distribution is met exactly.
+drawn and compared in integer arithmetic, so that each distribution is met exactly. A few draws take
+the reference sampler instead, which needs no table.
 """
 
 import math
@@ -70,7 +71,7 @@ def discrete_laplace(scale: Any, size: Any = None, *, source: Source | None = No
     """
     scale = noise_scale("discrete_laplace", "scale", scale)
     cells = np.zeros(() if size is None else size, np.int64)
-    laplace_sampler(scale).add(cells.reshape(-1), source or SystemSource())
+    laplace_sampler(scale, cells.size).add(cells.reshape(-1), source or SystemSource())
     return int(cells[()]) if size is None else cells
 
 
@@ -104,7 +105,7 @@ def discrete_gaussian(sigma: Any, size: Any = None, *, source: Source | None = N
     """
     sigma = noise_scale("discrete_gaussian", "sigma", sigma)
     cells = np.zeros(() if size is None else size, np.int64)
-    gaussian_sampler(sigma**2).add(cells.reshape(-1), source or SystemSource())
+    gaussian_sampler(sigma**2, cells.size).add(cells.reshape(-1), source or SystemSource())
     return int(cells[()]) if size is None else cells
 
 
@@ -131,7 +132,7 @@ def add_laplace(cells: np.ndarray, scale: Any, *, source: Source | None = None) 
     if isinstance(source, ShareSource):
         source.add_laplace(flat, scale)
     else:
-        laplace_sampler(scale).add(flat, source or SystemSource())
+        laplace_sampler(scale, flat.size).add(flat, source or SystemSource())
 
 
 def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None) -> None:
@@ -157,7 +158,7 @@ def add_gaussian(cells: np.ndarray, sigma: Any, *, source: Source | None = None)
     if isinstance(source, ShareSource):
         source.add_gaussian(flat, sigma**2)
     else:
-        gaussian_sampler(sigma**2).add(flat, source or SystemSource())
+        gaussian_sampler(sigma**2, flat.size).add(flat, source or SystemSource())
 
 
 def coins(probability: Any, size: int, *, source: Source | None = None) -> np.ndarray:
@@ -368,7 +369,8 @@ def add_laplace_share(
     """
     exact = noise_scale("add_laplace_share", "scale", scale)
     of = PARTIES.check("add_laplace_share", "of", of)
-    share_sampler(exact, of).add(flat_cells("add_laplace_share", cells), source or SystemSource())
+    flat = flat_cells("add_laplace_share", cells)
+    share_sampler(exact, of, flat.size).add(flat, source or SystemSource())
 
 
 def gaussian_gap(sigma: float, of: int, cells: int) -> float:

@@ -18,6 +18,7 @@ from sfumato.privacy.noise.exact.share_distributions import (
 from sfumato.privacy.noise.tables import (
     CHUNK,
     LaplaceSampler,
+    ReferenceSampler,
     SamplingTable,
     gaussian_sampler,
     laplace_sampler,
@@ -103,10 +104,14 @@ def _below(prefix: int, known: int, ratio: Fraction, gamma: Fraction, bits: refe
         prefix, known = prefix << 64 | bits.take(64), known + 64
 
 
-@lru_cache(16)
-def share_sampler(scale: Fraction, count: int) -> ShareSampler | LaplaceSampler:
-    """Return the sampler of one of `count` noise shares; a single one is all the noise."""
-    return laplace_sampler(scale) if count == 1 else ShareSampler(scale, count)
+def share_sampler(
+    scale: Fraction, count: int, size: int
+) -> ShareSampler | LaplaceSampler | ReferenceSampler:
+    """Return the sampler of `size` of `count` noise shares; a single one is all the noise."""
+    return laplace_sampler(scale, size) if count == 1 else _share_tables(scale, count)
+
+
+_share_tables = lru_cache(16)(ShareSampler)
 
 
 class ShareSource:
@@ -173,7 +178,7 @@ class ShareSource:
         scale : Fraction
             Scale of the full noise.
         """
-        share_sampler(scale, self.of).add(cells, self._source)
+        share_sampler(scale, self.of, cells.size).add(cells, self._source)
         self.added += cells.size
 
     def add_gaussian(self, cells: np.ndarray, variance: Fraction) -> None:
@@ -186,5 +191,5 @@ class ShareSource:
         variance : Fraction
             Variance of the full noise.
         """
-        gaussian_sampler(variance / self.of).add(cells, self._source)
+        gaussian_sampler(variance / self.of, cells.size).add(cells, self._source)
         self.added += cells.size

@@ -1,8 +1,13 @@
-"""Fast exact samplers: a table decides almost every draw, integer arithmetic the remaining ones."""
+"""Fast exact samplers: a table decides almost every draw, integer arithmetic the remaining ones.
 
-from collections.abc import Iterator
+Scale and number of draws, both public, choose the sampler: the reference one for a few draws, then
+tables, which are the larger, and take the longer to make, the more is drawn. All are exact.
+"""
+
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +27,7 @@ __all__ = [
     "CHUNK",
     "GaussianSampler",
     "LaplaceSampler",
+    "ReferenceSampler",
     "SamplingTable",
     "gaussian_sampler",
     "laplace_sampler",
@@ -30,9 +36,20 @@ __all__ = [
 
 CHUNK = 1 << 14  # draws at a time: their words and numbers stay in the second cache
 BITS = 63  # of a word that choose an outcome; the lowest is a sign
-DIRECT = 1024  # the largest Laplace scale, and
-STRIPS = 4096  # Gaussian sigma, with a table entry for every number
-DIGIT = 10  # bits of a Laplace digit
+FEW = 4  # draws for which no table is made
+
+
+class TableSizes(NamedTuple):
+    """What is looked up in one table, and in how many."""
+
+    digit: int = 10  # bits of a Laplace digit
+    direct: int = 1024  # largest Laplace scale, and
+    strips: int = 4096  # largest Gaussian sigma, with a table entry for every number
+
+
+LARGE = TableSizes()
+# From the most draws to the fewest: the entries of a table cost as much as a hundred draws each.
+SIZES = ((1 << 19, LARGE), (1 << 12, TableSizes(8, 32, 128)), (0, TableSizes(4, 2, 32)))
 
 
 class SamplingTable:
@@ -56,6 +73,21 @@ class SamplingTable:
         return self.distribution.resolve(int(word) >> 1, BITS, bits)
 
 
+class ReferenceSampler:
+    """Sampler of a few integers by `draw(parameter, bits)`, which needs no table."""
+
+    def __init__(
+        self, draw: Callable[[Fraction, reference.Bits], int], parameter: Fraction
+    ) -> None:
+        self._draw, self._parameter = draw, parameter
+
+    def add(self, cells: np.ndarray, source: Source) -> None:
+        """Add noise to every number of a one-dimensional int64 array."""
+        bits = reference.Bits(source)
+        for i in range(cells.size):
+            cells[i] += self._draw(self._parameter, bits)
+
+
 class LaplaceSampler:
     """Sampler of integers with probability proportional to exp(-|k| / scale).
 
@@ -63,16 +95,16 @@ class LaplaceSampler:
     geometric number are independent.
     """
 
-    def __init__(self, scale: Fraction) -> None:
-        rate = 1 / scale
-        if scale <= DIRECT:
+    def __init__(self, scale: Fraction, sizes: TableSizes = LARGE) -> None:
+        rate, self._digit = 1 / scale, sizes.digit
+        if scale <= sizes.direct:
             self._tables = [SamplingTable(SizeOfLaplace(rate))]
             return
-        lower = -(-(scale / 128).__ceil__().bit_length() // DIGIT)
-        base = 1 << DIGIT
+        lower = -(-(8 * scale / sizes.direct).__ceil__().bit_length() // self._digit)
+        base = 1 << self._digit
         self._tables = [SamplingTable(SignedDigit(rate, base))]
-        for digit in range(1, lower):
-            self._tables.append(SamplingTable(Digit(rate * base**digit, base)))
+        for position in range(1, lower):
+            self._tables.append(SamplingTable(Digit(rate * base**position, base)))
         self._tables.append(SamplingTable(Digit(rate * base**lower)))
 
     def add(self, cells: np.ndarray, source: Source) -> None:
@@ -109,7 +141,7 @@ class LaplaceSampler:
         """Fill an array with numbers whose digits come from a table each."""
         out[:] = 0
         for number, table in enumerate(self._tables):
-            shift = DIGIT * number + (number > 0)  # the lowest digit carries the sign below it
+            shift = self._digit * number + (number > 0)  # the sign is below the lowest digit
             source.fill(words)
             missing = kernels.add_digits(words, *table.looked_up, shift, undecided, out)
             for i in undecided[:missing]:
@@ -124,10 +156,10 @@ class GaussianSampler:
     its height to that. Rejected points are drawn afresh.
     """
 
-    def __init__(self, variance: Fraction) -> None:
+    def __init__(self, variance: Fraction, sizes: TableSizes = LARGE) -> None:
         self._variance = variance
         self._shift = 0
-        while variance > (STRIPS << self._shift) ** 2:
+        while variance > (sizes.strips << self._shift) ** 2:
             self._shift += 1
         narrow = variance / 4**self._shift
         self._table = SamplingTable(HalfGaussian(narrow, both=self._shift == 0))
@@ -138,12 +170,12 @@ class GaussianSampler:
         """Add noise to every number of a one-dimensional int64 array."""
         bits = reference.Bits(source)
         words, undecided = np.empty((CHUNK, 2), np.uint64), np.empty(CHUNK, np.int64)
-        rejected: list[int] = []
+        rejected: list[np.ndarray] = []
         for number, part in enumerate(parts(cells)):
             if self._shift:
                 source.fill(words[: part.size])
                 again = self._by_strips(words[: part.size], undecided, bits, part)
-                rejected += [number * CHUNK + i for i in again]
+                rejected.append(again + number * CHUNK)
             else:
                 flat = words.reshape(-1)[: part.size]
                 source.fill(flat)
@@ -151,25 +183,27 @@ class GaussianSampler:
                 for i in undecided[:missing]:
                     size = self._table.resolve(flat[i], bits)
                     part[i] += -size if flat[i] & np.uint64(1) else size
-        if rejected:
-            afresh = np.zeros(len(rejected), np.int64)
+        if any(each.size for each in rejected):
+            places = np.concatenate(rejected)
+            afresh = np.zeros(places.size, np.int64)
             self.add(afresh, source)
-            cells[rejected] += afresh
+            cells[places] += afresh
 
     def _by_strips(
         self, words: np.ndarray, undecided: np.ndarray, bits: reference.Bits, out: np.ndarray
-    ) -> list[int]:
-        """Add the accepted points; return the indices of the rejected ones."""
+    ) -> np.ndarray:
+        """Add the accepted points; return the indices of the rejected ones, sorted."""
         strips = *self._table.looked_up, self._shift, self._slopes
-        missing = kernels.add_strips(words.reshape(-1), *strips, undecided, out)
-        rejected = []
+        rejected = np.empty(out.size, np.int64)
+        missing, last = kernels.add_strips(words.reshape(-1), *strips, undecided, rejected, out)
+        again = []
         for i in undecided[:missing]:
             point = self._point(int(words[i, 0]), int(words[i, 1]), bits)
             if point is None:
-                rejected.append(int(i))
+                again.append(int(i))
             else:
                 out[i] += point
-        return rejected
+        return np.sort(np.append(rejected[:last], np.array(again, np.int64)))
 
     def _point(self, first: int, second: int, bits: reference.Bits) -> int | None:
         """Return the number for two words, or None if it is rejected."""
@@ -183,13 +217,15 @@ class GaussianSampler:
         return -size if minus else size
 
     def _doubts(self) -> np.ndarray:
-        """Bound the doubtful part of 2**64 for each step into a strip, rounded up.
+        """Return factors of what a step into a strip loses of 2**64: two upper and a lower bound.
 
-        A step r into strip k, at width k + r, is accepted with probability exp(-g) >= 1 - g, where
-        g = r (2 width k + r) / (2 variance) <= r (width - 1 + 2 width k) / (2 variance).
+        A step r into strip k, at width k + r, is accepted with probability exp(-g) for
+        g = r (2 width k + r) / (2 variance), which is at most r (width - 1 + 2 width k) / (2
+        variance) and at least r (2 width k) / (2 variance).
         """
         width, unit = 1 << self._shift, 2**64 / (2 * self._variance)
-        return np.array([((width - 1) * unit).__ceil__(), (2 * width * unit).__ceil__()], np.uint64)
+        high = ((width - 1) * unit).__ceil__(), (2 * width * unit).__ceil__()
+        return np.array([*high, (2 * width * unit).__floor__()], np.uint64)
 
 
 def _below_exp(prefix: int, known: int, gamma: Fraction, bits: reference.Bits) -> bool:
@@ -209,13 +245,24 @@ def parts(cells: np.ndarray) -> Iterator[np.ndarray]:
         yield cells[start : start + CHUNK]
 
 
-@lru_cache(16)
-def laplace_sampler(scale: Fraction) -> LaplaceSampler:
-    """Return the sampler of a scale, cached."""
-    return LaplaceSampler(scale)
+def laplace_sampler(scale: Fraction, size: int) -> ReferenceSampler | LaplaceSampler:
+    """Return the sampler of `size` numbers of a scale; its tables are cached."""
+    if size <= FEW:
+        return ReferenceSampler(reference.laplace, scale)
+    return _laplace_tables(scale, _table_sizes(size))
 
 
-@lru_cache(16)
-def gaussian_sampler(variance: Fraction) -> GaussianSampler:
-    """Return the sampler of a variance, cached."""
-    return GaussianSampler(variance)
+def gaussian_sampler(variance: Fraction, size: int) -> ReferenceSampler | GaussianSampler:
+    """Return the sampler of `size` numbers of a variance; its tables are cached."""
+    if size <= FEW:
+        return ReferenceSampler(reference.gaussian, variance)
+    return _gaussian_tables(variance, _table_sizes(size))
+
+
+def _table_sizes(size: int) -> TableSizes:
+    """Return the sizes of tables for so many draws."""
+    return next(sizes for draws, sizes in SIZES if size >= draws)
+
+
+_laplace_tables = lru_cache(16)(LaplaceSampler)
+_gaussian_tables = lru_cache(16)(GaussianSampler)

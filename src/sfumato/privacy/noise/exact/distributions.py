@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import count
 
 from sfumato.privacy.noise.exact.reference import Bits
@@ -153,7 +153,7 @@ class HalfGaussian(ExactDistribution):
     both: bool = True
 
     def _masses(self, digits: int) -> Iterator[Bounds]:
-        step = exp_bounds(1 / (2 * self.variance), digits)
+        step = exp_bounds(self._rate, digits)
         square = _times(step, step, digits)
         mass: Bounds = 1 << digits, 1 << digits
         yield mass
@@ -164,7 +164,12 @@ class HalfGaussian(ExactDistribution):
 
     def _tail_bound(self, last: Bounds, digits: int) -> int | None:
         """Later masses fall faster than the first two do once k > 0."""
-        return _geometric_tail(1 / (2 * self.variance), last, digits)
+        return _geometric_tail(self._rate, last, digits)
+
+    @cached_property
+    def _rate(self) -> Fraction:
+        """Minus the logarithm of the mass of 1 over that of 0."""
+        return 1 / (2 * self.variance)
 
 
 def exp_bounds(x: Fraction, digits: int) -> Bounds:
