@@ -30,10 +30,11 @@ def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) ->
         return opened.read(16)
 
 
-def write_table(path: Path, table: Any) -> None:
+def write_table(path: Path, table: Any, *, formulas: bool = False) -> None:
     """Write the table as .csv or .parquet, by the ending of the name.
 
-    In a CSV, texts that a spreadsheet would run as formulas are prefixed by an apostrophe.
+    In a CSV, texts that a spreadsheet would run as formulas are prefixed by an apostrophe, unless
+    `formulas` leaves all texts as they are.
     """
     import pyarrow as pa
     from pyarrow import csv, parquet
@@ -42,7 +43,7 @@ def write_table(path: Path, table: Any) -> None:
 
     out = pa.BufferOutputStream()
     if path.suffix.lower() == ".csv":
-        csv.write_csv(without_formulas(table), out)
+        csv.write_csv(table if formulas else without_formulas(table), out)
     else:
         parquet.write_table(table, out)
     write_atomic(path, out.getvalue().to_pybytes())

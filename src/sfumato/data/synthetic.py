@@ -23,7 +23,7 @@ from sfumato.core.validation import (
 )
 from sfumato.data.interactions import Interactions
 from sfumato.kernels import synthetic as kernels
-from sfumato.kernels.hash import key_of
+from sfumato.kernels.seed_keys import key_of
 
 __all__ = ["World", "generate_world", "topic_texts"]
 

@@ -8,6 +8,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,8 +20,19 @@ import pyarrow.compute as pc
 
 from sfumato.core.row_values import cells_of, numbers_of
 from sfumato.data.files import beginning, write_table
+from sfumato.data.readers import arrays, arrow, formats
+from sfumato.data.readers.formats import GIVEN, QUOTE, Form, TextFormat
 
-__all__ = ["PointFile", "names_of", "read", "read_one_by_one", "write"]
+__all__ = [
+    "PointFile",
+    "is_matrix",
+    "matrix_of",
+    "names_of",
+    "point_names",
+    "read",
+    "read_one_by_one",
+    "write",
+]
 
 BATCH = 1 << 16  # rows at a time
 WHICH = "--columns a,b,... names those of the points."
@@ -31,11 +43,11 @@ LINE = 1 << 20  # bytes of the longest line that is a row
 class PointFile:
     """A file of points, optionally with another column (labels or targets).
 
-    names: columns of the points, None for a matrix in a .npy; beside: the other column; text:
-    whether it contains classes; skip_nulls: leave out rows with an empty or NaN cell, which raise
-    otherwise; private: refuse no row. An invalid number is then NaN, and so is all of a line that
-    has not as many fields as the header, is no JSON object, or is longer than a mebibyte; a row is
-    one line.
+    names: columns of the points, None for a matrix of NumPy or SciPy; beside: the other column;
+    text: whether it contains classes; skip_nulls: leave out rows with an empty or NaN cell, which
+    raise otherwise; private: refuse no row. An invalid number is then NaN, and so is all of a line
+    that has not as many fields as the header, is no JSON object, or is longer than a mebibyte; a
+    row is one line. given: how text is written, as far as it is known.
     """
 
     file: Path
@@ -45,6 +57,7 @@ class PointFile:
     skip_nulls: bool = False
     remedy: str = "drop or fill such rows."
     private: bool = False
+    given: TextFormat = GIVEN
 
     def parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         """Yield points and the other column, some rows at a time.
@@ -78,14 +91,14 @@ class PointFile:
         """Yield rows as numbers, NaN where invalid, with the other column as written."""
         names = self.names
         if names is None:
-            matrix = _array(self.file)
+            matrix = matrix_of(self.file)
             for at in range(0, max(len(matrix), 1), BATCH):
                 with np.errstate(all="ignore"):  # a warning would tell of one row
                     part = np.asarray(matrix[at : at + BATCH], np.float64)
                 yield part, None
             return
         wanted = [*names] if self.beside is None else [*names, self.beside]
-        for columns in read_one_by_one(self.file, wanted):
+        for columns in read_one_by_one(self.file, wanted, self.given):
             other = None
             if self.beside is not None:
                 other = np.empty(len(columns[-1]), object)
@@ -94,8 +107,7 @@ class PointFile:
             yield pa.table(dict(zip(names, numbers, strict=True))), other
 
     def _matrix(self) -> Iterator[dict[str, Any]]:
-
-        rows = _array(self.file)
+        rows = matrix_of(self.file)
         for at in range(0, len(rows), BATCH):
             part = np.asarray(rows[at : at + BATCH], np.float64)
             yield {f"x{j}": pa.array(part[:, j]) for j in range(part.shape[1])}
@@ -106,10 +118,10 @@ class PointFile:
         points = self.names or []
         wanted = [*points] if self.beside is None else [*points, self.beside]
         # Numbers of a text file are read as text, since only the first may look like integers.
-        parquet = self.file.name.lower().endswith(".parquet")
         labels = [self.beside] if self.beside is not None and self.text else []
-        row, as_text = 0, labels if parquet else wanted
-        for batch in read_batches(self.file, wanted, batch_rows=BATCH, text=as_text):
+        row, as_text = 0, labels if formats.is_typed(self.file) else wanted
+        options = {"batch_rows": BATCH, "text": as_text, **vars(self.given)}
+        for batch in read_batches(self.file, wanted, **options):
             yield {
                 name: batch.column(name)
                 if name in labels
@@ -119,7 +131,7 @@ class PointFile:
             row += batch.num_rows
 
     def _numbers(self, column: Any, name: str, row: int) -> Any:
-        if pa.types.is_string(column.type) and not self.file.name.lower().endswith(".parquet"):
+        if pa.types.is_string(column.type) and not formats.is_typed(self.file):
             column = pc.utf8_trim_whitespace(column)
             found = _cast(column)
             if found is None:
@@ -152,86 +164,85 @@ class PointFile:
         return {name: column.filter(retained) for name, column in columns.items()}
 
 
-def read_one_by_one(file: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
+def read_one_by_one(
+    file: Path, wanted: list[str], given: TextFormat = GIVEN
+) -> Iterator[list[list[Any]]]:
     """Yield columns of cells, some rows at a time and first an empty part; no row is refused."""
-    from sfumato.data.readers.base import missing_column
     from sfumato.data.readers.batches import matches
 
     yield [[] for _ in wanted]
     for path in matches(file):
-        form = _form(path)
-        if form is not None and not form.delimiter:
-            if form.layout == "auto":  # one damaged element would take all others with it
-                raise ValueError(
-                    f"{path}: a JSON list cannot be read row by row, as private tables are; write "
-                    "one object per line, in a .jsonl."
-                )
+        if formats.is_typed(path):
+            yield from _typed_cells(path, wanted)
+            continue
+        form = formats.resolved(path, given, wanted, private=True)
+        if form.layout == "auto":  # one damaged element would take all others with it
+            raise ValueError(
+                f"{path}: a JSON list cannot be read row by row, as private tables are; write "
+                "one object per line, in a .jsonl."
+            )
+        if form.layout:
             rows = _json_rows(path, form, wanted)
         else:
-            known = names_of(path)
-            for name in wanted:
-                if name not in known:
-                    raise missing_column(str(path), name, known)
-            if form is None:
-                yield from _parquet_cells(path, wanted)
-                continue
-            rows = _line_rows(path, form, wanted, known)
+            positions = [formats.position_of(path, form.names, name) for name in wanted]
+            rows = _line_rows(path, form, positions)
         while part := list(islice(rows, BATCH)):
             yield [list(cells) for cells in zip(*part, strict=True)]
 
 
-def _form(path: Path) -> Any:
-    """Format of a text file; None for Parquet."""
-    from sfumato.data.readers import text_files
+def _typed_cells(path: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
+    from sfumato.data import read_batches
 
-    if path.name.lower().endswith(".parquet"):
-        return None
-    form = text_files.form_of(path)
-    if form is None:
-        raise ValueError(
-            f"{path}: the name must end in .npy, .parquet, {', '.join(text_files.ENDINGS)}."
-        )
-    return form
+    for batch in read_batches(path, wanted, batch_rows=BATCH):
+        yield [cells_of(batch.column(name)) for name in wanted]
 
 
-def _parquet_cells(path: Path, wanted: list[str]) -> Iterator[list[list[Any]]]:
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as opened:
-            for batch in opened.iter_batches(BATCH, columns=wanted):
-                yield [cells_of(batch.column(name)) for name in wanted]
-    except pa.ArrowException:
-        raise ValueError(f"{path}: cannot be read as Parquet.") from None
-
-
-def _lines(path: Path, form: Any) -> Iterator[bytes]:
-    """Yield every line; one that is too long for a row as an empty one."""
+def _lines(path: Path, form: Form) -> Iterator[bytes]:
+    """Yield every line as UTF-8; one that is too long for a row as an empty one."""
     opened: Any = gzip.open if form.gzip else open
+    how: tuple[Any, ...] = ("rb", None, None, None)
+    if form.encoding != "utf-8":
+        how = ("rt", form.encoding, "replace", "\n")
     try:
-        with opened(path, "rb") as file:
-            while line := file.readline(LINE):
+        with opened(path, how[0], encoding=how[1], errors=how[2], newline=how[3]) as file:
+            while line := _line(file):
                 ended = line.endswith(b"\n") or len(line) < LINE
                 while not ended:
-                    more = file.readline(LINE)
+                    more = _line(file)
                     ended, line = more.endswith(b"\n") or len(more) < LINE, b""
                 yield line.rstrip(b"\r\n")
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
 
 
-def _line_rows(path: Path, form: Any, wanted: list[str], known: list[str]) -> Iterator[list[Any]]:
-    """Yield the wanted fields of every line that has as many fields as the header."""
-    positions, between = [known.index(name) for name in wanted], form.delimiter.encode()
-    for line in islice(_lines(path, form), 1, None):
-        fields: list[Any] = line.split(between)
-        if b'"' in line:
-            try:
-                (fields,) = csv.reader([line.decode("utf-8", "replace")], delimiter=form.delimiter)
-            except (csv.Error, ValueError):
-                continue
-        if len(fields) == len(known):
+def _line(file: Any) -> bytes:
+    line = file.readline(LINE)
+    return line.encode() if isinstance(line, str) else bytes(line)
+
+
+def _line_rows(path: Path, form: Form, positions: list[int]) -> Iterator[list[Any]]:
+    """Yield the wanted fields of lines: of as many as the header's, or of enough without one."""
+    between, width = form.delimiter.encode(), len(form.names)
+    fits = range(width, width + 1) if form.header else range(max(positions) + 1, LINE)
+    for line in islice(_lines(path, form), form.skip + form.header, None):
+        fields: list[Any] | None = line.split(between)
+        if QUOTE.encode() in line:
+            fields = _quoted(line.decode("utf-8", "replace"), form.delimiter)
+        if fields is not None and len(fields) in fits and (form.header or line):
             yield [fields[position] for position in positions]
+
+
+def _quoted(line: str, delimiter: str) -> list[Any] | None:
+    """Fields of a line with quotes, or None."""
+    if len(delimiter) > 1:
+        fields = line.split(delimiter)
+        closed = not any(field.count(QUOTE) % 2 for field in fields)
+        return [field.strip(QUOTE) for field in fields] if closed else None
+    try:
+        (fields,) = csv.reader([line], delimiter=delimiter)
+    except (csv.Error, ValueError):
+        return None
+    return fields
 
 
 def _json_rows(path: Path, form: Any, wanted: list[str]) -> Iterator[list[Any]]:
@@ -252,21 +263,39 @@ def _as_written(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def names_of(file: Path) -> list[str]:
-    """Names of all columns of a file, in order."""
-    import pyarrow.parquet as pq
-
+def names_of(file: Path, given: TextFormat = GIVEN, *, private: bool = False) -> list[str]:
+    """Names of all columns of a file, in order; their numbers where they have none."""
     from sfumato.data.readers import text_files
     from sfumato.data.readers.batches import matches
 
     (file,) = matches(file)[:1]
-    form = _form(file)
-    if form is None:
-        try:
-            return list(pq.read_schema(file).names)
-        except pa.ArrowException:
-            raise ValueError(f"{file}: cannot be read as Parquet.") from None
-    return text_files.header_of(file, form) if form.delimiter else text_files.json_names(file, form)
+    if formats.is_array(file):
+        return list(arrays.table_of(file).column_names)
+    if formats.is_typed(file):
+        return arrow.names_of(file)
+    form = formats.resolved(file, given, private=private)
+    return text_files.json_names(file, form) if form.layout else list(form.names)
+
+
+def point_names(
+    file: Path, beside: str | None = None, given: TextFormat = GIVEN, *, private: bool = False
+) -> list[str]:
+    """Names of the columns but one, without the row numbers that pandas writes first."""
+    names = names_of(file, given, private=private)
+    first = 1 if len(names) > 1 and names[0] in formats.INDEX_NAMES else 0
+    return [name for name in names[first:] if name not in (beside, "__index_level_0__")]
+
+
+def is_matrix(file: Path) -> bool:
+    """Whether a file of NumPy or SciPy holds a matrix, whose columns have no names."""
+    if file.suffix.lower() == ".npy":
+        with suppress(ValueError, EOFError):  # of which whoever reads it tells
+            return np.load(file, mmap_mode="r", allow_pickle=False).dtype.names is None
+        return True
+    if not formats.is_array(file):
+        return False
+    names = arrays.table_of(file).column_names
+    return names in ([*map(str, range(len(names)))], [*arrays.SPARSE])
 
 
 def write(path: Path, columns: dict[str, Any]) -> None:
@@ -303,16 +332,23 @@ def _plain(column: Any) -> np.ndarray | None:
 
 
 def read(
-    file: Path, ids: Path | None, id_column: str | None, first: int = 0
+    file: Path,
+    ids: Path | None,
+    id_column: str | None,
+    first: int = 0,
+    given: TextFormat = GIVEN,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Read ids and vectors, one per row; without ids, count from `first`."""
     beginning(file, "file of vectors")
-    if file.suffix == ".npy":
+    named = None
+    if is_matrix(file):
         if id_column is not None:
-            raise ValueError(f"{file}: has no columns; --id-column goes with Parquet.")
-        named, rows = None, _array(file)
+            raise ValueError(f"{file}: has no columns; --id-column goes with a table.")
+        rows = matrix_of(file)
+    elif formats.is_typed(file) or ((form := formats.form_of(file)) and form.layout):
+        named, rows = _typed_vectors(file, id_column)
     else:
-        named, rows = _parquet(file, id_column)
+        named, rows = _written_vectors(file, id_column, given)
     if ids is not None:
         if named is not None:
             raise ValueError("--ids and --id-column: give one of them.")
@@ -324,8 +360,13 @@ def read(
     return named, rows
 
 
-def _array(file: Path) -> np.ndarray:
-    """Matrix of a .npy, memory-mapped."""
+def matrix_of(file: Path) -> np.ndarray:
+    """Matrix of a .npy, memory-mapped, or of a .npz."""
+    if file.suffix.lower() == ".npz":
+        table = arrays.table_of(file)
+        if table.column_names == [*arrays.SPARSE]:
+            return np.asarray(arrays.sparse_of(file).toarray())
+        return _stacked(dict(zip(table.column_names, table.columns, strict=True)))
     try:
         rows: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError):
@@ -338,21 +379,38 @@ def _array(file: Path) -> np.ndarray:
     return rows
 
 
-def _parquet(file: Path, id_column: str | None) -> tuple[np.ndarray | None, np.ndarray]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _typed_vectors(file: Path, id_column: str | None) -> tuple[np.ndarray | None, np.ndarray]:
+    from sfumato.data import read_batches
 
-    try:
-        table = pq.read_table(file)
-    except pa.ArrowInvalid:
-        raise ValueError(f"{file}: must be .npy or a Parquet file of vectors.") from None
-    named = None
-    if id_column is not None:
-        if id_column not in table.column_names:
-            raise ValueError(f"{file}: has no column {id_column!r}; give another --id-column.")
-        named = table.column(id_column).to_numpy()
-        table = table.drop_columns([id_column])
-    return named, _matrix(file, table)
+    names = [name for name in names_of(file) if name != "__index_level_0__"]
+    if id_column is not None and id_column not in names:
+        raise ValueError(f"{file}: has no column {id_column!r}; give another --id-column.")
+    table = pa.Table.from_batches(list(read_batches(file, names))).select(names)
+    if id_column is None:
+        return None, _matrix(file, table)
+    return table.column(id_column).to_numpy(), _matrix(file, table.drop_columns([id_column]))
+
+
+def _written_vectors(
+    file: Path, id_column: str | None, given: TextFormat
+) -> tuple[np.ndarray | None, np.ndarray]:
+    """Vectors of delimited text: all columns but that of the ids are numbers."""
+    names = point_names(file, id_column, given)
+    points, ids = PointFile(file, names, id_column, given=given).all()
+    if ids is not None and not np.array_equal(ids, np.rint(ids)):
+        raise ValueError(f"{file}: --id-column must hold integers.")
+    matrix = _stacked(dict(zip(names, points.columns, strict=True)))
+    whole = (matrix == np.rint(matrix)).all(axis=0)
+    if whole.any() and not whole.all():  # a column of integers beside others is an id
+        raise ValueError(f"{_wanted(file)}.")
+    return None if ids is None else ids.astype(np.int64), matrix
+
+
+def _wanted(file: Path) -> str:
+    return (
+        f"{file}: must have one column of lists of one length, or columns of numbers of one kind, "
+        "besides an --id-column"
+    )
 
 
 def _matrix(file: Path, table: Any) -> np.ndarray:
@@ -360,10 +418,7 @@ def _matrix(file: Path, table: Any) -> np.ndarray:
     import pyarrow as pa
 
     columns = [column.combine_chunks() for column in table.columns]
-    wanted = (
-        f"{file}: must have one column of lists of one length, or columns of numbers of one kind, "
-        "besides an --id-column"
-    )
+    wanted = _wanted(file)
     if any(column.null_count for column in columns):
         raise ValueError(f"{wanted}, and nothing that is null.")
     if len(columns) == 1 and _lists(columns[0].type):

@@ -252,7 +252,7 @@ BAD = {
     "type.csv": (f"{GOOD}{SECRET},tea\n", "row 30001: column 'user' is not of the type"),
     "empty.csv": ("", "is empty"),
     "twins.csv": ("user,item,User\n1,2,3\n", "two columns have one name"),
-    "cut.csv.gz": (gzip.compress(GOOD.encode())[:-200], "cannot be read"),
+    "cut.csv.gz": (gzip.compress(GOOD.encode())[:-200], "gzip file is damaged"),
     "plain.csv.gz": (GOOD, "gzip file is damaged"),
     "broken.jsonl": (f'{{"user": 1}}\n{{"user": "{SECRET}\n', "malformed JSON"),
     "type.jsonl": (
@@ -363,3 +363,30 @@ def test_a_pipe_is_no_table(tmp_path):
     os.mkfifo(tmp_path / "a.csv")
     with pytest.raises(OSError, match="is not a regular file"):
         read_batches(tmp_path / "a.csv", ["item"])
+
+
+def test_columns_of_files_may_be_requested_by_their_numbers(tmp_path):
+    (tmp_path / "bare.dat").write_text("7::tea\n8::milk\n")
+    assert whole(read_batches(tmp_path / "bare.dat", ["1", "0"])) == {
+        "1": ["tea", "milk"],
+        "0": [7, 8],
+    }
+    (tmp_path / "years.csv").write_text("2020,2021\n5,6\n")
+    assert whole(read_batches(tmp_path / "years.csv", ["2021"])) == {"2021": [6]}
+    assert whole(read_batches(tmp_path / "years.csv", ["1"])) == {"1": [2021, 6]}
+    assert whole(read_batches(tmp_path / "years.csv", ["1"], header=True)) == {"1": [6]}
+    pq.write_table(pa.table({"user": [1], "item": [2]}), tmp_path / "t.parquet")
+    assert whole(read_batches(tmp_path / "t.parquet", ["1", "user"])) == {"1": [2], "user": [1]}
+
+
+def test_of_private_text_line_1_alone_shows_how_it_is_written(tmp_path):
+    path = tmp_path / "views.txt"
+    path.write_bytes("user;item\n1;caf\xe9\n".encode("latin-1"))
+    assert whole(read_batches(path, ["item"], encoding=None)) == {"item": ["caf\xe9"]}
+    with pytest.raises(ValueError, match="not UTF-8"):
+        list(read_batches(path, ["item"], encoding=None, guess=False))
+    assert whole(read_batches(path, ["item"], encoding="latin-1", guess=False)) == {
+        "item": ["caf\xe9"]
+    }
+    with pytest.raises(ValueError, match="delimiter must be 1 to 4 characters"):
+        read_batches(path, ["item"], delimiter="")

@@ -21,8 +21,10 @@ from sfumato.data.readers.base import (
     row_bytes,
     sliced,
 )
+from sfumato.data.readers.formats import is_ipc
+from sfumato.data.readers.parquet_pages import DAMAGED, PageHeader, Pages, readable
 
-__all__ = ["find", "find_parquet"]
+__all__ = ["find", "find_ipc", "find_parquet", "names_of"]
 
 STREAM_ROW_BYTES = 64  # the types of a stream are known only when it is read
 KINDS = (
@@ -199,13 +201,38 @@ PAGE, PAGE_HEADER = 1 << 20, 1 << 16  # bytes of a page as usually written, and 
 PIECE_ROWS = 1 << 18  # smaller row groups are read together
 
 
-def find_parquet(path: Path, columns: list[str]) -> SourceLayout:
+def names_of(path: Path) -> list[str]:
+    """Names of the columns of a Parquet or Arrow IPC file."""
+    if is_ipc(path):
+        return list(_ipc(path).schema.names)
+    with _plain_errors(path):
+        return list(pq.read_schema(path).names)
+
+
+def find_ipc(path: Path, columns: list[str]) -> SourceLayout:
+    """Pieces of an Arrow IPC file."""
+    return _dataset(_ipc(path), columns)
+
+
+def _ipc(path: Path) -> ds.Dataset:
+    with _plain_errors(path, "an Arrow file"):
+        return ds.dataset(str(path), format="ipc")
+
+
+def find_parquet(
+    path: Path, columns: list[str], keys: frozenset[str] = frozenset()
+) -> SourceLayout:
+    """Row groups of a file; a lone column of keys may become views of texts, which are faster."""
     with _plain_errors(path):
         metadata, schema = _opened(path)
     for column in columns:
         if column not in schema.names:
             raise missing_column(str(path), column, schema.names)
-    pieces = [_piece(path, metadata, columns, *run) for run in _runs(metadata)]
+    runs = list(_runs(metadata))
+    if len(columns) == 1 and keys.issuperset(columns):
+        pieces = [_key_piece(path, metadata, schema.field(columns[0]), *run) for run in runs]
+    else:
+        pieces = [_piece(path, metadata, columns, *run) for run in runs]
     width = max(row_bytes(schema, columns), _stored_bytes(metadata, columns))
     return SourceLayout(
         pieces, metadata.num_rows, width, BUFFER, lambda: _largest_page(path, metadata, columns)
@@ -218,13 +245,13 @@ def _opened(path: Path) -> tuple[Any, pa.Schema]:
 
 
 @contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
+def _plain_errors(path: Path, kind: str = "Parquet") -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, *DAMAGED) as error:
         if of_the_machine(error):
             raise
-        sentence = f"{path}: cannot be read as Parquet; it is damaged or of another type."
+        sentence = f"{path}: cannot be read as {kind}; it is damaged or of another type."
         raise ValueError(sentence) from None
 
 
@@ -248,6 +275,24 @@ def _piece(path: Path, metadata: Any, columns: list[str], first: int, groups: li
             yield from file.iter_batches(
                 reading.batch_rows, row_groups=groups, columns=columns, use_threads=False
             )
+
+    return Piece(str(path), first, batches)
+
+
+def _key_piece(path: Path, metadata: Any, field: pa.Field, first: int, groups: list[int]) -> Piece:
+    """A piece of one column of keys, read page by page where that is possible."""
+    names = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    at = names.index(field.name) if field.name in names else -1
+    if at < 0 or not readable(metadata, groups, at, field.type):
+        return _piece(path, metadata, [field.name], first, groups)
+    levels = metadata.schema.column(at).max_definition_level
+
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        with _plain_errors(path):
+            for group in groups:
+                chunk = metadata.row_group(group).column(at)
+                for array in Pages(path, chunk, levels, field.type).arrays(reading.batch_rows):
+                    yield pa.RecordBatch.from_arrays([array], names=[field.name])
 
     return Piece(str(path), first, batches)
 
@@ -288,61 +333,8 @@ def _largest_in(file: BinaryIO, chunk: Any) -> int:
     end = at + int(chunk.total_compressed_size)
     while at < end:
         file.seek(at)
-        header = _Header(file.read(PAGE_HEADER))
-        try:
-            fields = header.struct()
-            size, stored = fields[2], fields[3]
-        except (IndexError, KeyError, RecursionError):
+        header = PageHeader(pa.py_buffer(file.read(PAGE_HEADER)))
+        if header.size < 0:
             return total
-        largest, at = max(largest, size), at + header.at + max(stored, 0)
+        largest, at = max(largest, header.decompressed), at + header.size + header.stored
     return min(largest, total)
-
-
-class _Header:
-    """A page header, a struct of Thrift's compact protocol; only its integers are read."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def struct(self) -> dict[int, int]:
-        """Integers of the struct that begins here, by field; IndexError past the end."""
-        fields, field = dict[int, int](), 0
-        while kind := self._byte():
-            field = field + (kind >> 4) if kind >> 4 else self._zigzag()
-            value = self._value(kind & 15)
-            if isinstance(value, int):
-                fields[field] = value
-        return fields
-
-    def _value(self, kind: int) -> int | None:
-        if kind in (4, 5, 6):
-            return self._zigzag()
-        if kind in (3, 7, 8):  # a byte, a double, bytes
-            size = {3: 1, 7: 8}.get(kind) or self._varint()
-            self.at += size
-        elif kind in (9, 10):  # a list, a set
-            head = self._byte()
-            for _ in range(head >> 4 if head >> 4 < 15 else self._varint()):
-                self._value(head & 15)
-        elif kind == 12:
-            self.struct()
-        elif kind not in (1, 2):
-            raise IndexError
-        return None
-
-    def _byte(self) -> int:
-        self.at += 1
-        return self.data[self.at - 1]
-
-    def _varint(self) -> int:
-        number = shift = 0
-        while True:
-            byte = self._byte()
-            number |= (byte & 127) << shift
-            if byte < 128:
-                return number
-            shift += 7
-
-    def _zigzag(self) -> int:
-        number = self._varint()
-        return (number >> 1) ^ -(number & 1)

@@ -4,7 +4,7 @@ import errno
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.tables import described
 from sfumato.core.validation import integer
-from sfumato.data.readers import arrow, text_files
+from sfumato.data.readers import arrays, arrow, formats, text_files
 from sfumato.data.readers.base import BATCH_ROWS, Piece, Reading, SourceLayout
 
 __all__ = ["Batches", "Piece", "Reading", "read_batches"]
@@ -29,6 +29,10 @@ def read_batches(
     text: Sequence[str] = (),
     keys: Sequence[str] = (),
     skip_nulls: bool = False,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = "utf-8",
+    guess: bool = True,
 ) -> "Batches":
     """Read a source of any size as batches of some columns.
 
@@ -37,21 +41,35 @@ def read_batches(
     source : path_like, list of paths, table, frame, dict of columns or iterator
         One of:
 
-        - a path, a glob or a list of them: .parquet, .csv, .tsv, .jsonl, .ndjson or .json, the text
-          formats also with .gz, all of them regular files;
+        - a path, a glob or a list of them, all of regular files: .parquet, .arrow or .feather;
+          .npy or .npz, which are read into memory; .jsonl, .ndjson or .json; any other name is
+          delimited text. Text may be compressed by gzip;
         - an Arrow table, batch, reader or dataset, a pandas or polars frame, or a dict of columns;
         - an iterator of tables, batches, frames or dicts.
     columns : sequence of str
-        Names of the columns to read.
+        Names of the columns to read. Of a file also their numbers from 0, as "0", where no column
+        has that name.
     batch_rows : int or None, default=None
         Maximum number of rows of a batch, at least 1; None for 65,536.
     text : sequence of str, default=()
         Columns to read as text, whatever they look like.
     keys : sequence of str, default=()
         Columns that will be hashed. Text files return them as text, other sources as they are, so
-        that no row changes how another one is read.
+        that no row changes how another one is read. A lone column of keys in Parquet may come as
+        Arrow's views of texts, which need no copy.
     skip_nulls : bool, default=False
         Whether rows with a null in these columns are left out.
+    delimiter : str or None, default=None
+        Delimiter of the fields of text, 1 to 4 characters; None for that of the ending (.csv,
+        .tsv) if it is in line 1, else detected.
+    header : bool or None, default=None
+        Whether line 1 of delimited text contains the names of the columns; None if one of them is
+        requested, or if line 1 has no number.
+    encoding : {"utf-8", "latin-1", "utf-16"} or None, default="utf-8"
+        Encoding of delimited text; None for UTF-8 if all of a file is, else Latin-1.
+    guess : bool, default=True
+        False for private use: of delimited text only line 1 is looked at, which is taken to be
+        public, and the encoding is UTF-8 unless given.
 
     Returns
     -------
@@ -64,10 +82,9 @@ def read_batches(
     to 64 MiB per thread for text files, whatever the size of the source. Every row comes once.
     Errors name file, line, row or column, never a value.
 
-    Text files are UTF-8. CSV and TSV have a header line of up to 1 MiB; a row of more than a few
-    MiB is refused. A column is of integers if its first 20,000 values are, written without leading
-    zeros; otherwise of numbers or text. A later value of another type, or written otherwise,
-    raises; it is never converted.
+    A header line has up to 1 MiB; a row of more than a few MiB is refused. A column is of integers
+    if its first 20,000 values are, written without leading zeros; otherwise of numbers or text. A
+    later value of another type, or written otherwise, raises; it is never converted.
 
     Examples
     --------
@@ -83,7 +100,8 @@ def read_batches(
     rows = BATCH_ROWS if batch_rows is None else ROWS.check("data", "batch_rows", batch_rows)
     if isinstance(source, Batches):
         raise TypeError("data: the source is already Batches; pass it on as it is.")
-    found = _find(source, names, as_text | as_keys)
+    given = formats.TextFormat.checked("read_batches", delimiter, header, encoding, guess)
+    found = _find(source, names, as_text, as_keys, given)
     return Batches(names, found, Reading(rows), as_text, skip_nulls)
 
 
@@ -172,10 +190,17 @@ def _as_text(column: pa.Array, name: str) -> pa.Array:
         raise TypeError(f"{name}: {column.type} cannot be read as text.") from None
 
 
-def _find(source: Any, columns: list[str], text: frozenset[str]) -> SourceLayout:
+def _find(
+    source: Any,
+    columns: list[str],
+    text: frozenset[str],
+    keys: frozenset[str],
+    given: formats.TextFormat,
+) -> SourceLayout:
     if isinstance(source, str | os.PathLike) or are_paths(source):
         paths = [source] if isinstance(source, str | os.PathLike) else source
-        return _together([_file(p, columns, text) for each in paths for p in matches(each)])
+        files = [_file(p, columns, text, keys, given) for each in paths for p in matches(each)]
+        return _together(files)
     return arrow.find(source, columns)
 
 
@@ -202,16 +227,42 @@ def matches(path: str | os.PathLike[str]) -> list[Path]:
     return [Path(each) for each in matched]
 
 
-def _file(path: Path, columns: list[str], text: frozenset[str]) -> SourceLayout:
-    if path.name.lower().endswith(".parquet"):
-        return arrow.find_parquet(path, columns)
-    form = text_files.form_of(path)
-    if form is None:
-        raise ValueError(
-            f"{path}: the name must end in .parquet, {', '.join(text_files.ENDINGS)}, the latter "
-            "also with .gz."
-        )
-    return text_files.find(path, form, columns, text)
+def _file(
+    path: Path,
+    columns: list[str],
+    text: frozenset[str],
+    keys: frozenset[str],
+    given: formats.TextFormat,
+) -> SourceLayout:
+    if not formats.is_typed(path):
+        return text_files.find(path, formats.resolved(path, given, columns), columns, text | keys)
+    table = arrays.table_of(path) if formats.is_array(path) else None
+    names = arrow.names_of(path) if table is None else table.column_names
+    chosen = [names[formats.position_of(path, names, column)] for column in columns]
+    distinct = list(dict.fromkeys(chosen))
+    if table is not None:
+        found = arrow.find(table, distinct)
+    elif formats.is_parquet(path):
+        pairs = zip(chosen, columns, strict=True)
+        hashed = frozenset(name for name, column in pairs if column in keys - text)
+        found = arrow.find_parquet(path, distinct, hashed)
+    else:
+        found = arrow.find_ipc(path, distinct)
+    return found if chosen == columns else _renamed(found, chosen, columns)
+
+
+def _renamed(found: SourceLayout, chosen: list[str], columns: list[str]) -> SourceLayout:
+    """The same pieces, whose columns have the names by which they were requested."""
+
+    def under(piece: Piece) -> Piece:
+        def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+            for batch in piece.open(reading):
+                arrays = [batch.column(name) for name in chosen]
+                yield pa.RecordBatch.from_arrays(arrays, names=columns)
+
+        return Piece(piece.name, piece.first_row, batches)
+
+    return replace(found, pieces=[under(piece) for piece in found.pieces])
 
 
 def _together(files: list[SourceLayout]) -> SourceLayout:

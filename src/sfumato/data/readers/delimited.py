@@ -1,11 +1,8 @@
 """Delimited text of any dialect, streamed by DuckDB as text; broken lines are numbered."""
 
-import csv
 import glob
 import gzip
-import io
 import re
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -15,7 +12,16 @@ from typing import Any, TextIO, cast
 import pyarrow as pa
 
 from sfumato.data.readers.base import FirstLine, Reading
-from sfumato.data.readers.text_files import BUFFER, connected, plain_errors
+from sfumato.data.readers.formats import (
+    QUOTE,
+    SNIFFED_ROWS,
+    are_names,
+    as_gzip,
+    delimiter_of,
+    split_rows,
+    start_of,
+)
+from sfumato.data.readers.text_files import BUFFER, connected, literal, plain_errors
 from sfumato.errors import ParameterError
 
 __all__ = [
@@ -31,12 +37,8 @@ __all__ = [
     "with_other_guess",
 ]
 
-DELIMITERS = ("::", "\t", "; ", ";", ", ", ",", "|", " ")
-SNIFFED = 1 << 16  # bytes that show the dialect, by their first rows
-SNIFFED_ROWS = 20
 BATCH_ROWS = 1 << 17
 LINE = 1 << 22  # letters of a line that are looked at for quotes
-QUOTE = '"'
 FIELDS = "the number of fields is wrong"
 SPANNING = "the number of fields is wrong in a row that spans lines"
 # DuckDB's names of faults of a line, and ours.
@@ -79,21 +81,21 @@ def sniffed(
     rows: int = SNIFFED_ROWS,
 ) -> Dialect:
     """Detect the dialect from the first `rows` rows, as far as it is not given."""
-    zipped = _is_gzip(path)
-    start = _start(path, zipped).decode(encoding or "utf-8-sig", errors="replace")
+    zipped = as_gzip(path)
+    start = start_of(path, zipped).decode(encoding or "utf-8-sig", errors="replace")
     lines = [line for line in start.splitlines() if line]
     if not lines:
         raise ValueError(f"{path}: is empty; lines with user and item are needed.")
-    delimiter = _delimiter(start, rows) if delimiter is None else delimiter
+    delimiter = delimiter_of(start, rows) if delimiter is None else delimiter
     if not delimiter:
         raise ParameterError(
             f"{path}: line 1: no delimiter stands between two fields or more; give delimiter=.",
             owner="read_interactions",
             parameter="delimiter",
         )
-    first = next(_rows(start, delimiter))
+    first = next(split_rows(start, delimiter))
     # A line of ratings contains at least one number, a line of names none.
-    header = not any(map(_is_number, first)) if header is None else header
+    header = are_names(first) if header is None else header
     names = FirstLine(first) if header else ("",) * len(first)
     blank = start.splitlines().index(lines[0])
     return Dialect(delimiter, header, names, encoding or "utf-8", QUOTE, zipped, blank)
@@ -107,9 +109,7 @@ def texts(
     Broken lines are left out; after the last batch `rejects` contains their numbers and reasons.
     """
     chosen = ", ".join(f"c{position}" for position in positions)
-    query = (
-        f"SELECT {chosen} FROM read_csv({_literal(glob.escape(str(path)))}, {_options(dialect)})"
-    )
+    query = f"SELECT {chosen} FROM read_csv({literal(glob.escape(str(path)))}, {_options(dialect)})"
     with plain_errors(path), connected(Reading()) as connection:
         yield from connection.sql(query).to_arrow_reader(BATCH_ROWS)
         found = connection.sql(REJECTED)
@@ -187,66 +187,13 @@ def _options(dialect: Dialect) -> str:
         "auto_detect": "false",
         "header": str(dialect.header).lower(),
         "skip": dialect.skip,
-        "delim": _literal(dialect.delimiter),
-        "quote": _literal(QUOTE),
-        "escape": _literal(dialect.escape),
-        "encoding": _literal(dialect.encoding),
-        "compression": _literal("gzip" if dialect.gzip else "none"),
+        "delim": literal(dialect.delimiter),
+        "quote": literal(QUOTE),
+        "escape": literal(dialect.escape),
+        "encoding": literal(dialect.encoding),
+        "compression": literal("gzip" if dialect.gzip else "none"),
         "buffer_size": BUFFER,
         "hive_partitioning": "false",
         "store_rejects": "true",
     }
     return ", ".join(f"{name}={value}" for name, value in options.items())
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _is_gzip(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
-def _start(path: Path, zipped: bool) -> bytes:
-    opened = gzip.open if zipped else open
-    try:
-        with opened(path, "rb") as file:
-            return bytes(file.read(SNIFFED))
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
-
-
-def _delimiter(start: str, rows: int) -> str:
-    """Delimiter of at least three fields in the first row, or else two, and equally in most others.
-
-    A space is none where another delimiter makes two fields of every row: names contain spaces.
-    """
-    widths = {each: [len(row) for row in islice(_rows(start, each), rows)] for each in DELIMITERS}
-    if any(set(widths[each]) == {2} for each in DELIMITERS if each != " "):
-        del widths[" "]
-    for least in (3, 2):
-        for delimiter, found in widths.items():
-            if found[0] >= least and found.count(found[0]) * 2 >= len(found):
-                return delimiter
-    return ""
-
-
-def _rows(start: str, delimiter: str) -> Iterator[list[str]]:
-    """Yield the fields of the first rows; rows span lines only with a one-character delimiter."""
-    if len(delimiter) == 1:
-        yield from filter(None, csv.reader(io.StringIO(start, newline=""), delimiter=delimiter))
-        return
-    for line in filter(None, start.splitlines()):
-        fields = line.split(delimiter)
-        # Within quotes it does not delimit.
-        closed = not any(field.count(QUOTE) % 2 for field in fields)
-        yield [field.strip(QUOTE) for field in fields] if closed else [line]
-
-
-def _is_number(field: str) -> bool:
-    try:
-        float(field)
-    except ValueError:
-        return False
-    return True

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.row_values import strict
-from sfumato.core.validation import flag, one_of, optional
+from sfumato.core.validation import one_of
 from sfumato.data.features import Features
-from sfumato.data.readers import delimited, text_files
+from sfumato.data.readers import delimited, formats
 from sfumato.data.readers.base import listed, missing_column
 from sfumato.data.readers.batches import are_paths, matches, read_batches
 from sfumato.data.tables import names_of
@@ -20,7 +20,6 @@ from sfumato.errors import ParameterError
 __all__ = ["read_features"]
 
 OWNER = "read_features"
-ENCODING = optional(one_of(("utf-8", "latin-1", "utf-16")))
 MISSING = one_of(("refuse", "empty"))
 
 
@@ -43,8 +42,8 @@ def read_features(
     ----------
     source : path_like, list of paths, table, frame or dict of columns
         A path, a glob or a list of them; an Arrow table, a pandas or polars frame, or a dict of
-        columns. Files are .parquet, .json, .jsonl or .ndjson; any other name is delimited text.
-        Text may be compressed by gzip.
+        columns. Files are .parquet, .arrow, .npy, .npz, .json, .jsonl or .ndjson; any other name is
+        delimited text. Text may be compressed by gzip.
     ids : str or int, default=0
         Name, or position from 0, of the column of ids.
     texts : str, int, sequence or None, default=None
@@ -85,11 +84,7 @@ def read_features(
     Features(rows=2, texts=True)
     """
     missing = MISSING.check(OWNER, "missing", missing)
-    written = (
-        _delimiter(delimiter),
-        optional(flag).check(OWNER, "header", header),
-        ENCODING.check(OWNER, "encoding", encoding),
-    )
+    written = formats.TextFormat.checked(OWNER, delimiter, header, encoding)
     words = [] if texts is None else list(_chosen(texts, "texts").values())
     sorts, measured = (
         _chosen(each, name) for each, name in ((categories, "categories"), (numbers, "numbers"))
@@ -130,13 +125,7 @@ def _check_column(column: Any, name: str) -> None:
         raise TypeError(f"{OWNER}: {name} must be names of columns or positions, from 0.")
 
 
-def _delimiter(value: Any) -> str | None:
-    if value is not None and not (isinstance(value, str) and 1 <= len(value) <= 4):
-        raise ParameterError.of(OWNER, "delimiter", f"must be 1 to 4 characters, not {value!r}.")
-    return value
-
-
-def _read(source: Any, wanted: list[Any], written: tuple[Any, Any, Any]) -> list[Any]:
+def _read(source: Any, wanted: list[Any], written: formats.TextFormat) -> list[Any]:
     """Return the wanted columns of all files, or of the frame."""
     _check_column(wanted[0], "ids")
     if not isinstance(source, str | os.PathLike) and not are_paths(source):
@@ -144,8 +133,8 @@ def _read(source: Any, wanted: list[Any], written: tuple[Any, Any, Any]) -> list
     parts: list[list[Any]] = []
     paths = [source] if isinstance(source, str | os.PathLike) else source
     for path in (found for each in paths for found in matches(each)):
-        form = text_files.form_of(path)
-        if path.name.lower().endswith(".parquet") or (form is not None and form.layout):
+        form = formats.form_of(path)
+        if formats.is_typed(path) or (form is not None and form.layout):
             parts.append(_of_typed_file(path, wanted))
         else:
             parts.append(_of_lines(path, wanted, written))
@@ -210,18 +199,17 @@ def _of_typed_file(path: Path, wanted: list[Any]) -> list[Any]:
     return [pa.chunked_array([batch.column(name) for batch in batches]) for name in chosen]
 
 
-def _of_lines(path: Path, wanted: list[Any], written: tuple[Any, Any, Any]) -> list[Any]:
+def _of_lines(path: Path, wanted: list[Any], written: formats.TextFormat) -> list[Any]:
     """Read delimited text, again with another dialect where broken lines suggest one."""
     named = any(isinstance(each, str) for each in wanted)
-    delimiter, header, encoding = written
-    header = True if header is None and named else header
-    dialect = delimited.sniffed(path, delimiter, header, encoding)
+    header = True if written.header is None and named else written.header
+    dialect = delimited.sniffed(path, written.delimiter, header, written.encoding)
     positions = _positions(str(path), dialect.names, wanted)
     distinct = list(dict.fromkeys(positions))
     while True:
         rejects: delimited.Rejects = []
         batches = list(delimited.texts(path, dialect, distinct, rejects))
-        other = delimited.with_other_guess(dialect, rejects, encoding)
+        other = delimited.with_other_guess(dialect, rejects, written.encoding)
         if other == dialect or not rejects:
             break
         dialect = other

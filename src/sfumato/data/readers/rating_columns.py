@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 from sfumato.core.ids import as_ids, numbers
 from sfumato.core.row_values import strict
 from sfumato.data.interactions import Interactions
-from sfumato.data.readers import text_files
+from sfumato.data.readers import formats
 from sfumato.data.readers.base import ReadingReport, listed, missing_column
-from sfumato.data.readers.delimited import BROKEN, FIELDS, QUOTE, Dialect, Rejects, sniffed
+from sfumato.data.readers.delimited import BROKEN, FIELDS, Dialect, Rejects, sniffed
+from sfumato.data.readers.formats import QUOTE
 from sfumato.errors import ParameterError
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "RequestedColumns",
     "check_header",
     "check_ratings",
+    "dialect_of",
     "explicit_times",
     "hiding",
     "joined",
@@ -42,6 +44,7 @@ __all__ = [
     "need_roles",
     "positions_of",
     "text_rows",
+    "with_names",
 ]
 
 ROLES = ("users", "items", "ratings", "times")
@@ -170,6 +173,12 @@ class Gathered:
         for batch in batches:
             decoded = [_decoded(column) for column in batch.columns]
             self._add(dict(zip(self.columns, decoded, strict=True)))
+        return self
+
+    def accept(self, chunks: list[list[Any]]) -> "Gathered":
+        """Add columns of valid numbers, each as its chunks, in the order of the roles."""
+        self.columns = dict(zip(self.columns, chunks, strict=True))
+        self.rows += sum(map(len, self.columns["users"]))
         return self
 
     def _add(self, columns: dict[str, Any]) -> None:
@@ -372,32 +381,41 @@ def _plain(ids: Any) -> Any:
     return ids if isinstance(ids, np.ndarray) else pa.chunked_array([ids.dictionary_decode()])
 
 
+def with_names(header: bool | None, requested: RequestedColumns) -> bool | None:
+    """Whether line 1 has names: it must, where a column is requested by one."""
+    named = any(isinstance(each, str) for each in requested.values())
+    return True if header is None and named else header
+
+
+def dialect_of(
+    path: Path, requested: RequestedColumns, given: formats.TextFormat, *, private: bool
+) -> Dialect:
+    """Dialect of delimited text; where it is private, of its first line alone, or of none."""
+    header, delimiter = with_names(given.header, requested), given.delimiter
+    if not private:
+        return sniffed(path, delimiter, header, given.encoding)
+    form = formats.form_of(path)
+    if header is False and delimiter is None and form is not None:
+        delimiter = form.delimiter
+    if header is not False or not delimiter:
+        return sniffed(path, delimiter, header, given.encoding or "utf-8", rows=1)
+    numbered = [position for position in requested.values() if type(position) is int]
+    zipped = bool(form and form.gzip) or path.name.lower().endswith(".gz")
+    least = 1 if requested["ratings"] is False else 2
+    names = ("",) * (max([least, *numbered]) + 1)
+    return Dialect(delimiter, False, names, given.encoding or "utf-8", gzip=zipped)
+
+
 def text_rows(
-    path: Path,
-    requested: RequestedColumns,
-    delimiter: str | None,
-    header: bool | None,
-    encoding: str | None,
-    skipped: Counter[str],
+    path: Path, requested: RequestedColumns, given: formats.TextFormat, skipped: Counter[str]
 ) -> Iterator[Columns]:
     """Yield the columns of delimited text, each line by itself; count lines that are no row.
 
     A line of names is public, and rows have as many fields as it. Without one, rows have at least
     the fields that are read; the first line shows the delimiter or header if it is not given.
     """
-    form = text_files.form_of(path)
-    if header is False and delimiter is None and form is not None:
-        delimiter = form.delimiter
-    if header is None and any(isinstance(each, str) for each in requested.values()):
-        header = True
-    if header is False and delimiter:
-        given = [position for position in requested.values() if type(position) is int]
-        zipped = bool(form and form.gzip) or path.name.lower().endswith(".gz")
-        least = 1 if requested["ratings"] is False else 2
-        names = ("",) * (max([least, *given]) + 1)
-        dialect = Dialect(delimiter, False, names, encoding or "utf-8", gzip=zipped)
-    else:
-        dialect = sniffed(path, delimiter, header, encoding or "utf-8", rows=1)
+    dialect = dialect_of(path, requested, given, private=True)
+    header = with_names(given.header, requested)
     positions = positions_of(str(path), dialect.names, requested)
     check_header(path, header, dialect.names, positions)
     most = dialect.width if dialect.header else LONGEST
@@ -410,7 +428,7 @@ def text_rows(
 
 def json_rows(path: Path, requested: RequestedColumns, skipped: Counter[str]) -> Iterator[Columns]:
     """Yield the columns of lines of JSON objects, each by itself; count other lines."""
-    form = text_files.form_of(path)
+    form = formats.form_of(path)
     if form is None or form.layout != "newline_delimited":
         raise ValueError(f"{path}: invalid='drop' reads JSON by lines; write .jsonl or .ndjson.")
     need_roles(path, requested, skip=True)

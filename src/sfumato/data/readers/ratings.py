@@ -2,20 +2,28 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
+from sfumato.core.ids import among
 from sfumato.core.validation import flag, one_of, optional
 from sfumato.data.interactions import Interactions
-from sfumato.data.readers import delimited, rating_columns, text_files
-from sfumato.data.readers.base import ReadingReport, of_the_machine
+from sfumato.data.readers import (
+    arrays,
+    arrow,
+    delimited,
+    formats,
+    plain_lines,
+    rating_columns,
+    text_files,
+)
+from sfumato.data.readers.base import ReadingReport
 from sfumato.data.readers.batches import are_paths, matches, read_batches
 from sfumato.data.readers.rating_columns import (
     ROLES,
@@ -26,11 +34,10 @@ from sfumato.data.readers.rating_columns import (
 )
 from sfumato.errors import ParameterError
 
-__all__ = ["ReadingReport", "read_interactions"]
+__all__ = ["ReadingReport", "chosen_columns", "read_interactions"]
 
 OWNER = "read_interactions"
 SKIP = "correct it, or on_error='skip'"  # the remedy that the reader itself has
-ENCODING = optional(one_of(("utf-8", "latin-1", "utf-16")))
 ON_ERROR = one_of(("raise", "skip"))
 DUPLICATES = one_of(("last", "keep"))
 INVALID = one_of(("refuse", "drop"))
@@ -61,7 +68,9 @@ def read_interactions(
     source : path_like, list of paths, table, frame, dict of columns or iterator
         A path, a glob or a list of them; an Arrow table, reader or dataset; a pandas or polars
         frame; a DuckDB relation; a dict of columns; or an iterator of those. Files are .parquet,
-        .json, .jsonl or .ndjson; any other name is delimited text. Text may be compressed by gzip.
+        .arrow, .json, .jsonl, .ndjson, .npy (a matrix of columns) or .npz (named columns, or a
+        sparse matrix of users and items); any other name is delimited text. Text may be compressed
+        by gzip.
     users : str, int or None, default=None
         Name, or position from 0, of the column of users. None detects it by its usual names
         (user_id, userId, reviewer, ...); in a file without a header it is column 0.
@@ -138,15 +147,17 @@ def read_interactions(
         "times": times,
     }
     if INVALID.check(OWNER, "invalid", invalid) == "drop":
-        delimiter, header = _delimiter(delimiter), optional(flag).check(OWNER, "header", header)
-        encoding, skipped = ENCODING.check(OWNER, "encoding", encoding), Counter[str]()
+        given, skipped = (
+            formats.TextFormat.checked(OWNER, delimiter, header, encoding),
+            Counter[str](),
+        )
         requested = rating_columns.explicit_times(requested, skip=True)
-        pieces = _dropping(source, requested, (delimiter, header, encoding), skipped)
+        pieces = _dropping(source, requested, given, skipped)
         return rating_columns.joined(pieces, skipped)
     written = _Written(
-        _delimiter(delimiter),
+        formats.check_delimiter(OWNER, delimiter),
         optional(flag).check(OWNER, "header", header),
-        ENCODING.check(OWNER, "encoding", encoding),
+        formats.ENCODING.check(OWNER, "encoding", encoding),
         flag.check(OWNER, "guess", guess),
     )
     skip = ON_ERROR.check(OWNER, "on_error", on_error) == "skip"
@@ -160,28 +171,54 @@ def read_interactions(
     return _together(parts, encodings, keep)
 
 
+def chosen_columns(path: Path, options: dict[str, Any]) -> dict[str, str]:
+    """Return the name, or else the number, of the column that is read in each role.
+
+    options: those of `read_interactions` that were given. Of a private file only what is public is
+    looked at.
+    """
+    requested: RequestedColumns = {role: options.get(role) for role in ROLES}
+    private = options.get("invalid") == "drop" or not options.get("guess", True)
+    if private:
+        requested = {**requested, "times": requested["times"] or False}
+    names: Sequence[str] = ()
+    if formats.is_typed(path):
+        names = _typed_file(path)[1]
+    elif _is_json(path):
+        if private:
+            return {role: str(name) for role, name in requested.items() if name}
+        names = text_files.json_names(path, cast(formats.Form, formats.form_of(path)))
+    else:
+        given = formats.TextFormat(
+            options.get("delimiter"), options.get("header"), options.get("encoding")
+        )
+        names = rating_columns.dialect_of(path, requested, given, private=private).names
+    found = positions_of(str(path), names, requested)
+    return {role: names[at] or str(at) for role, at in found.items()}
+
+
 def _dropping(
     source: Any,
     requested: RequestedColumns,
-    written: tuple[str | None, bool | None, str | None],
+    given: formats.TextFormat,
     skipped: Counter[str],
 ) -> Iterator[rating_columns.Columns]:
     """Yield columns of users, items and ratings, piece by piece, for `invalid="drop"`."""
     if isinstance(source, Iterator) and not isinstance(source, pa.RecordBatchReader):
         for each in source:
-            yield from _dropping(each, requested, written, skipped)
+            yield from _dropping(each, requested, given, skipped)
         return
     if not isinstance(source, str | os.PathLike) and not are_paths(source):
         yield from _typed_columns("the frame", source, _names(source), requested)
         return
     for each in [source] if isinstance(source, str | os.PathLike) else source:
         for path in matches(each):
-            if path.name.lower().endswith(".parquet"):
-                yield from _typed_columns(str(path), path, _parquet_names(path), requested)
+            if formats.is_typed(path):
+                yield from _typed_columns(str(path), *_typed_file(path), requested)
             elif _is_json(path):
                 yield from rating_columns.json_rows(path, requested, skipped)
             else:
-                yield from rating_columns.text_rows(path, requested, *written, skipped)
+                yield from rating_columns.text_rows(path, requested, given, skipped)
 
 
 def _typed_columns(
@@ -196,8 +233,13 @@ def _typed_columns(
         yield {role: columns[position] for role, position in positions.items()}
         return
     yield {role: [] for role in positions}
-    for batch in read_batches(source, [names[position] for position in positions.values()]):
+    for batch in read_batches(source, _own_names(source, names, positions)):
         yield dict(zip(positions, batch.columns, strict=True))
+
+
+def _own_names(source: Any, names: list[str], positions: dict[str, int]) -> list[str]:
+    """Names of the columns at these positions, also where a table has them only as numbers."""
+    return [names[at] or source.column_names[at] for at in positions.values()]
 
 
 class _Written:
@@ -210,12 +252,6 @@ class _Written:
         self.encoding = encoding if guess else encoding or "utf-8"
 
 
-def _delimiter(value: str | None) -> str | None:
-    if value is not None and not (isinstance(value, str) and 1 <= len(value) <= 4):
-        raise ValueError(f"{OWNER}: delimiter must be 1 to 4 characters, not {value!r}.")
-    return value
-
-
 def _parts(
     source: Any, requested: RequestedColumns, written: _Written, skip: bool
 ) -> Iterator[tuple[Gathered, str, str]]:
@@ -225,8 +261,9 @@ def _parts(
         return
     for each in [source] if isinstance(source, str | os.PathLike) else source:
         for path in matches(each):
-            if path.name.lower().endswith(".parquet"):
-                yield _table(path, _parquet_names(path), requested, skip), str(path), ""
+            if formats.is_typed(path):
+                rows, names = _typed_file(path)
+                yield _table(rows, names, requested, skip, str(path)), str(path), ""
             elif _is_json(path):
                 if not written.guess:
                     rating_columns.need_roles(path, requested, skip)
@@ -240,14 +277,15 @@ def _lines(
     path: Path, requested: RequestedColumns, written: _Written, skip: bool
 ) -> tuple[Gathered, str]:
     """Read a delimited file, again with another dialect where the rejects suggest one."""
-    named = any(isinstance(each, str) for each in requested.values())
-    header = True if written.header is None and named else written.header
+    header = rating_columns.with_names(written.header, requested)
     rows = delimited.SNIFFED_ROWS if written.guess else 1
     dialect = delimited.sniffed(path, written.delimiter, header, written.encoding, rows)
     if not written.guess:
         rating_columns.need_names(path, dialect.header, skip)
     positions = positions_of(str(path), dialect.names, requested)
     rating_columns.check_header(path, header, dialect.names, positions)
+    if plain := plain_lines.read(path, dialect, list(positions.values()), integers=2):
+        return Gathered(positions, texts=True).accept(plain), dialect.encoding
     best: tuple[Gathered, delimited.Rejects, delimited.Dialect] | None = None
     while True:
         rejects: delimited.Rejects = []
@@ -299,12 +337,12 @@ def _stop_at_row(name: str, part: Gathered) -> None:
 
 
 def _is_json(path: Path) -> bool:
-    form = text_files.form_of(path)
+    form = formats.form_of(path)
     return form is not None and bool(form.layout)
 
 
 def _json(path: Path, requested: RequestedColumns, skip: bool) -> Gathered:
-    form = text_files.form_of(path)
+    form = formats.form_of(path)
     assert form is not None
     names = text_files.json_names(path, form)
     positions = positions_of(str(path), names, requested)
@@ -320,14 +358,14 @@ def _json(path: Path, requested: RequestedColumns, skip: bool) -> Gathered:
     return part
 
 
-def _parquet_names(path: Path) -> list[str]:
-    try:
-        return list(pq.read_schema(path).names)
-    except (pa.ArrowException, OSError) as error:
-        if of_the_machine(error):
-            raise
-        sentence = f"{path}: cannot be read as Parquet; it is damaged or of another type."
-        raise ValueError(sentence) from None
+def _typed_file(path: Path) -> tuple[Any, list[str]]:
+    """A file whose columns have types, or its table, and their names; "" for numbered ones."""
+    if not formats.is_array(path):
+        return path, arrow.names_of(path)
+    table = arrays.table_of(path)
+    numbered = [*map(str, range(table.num_columns))], [*arrays.SPARSE]
+    names = table.column_names
+    return table, [""] * len(names) if names in numbered else names
 
 
 def _frame(source: Any, requested: RequestedColumns, skip: bool) -> Gathered:
@@ -359,11 +397,16 @@ def _names(source: Any) -> list[str]:
     )
 
 
-def _table(source: Any, names: list[str], requested: RequestedColumns, skip: bool) -> Gathered:
+def _table(
+    source: Any,
+    names: list[str],
+    requested: RequestedColumns,
+    skip: bool,
+    name: str = "the frame",
+) -> Gathered:
     """Read a source whose columns have names and types."""
-    name = str(source) if isinstance(source, Path) else "the frame"
     positions = positions_of(name, names, requested)
-    batches = read_batches(source, [names[position] for position in positions.values()])
+    batches = read_batches(source, _own_names(source, names, positions))
     part = Gathered(positions, texts=False).take(batches)
     if not skip:
         _stop_at_row(name, part)
@@ -400,12 +443,13 @@ def _drained(parts: list[Gathered], role: str) -> list[Any]:
 def _latest(found: Interactions) -> Interactions:
     """Keep the latest rating of each pair of user and item, the last row of equal times."""
     codes = found.coded()
-    pairs = codes.user_codes.astype(np.int64) * len(codes.item_ids) + codes.item_codes
+    pairs = codes.user_codes * np.int64(len(codes.item_ids)) + codes.item_codes
     in_order = np.sort(pairs)
-    twice = np.unique(in_order[1:][in_order[1:] == in_order[:-1]])
-    if not twice.size:
+    repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+    if not repeated.size:
         return found
-    rows = np.flatnonzero(np.isin(pairs, twice))
+    twice = repeated[np.append(True, repeated[1:] != repeated[:-1])]
+    rows = np.flatnonzero(among(pairs, twice))
     times = np.zeros(rows.size) if found.times is None else found.times[rows]
     order = rows[np.lexsort((rows, times, pairs[rows]))]
     last = np.append(pairs[order][1:] != pairs[order][:-1], True)

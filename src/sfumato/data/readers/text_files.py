@@ -1,14 +1,10 @@
 """CSV, TSV and JSON files, plain or gzip, streamed by DuckDB; errors name lines, not values."""
 
-import csv
 import glob
-import gzip
 import io
 import re
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +13,17 @@ import pyarrow as pa
 
 from sfumato.core.row_values import SAMPLE, kind_of, typed
 from sfumato.data.readers.base import Piece, Reading, SourceLayout, missing_column, of_the_machine
+from sfumato.data.readers.formats import HEADER, QUOTE, Form, position_of
 
 __all__ = [
     "BUFFER",
-    "ENDINGS",
-    "Form",
     "connected",
     "find",
-    "form_of",
-    "header_of",
     "json_names",
+    "literal",
     "plain_errors",
 ]
 
-HEADER = 1 << 20  # bytes of a header line, at most
 BUFFER = 8 << 20  # bytes of CSV parsed at a time; DuckDB's own 32 MB would not fit small limits
 READER_BYTES = 64 << 20
 NESTED = ("STRUCT", "MAP", "UNION")
@@ -43,44 +36,19 @@ JSON_KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Form:
-    """Format of a file: the delimiter of its fields, or "" for JSON of this layout."""
-
-    delimiter: str = ""
-    layout: str = ""
-    gzip: bool = False
-
-
-FORMS = {
-    ".csv": Form(","),
-    ".tsv": Form("\t"),
-    ".jsonl": Form(layout="newline_delimited"),
-    ".ndjson": Form(layout="newline_delimited"),
-    ".json": Form(layout="auto"),
-}
-ENDINGS = tuple(FORMS)
-
-
-def form_of(path: Path) -> Form | None:
-    """Format by the ending of the name, or None."""
-    name = path.name.lower()
-    zipped = name.endswith(".gz")
-    form = FORMS.get(Path(name.removesuffix(".gz")).suffix)
-    return Form(form.delimiter, form.layout, zipped) if form else None
-
-
 def find(path: Path, form: Form, columns: list[str], text: frozenset[str]) -> SourceLayout:
+    """Pieces of a text file; its columns come under the names by which they were requested."""
     with plain_errors(path), connected(Reading()) as connection:
         sample = _csv_types if form.delimiter else _json_types
-        types, kinds = sample(connection, path, form, columns, text)
+        types, kinds, chosen = sample(connection, path, form, columns, text)
 
     def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
         with plain_errors(path), connected(reading) as connection:
             _check_end(path, form)
             rows = _relation(connection, path, form, types)
-            rows = rows.select(*map(duckdb.ColumnExpression, columns))
-            yield from typed(rows.to_arrow_reader(reading.batch_rows), kinds, str(path))
+            rows = rows.select(*map(duckdb.ColumnExpression, chosen))
+            found = (b.rename_columns(columns) for b in rows.to_arrow_reader(reading.batch_rows))
+            yield from typed(found, kinds, str(path))
 
     return SourceLayout([Piece(str(path), 0, batches)], None, 64 * len(columns), READER_BYTES)
 
@@ -111,68 +79,49 @@ def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) ->
     """
     name = glob.escape(str(path))  # DuckDB expands globs too, and a name may look like one
     compression = "gzip" if form.gzip else "none"
-    common = {"compression": compression, "hive_partitioning": False}
     if not form.delimiter:
-        options = {"format": form.layout, "sample_size": SAMPLE, "columns": types or None}
-        return connection.read_json(name, **options, **common)
-    return connection.read_csv(
-        name,
-        header=True,
-        delimiter=form.delimiter,
-        quotechar='"',
-        escapechar='"',
-        auto_detect=False,
-        columns=types,
-        buffer_size=BUFFER,
-        **common,
-    )
+        return connection.read_json(
+            name,
+            format=form.layout,
+            sample_size=SAMPLE,
+            columns=types or None,
+            compression=compression,
+            hive_partitioning=False,
+        )
+    # Of another encoding than UTF-8 only the SQL function knows.
+    options = {
+        "columns": "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in types) + "}",
+        "auto_detect": "false",
+        "header": str(form.header).lower(),
+        "skip": form.skip,
+        "delim": literal(form.delimiter),
+        "quote": literal(QUOTE),
+        "escape": literal(QUOTE),
+        "encoding": literal(form.encoding),
+        "compression": literal(compression),
+        "buffer_size": BUFFER,
+        "hive_partitioning": "false",
+    }
+    written = ", ".join(f"{option}={value}" for option, value in options.items())
+    return connection.sql(f"SELECT * FROM read_csv({literal(name)}, {written})")
+
+
+def literal(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _csv_types(
     connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
-) -> tuple[dict[str, str], dict[str, pa.DataType]]:
-    """DuckDB types of all columns of the file, and Arrow types of the wanted ones."""
-    names = header_of(path, form)
-    for column in columns:
-        if column not in names:
-            raise missing_column(str(path), column, names)
-    types = dict.fromkeys(names, "VARCHAR")
+) -> tuple[dict[str, str], dict[str, pa.DataType], list[str]]:
+    """DuckDB types of all columns, Arrow types of the wanted ones, and DuckDB's names of those."""
+    chosen = [f"c{position_of(path, form.names, column)}" for column in columns]
+    types = {f"c{at}": "VARCHAR" for at in range(len(form.names))}
     rows = _relation(connection, path, form, types)
-    rows = rows.select(*map(duckdb.ColumnExpression, columns)).limit(SAMPLE)
-    sample = rows.to_arrow_reader(SAMPLE).read_all()
+    rows = rows.select(*map(duckdb.ColumnExpression, chosen)).limit(SAMPLE)
+    sample = rows.to_arrow_reader(SAMPLE).read_all().rename_columns(columns)
     kinds = {column: kind_of(sample.column(column)) for column in columns}
-    return types, {**kinds, **dict.fromkeys(text, pa.string())}
-
-
-def header_of(path: Path, form: Form) -> list[str]:
-    opened = gzip.open if form.gzip else open
-    try:
-        with opened(path, "rb") as file:
-            start = b""
-            # A quoted name may contain line feeds.
-            while len(start) <= HEADER and (line := file.readline(HEADER + 1 - len(start))):
-                start += line
-                if start.count(b'"') % 2 == 0 and line.endswith(b"\n"):
-                    break
-        if len(start) > HEADER and not start.endswith(b"\n"):
-            raise ValueError(f"{path}: line 1: is longer than {HEADER} bytes, so no header.")
-        # Later lines are DuckDB's to judge, so what is not UTF-8 there must not stop us here.
-        text = start.decode("utf-8-sig", errors="surrogateescape")
-        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=form.delimiter), [])
-        "".join(names).encode()
-    except csv.Error:
-        raise ValueError(
-            f"{path}: line 1: the header cannot be read: a name is too long, or a quote is open."
-        ) from None
-    except UnicodeEncodeError:
-        raise ValueError(f"{path}: line 1: the header is not UTF-8 text.") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise ValueError(f"{path}: the gzip file is damaged or cut off.") from None
-    if not names:
-        raise ValueError(f"{path}: is empty; a first line with the names of the columns is needed.")
-    if len({name.lower() for name in names}) < len(names):
-        raise ValueError(f"{path}: line 1: two columns have one name (upper case does not count).")
-    return names
+    return types, {**kinds, **dict.fromkeys(text, pa.string())}, chosen
 
 
 def _check_end(path: Path, form: Form) -> None:
@@ -194,7 +143,7 @@ def _check_end(path: Path, form: Form) -> None:
 
 def _json_types(
     connection: Any, path: Path, form: Form, columns: list[str], text: frozenset[str]
-) -> tuple[dict[str, str], dict[str, pa.DataType]]:
+) -> tuple[dict[str, str], dict[str, pa.DataType], list[str]]:
     """As for CSV; raw JSON distinguishes 7 from "7"."""
     sniffed = _relation(connection, path, form, {})
     found = dict(zip(sniffed.columns, map(str, sniffed.types), strict=True))
@@ -209,7 +158,8 @@ def _json_types(
         # Dates and identifiers in JSON are texts that DuckDB would parse.
         kind = "VARCHAR" if column in text else found[column]
         kinds[column] = JSON_KINDS.get(kind, pa.string())
-    return {name: "VARCHAR" if kinds[name] == pa.string() else "JSON" for name in kinds}, kinds
+    types = {name: "VARCHAR" if kinds[name] == pa.string() else "JSON" for name in kinds}
+    return types, kinds, columns
 
 
 @contextmanager
@@ -236,7 +186,7 @@ def _sentence(path: Path, message: str) -> str:
     if "unterminated quote" in message:
         return f"{where}: a quote is opened and never closed."
     if "unicode" in message.lower() or "utf-8" in message.lower():
-        return f"{where}: not UTF-8 text; convert the file first."
+        return f"{where}: not UTF-8 text; name its encoding, or convert it."
     if "Out of Memory" in message:
         return f"{where}: a row does not fit the memory limit; raise it."
     if "Malformed JSON" in message:
