@@ -425,8 +425,8 @@ class Estimator(Parameters):
         objective = getattr(self, "objective", None)  # of this fit; the last one may differ
         if self.predicts_ratings if objective is None else objective == "ratings":
             check_has_ratings(owner, train, name)
-        for parameter, unused in RATING_READERS.items():
-            if not train.has_ratings and getattr(self, parameter, unused) != unused:
+        for parameter, unused in () if train.has_ratings else RATING_READERS.items():
+            if getattr(self, parameter, unused) != unused:
                 wanted = f"must be {unused!r}, since {name} has no ratings."
                 raise ParameterError.of(owner, parameter, wanted)
 
@@ -435,7 +435,8 @@ class Estimator(Parameters):
     ) -> tuple[float, float]:
         """Return the given bounds if they contain all ratings, or those of the data if None."""
         ratings = train.ratings
-        size = max(map(abs, bounds or (float(ratings.min()), float(ratings.max()))))
+        low, high = float(np.minimum.reduce(ratings)), float(np.maximum.reduce(ratings))
+        size = max(map(abs, bounds or (low, high)))
         if size > LARGEST_RATING or 0 < size < 1 / LARGEST_RATING:
             raise ValueError(
                 f"{type(self).__name__}: ratings must be 0, or up to a size from "
@@ -443,9 +444,9 @@ class Estimator(Parameters):
                 "scale them."
             )
         if bounds is None:
-            return float(ratings.min()), float(ratings.max())
-        outside = (ratings < bounds[0]) | (ratings > bounds[1])
-        if outside.any():
+            return low, high
+        if low < bounds[0] or high > bounds[1]:
+            outside = (ratings < bounds[0]) | (ratings > bounds[1])
             raise ValueError(
                 f"{type(self).__name__}: ratings must be within bounds {bounds}; row "
                 f"{int(outside.argmax())} is not: widen the bounds or drop the row."

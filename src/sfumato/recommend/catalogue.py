@@ -9,6 +9,7 @@ from sfumato.core.deprecation import renamed_method
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import (
     NO_ID,
+    coded_integers,
     id_arrays,
     id_layout,
     ids_from,
@@ -58,7 +59,8 @@ class Catalogue:
         column = ids_of(items, "catalogue")
         if not column.size:
             raise ValueError("catalogue: at least one item is needed.")
-        self.ids = unique(column)
+        integers = column.dtype == np.int64  # Arrow would import pandas
+        self.ids = coded_integers(column)[1] if integers else unique(column)
         self.ids.flags.writeable = False
 
     def __len__(self) -> int:
@@ -119,7 +121,9 @@ class Catalogue:
             (text).
         """
         found = np.asarray(self.ids[positions])
-        found[positions < 0] = NO_ID[self.kind]
+        missing = positions < 0
+        if missing.any():
+            found[missing] = NO_ID[self.kind]
         return found
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -169,13 +173,20 @@ class Catalogue:
         """
         return cls(ids_from("catalogue", arrays))
 
+    def _position(self, item: Any) -> int:
+        """Return the position of one id of the catalogue's kind, or -1."""
+        seed, keys, order = self._sorted
+        wanted = item if type(item) is int else _keys(np.array([item], self.ids.dtype), seed)[0]
+        at = int(keys.searchsorted(wanted))
+        found = int(order[at]) if at < keys.size else -1
+        return found if found >= 0 and self.ids[found] == item else -1
+
     def _few(self, ids: np.ndarray) -> np.ndarray:
         """Return the position of each id by binary search, which is faster for a few ids."""
         if not ids.size or kind_of(ids) != self.kind:
             return np.full(ids.size, -1, np.int64)
         seed, keys, order = self._sorted
-        wanted = _keys(ids, seed)
-        found = order[np.minimum(np.searchsorted(keys, wanted), keys.size - 1)]
+        found = order.take(keys.searchsorted(_keys(ids, seed)), mode="clip")
         return np.where(self.ids[found] == ids, found, -1)
 
     @cached_property

@@ -305,7 +305,7 @@ class ItemIndex(CandidateIndex):
             )
         self._model = model
         self._learned = self._state()
-        items = model._in_blocks(model._item_vectors, model.catalogue_.ids)
+        items = model._in_blocks(model._scored_vectors, model.catalogue_.ids)
         self._items: CodeSearch | Tables = (
             CodeSearch(self, items) if kind == "codes" else Tables(self, items)
         )
@@ -344,7 +344,7 @@ class ItemIndex(CandidateIndex):
         return self._items.touched(vectors)
 
     def _state(self) -> Any:
-        return self._model.__dict__.setdefault("_catalogue_vectors", {})
+        return self._model._vector_cache
 
     def _listed(
         self, users: Ids, n: int, exclude: Interactions | None, filter: Any

@@ -121,8 +121,8 @@ def test_a_resized_model_goes_on_learning(layout):
 
 def test_read_outs_start_with_one_deviation_whatever_the_depth():
     # 2,000 x 31 numbers: the relative error of the deviation is 0.003; ten of it are allowed.
+    from sfumato.recommend.factorization.factor_cells import FactorCells
     from sfumato.recommend.factorization.sgd import START
-    from sfumato.recommend.factorization.sketched import FactorCells
 
     for depth in (1, 2, 4, 8):
         cells = FactorCells(32, depth, 5000)

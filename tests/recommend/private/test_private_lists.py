@@ -32,6 +32,7 @@ MODELS = [PrivatePopular, PrivateLinearItems]
 BUDGET = dict(epsilon=1.0, delta=1e-6)
 FEW = Interactions([7, 7, 8, 9], [0, 1, 1, 3], [1, 1, 1, 1])
 EPSILONS = (0.25, 1.0, 4.0, 16.0)
+SEEDS = range(1, 9)
 
 
 def groups(users=2500, seed=1):
@@ -73,17 +74,20 @@ WORLDS = {
 def test_lists_are_never_below_private_popularity_and_rise_with_epsilon(world):
     data, items = WORLDS[world]()
     train, test = data.split(0.8, 0.2, random_state=0)
-    found = {
-        kind: [
-            np.mean([ndcg(seeded(kind, train, items, each, s), train, test) for s in range(1, 5)])
-            for each in EPSILONS
-        ]
+    runs = {
+        kind: np.array(
+            [[ndcg(seeded(kind, train, items, e, s), train, test) for s in SEEDS] for e in EPSILONS]
+        )
         for kind in MODELS
     }
-    popular, linear = (np.array(found[kind]) for kind in MODELS)
-    # Where pairs are lost in the noise, both have the same distribution, of deviation 0.004.
-    assert (linear >= popular - 0.01).all(), (popular, linear)
-    assert (np.diff(linear) >= -0.01).all(), linear
+    popular, linear = (runs[kind].mean(axis=1) for kind in MODELS)
+    # Where pairs are lost in the noise both have one distribution, at epsilon 0.25 among few users
+    # of deviation 0.03. Differences have 14 degrees of freedom: above four standard errors with
+    # probability 7e-4, were the seeds not fixed.
+    errors = [runs[kind].std(axis=1, ddof=1) / len(SEEDS) ** 0.5 for kind in MODELS]
+    margin = 0.003 + 4 * np.hypot(*errors)
+    assert (linear >= popular - margin).all(), (popular, linear, margin)
+    assert (np.diff(linear) >= -margin[1:]).all(), (linear, margin)
     assert linear[-1] > linear[0] + 0.02
     if world == "groups":
         assert linear[-1] > popular[-1] + 0.2

@@ -80,7 +80,8 @@ def test_lists_are_not_below_the_popularity_of_their_own_counts_and_rise(options
         alone = by_popularity(release.counts(CATALOGUE))
         found.append(recall(lists, TEST, users=users))
         assert found[-1] >= alone - 0.003, epsilon
-    assert (np.diff(found) > -0.005).all()
+    # At epsilon 0.25 noise moves recall by a deviation of 0.0055: four of them, p < 1e-4.
+    assert (np.diff(found) > -0.022).all()
     assert found[-1] > found[0] + 0.1
 
 

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.core.deprecation import keyword_only, renamed_method
-from sfumato.core.ids import distinct, ids_of, is_one, kind_of
+from sfumato.core.ids import distinct, is_one, kind_of
 from sfumato.core.typing import Ids
 from sfumato.core.validation import integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions
 from sfumato.kernels.recommend import sgd_dense as pairs
 from sfumato.recommend.base import BOUNDS, OPTIONAL_BOUNDS, Estimator, NotFittedError
+from sfumato.recommend.factorization.vector_cache import VectorCache, directions
 from sfumato.recommend.ranking import (
     CatalogueVectors,
     ExcludedItems,
@@ -19,6 +20,7 @@ from sfumato.recommend.ranking import (
     check_filter,
     excluded_by,
     given_ratings,
+    id_column,
     listed,
 )
 
@@ -37,14 +39,6 @@ __all__ = [
 ]
 
 RIDGE = optional(positive)
-
-
-def directions(vectors: np.ndarray) -> np.ndarray:
-    """Return each row's components without the bias, scaled to length 1; zero rows stay zero."""
-    components = np.ascontiguousarray(vectors[:, :-1])
-    lengths = np.sqrt(np.einsum("ij,ij->i", components, components, dtype=np.float64))
-    lengths[lengths == 0] = 1
-    return np.asarray(components / lengths[:, None], np.float32)
 
 
 def nearest(model: "Factorization", items: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,7 +116,10 @@ def _above_bias(model: "Factorization", biases: np.ndarray, ratings: Any) -> np.
 ROWS = 1 << 18  # vectors read at a time
 PAIRS = 1 << 18  # predictions at a time: at most 64 MiB of vectors of 32 factors
 LANES = 16
+ONE_ROW = np.zeros(1, np.int64)
+LAST = 2**63  # ids are below
 COUNT = integer(1)
+CACHES = ("_catalogue_vectors", "_checked_parameters")  # no part of files, copies or pickles
 USER_KIND = one_of(("", "integers", "text"))
 
 
@@ -183,6 +180,9 @@ class Factorization(Estimator, in_files=False):
             `predicts_ratings` is False.
         """
         self._check_fitted()
+        score = self._pair_score(users, items)
+        if score is not None:
+            return np.array([self._clipped_number(score)])
         who, what = self._pairs(users, items)
         out = np.empty(who.size)
         for start in range(0, who.size, PAIRS):
@@ -351,6 +351,24 @@ class Factorization(Estimator, in_files=False):
         """Return the vector of a new user with these items."""
         return fold_in(self, items, ratings, ridge)
 
+    def _pair_score(self, users: Any, items: Any) -> float | None:
+        """Return the score of one user and one item, bitwise that of `_uncut`; None for others."""
+        return None
+
+    def _one_pair(self, users: Any, items: Any) -> tuple[int, int] | None:
+        """Return a single user and item, scalars or lists of one, if both are plain integers."""
+        if type(users) is list and len(users) == 1 and type(items) is list and len(items) == 1:
+            users, items = users[0], items[0]
+        if type(users) is not int or type(items) is not int or self.user_kind_ == "text":
+            return None
+        if self.catalogue_.ids.dtype != np.int64 or not -LAST <= users < LAST > items >= -LAST:
+            return None
+        return users, items
+
+    def _clipped_number(self, score: float) -> float:
+        """Return what `_clipped` does, of one score."""
+        return min(max(score, self.low_), self.high_) if self.predicts_ratings else score
+
     def _clipped(self, scores: np.ndarray) -> np.ndarray:
         """Return predictions of ratings within the bounds, and other scores as they are."""
         return np.clip(scores, self.low_, self.high_) if self.predicts_ratings else scores
@@ -377,26 +395,53 @@ class Factorization(Estimator, in_files=False):
         self.__dict__.pop("_catalogue_vectors", None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value for name, value in self.__dict__.items() if name != "_catalogue_vectors"
-        }
+        return {name: value for name, value in self.__dict__.items() if name not in CACHES}
+
+    def _twin(self) -> Self:
+        """Return a model with the same attributes, arrays included, to be changed aside."""
+        twin = object.__new__(type(self))
+        own = twin.__dict__
+        own.update(self.__dict__)
+        for name in CACHES:
+            own.pop(name, None)
+        return twin
+
+    @property
+    def _vector_cache(self) -> VectorCache:
+        """The vectors of the fitted state; a new object whenever the state changes."""
+        cache = self.__dict__.get("_catalogue_vectors")
+        if cache is None:
+            cache = self.__dict__.setdefault("_catalogue_vectors", VectorCache())
+        found: VectorCache = cache
+        return found
 
     def _vectors_for(self, kind: str) -> CatalogueVectors:
         """Return the catalogue's vectors for "scores" or "cosines", cached per fitted state."""
-        cache: dict[str, CatalogueVectors] = self.__dict__.setdefault("_catalogue_vectors", {})
-        if kind not in cache:
-            vectors = self._in_blocks(self._item_vectors, self.catalogue_.ids)
-            cache[kind] = CatalogueVectors.of(vectors if kind == "scores" else directions(vectors))
-        return cache[kind]
+        return self._vector_cache.get(self, kind)
+
+    def _scored_vectors(self, ids: np.ndarray) -> np.ndarray:
+        """Return item vectors whose products, plus `_common_score`, are scores; for rankings."""
+        return self._item_vectors(ids)
+
+    @property
+    def _common_score(self) -> float:
+        """What scores have beside the products with `_scored_vectors` and the user's bias."""
+        return self.mean_
+
+    def _changed_positions(self, changes: list[np.ndarray], cache: VectorCache) -> np.ndarray:
+        """Return the positions in the catalogue that these changes concern."""
+        raise NotImplementedError
 
     def _in_blocks(self, read: Any, ids: np.ndarray) -> np.ndarray:
         """Return the vectors of many ids as a new, writeable array."""
-        starts = range(0, max(ids.size, 1), ROWS)
+        if ids.size <= ROWS:
+            return np.asarray(read(ids))
+        starts = range(0, ids.size, ROWS)
         return np.concatenate([read(ids[start : start + ROWS]) for start in starts])
 
     def _user_ids(self, users: Any) -> np.ndarray:
         """Return users as a column of ids; raise TypeError if their kind differs from training."""
-        who = ids_of(users, "users")
+        who = id_column(users, "users")
         if who.size and self.user_kind_ not in ("", kind_of(who)):
             raise TypeError(
                 f"{type(self).__name__}: users are {kind_of(who)}, but the model learned from "
@@ -413,7 +458,7 @@ class Factorization(Estimator, in_files=False):
 
     def _item_ids(self, items: Any) -> np.ndarray:
         """Return items as a column of ids; raise TypeError if their kind is not the catalogue's."""
-        what = ids_of(items, "items")
+        what = id_column(items, "items")
         if what.size and kind_of(what) != self.catalogue_.kind:
             raise TypeError(
                 f"{type(self).__name__}: items are {kind_of(what)}, but the catalogue holds "
@@ -428,7 +473,10 @@ class Factorization(Estimator, in_files=False):
 
     def _uncut(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Return predictions before clipping; the vectors of each distinct id are read once."""
-        (who, user_rows), (what, item_rows) = distinct(users), distinct(items)
+        one = users.size == 1
+        (who, user_rows), (what, item_rows) = (
+            (ids, ONE_ROW) if one else distinct(ids) for ids in (users, items)
+        )
         p, user_biases = _apart(self._in_blocks(self._user_vectors, who))
         q, item_biases = _apart(self._in_blocks(self._item_vectors, what))
         both = np.empty(users.size)
@@ -462,7 +510,7 @@ class Factorization(Estimator, in_files=False):
         ranking: Ranking | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the n best items for each row of user vectors, which are overwritten."""
-        offsets = self.mean_ + vectors[:, -1:].astype(np.float64)
+        offsets = self._common_score + vectors[:, -1:].astype(np.float64)
         vectors[:, -1] = 1  # beside the items' biases
         width = min(n, len(self.catalogue_))
         ranking = self._vectors_for("scores") if ranking is None else ranking
@@ -474,8 +522,10 @@ class Factorization(Estimator, in_files=False):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and scores: for a single query the items found, else padded to n columns."""
         if one:
-            there = found[0] >= 0
-            return self.catalogue_.take(found[0][there]), scores[0][there].astype(np.float64)
+            there = found[0] if found[0, -1] >= 0 else found[0][found[0] >= 0]
+            return self.catalogue_.ids[there], scores[0, : there.size].astype(np.float64)
+        if n == found.shape[1]:
+            return self.catalogue_.take(found), scores.astype(np.float64)
         missing = ((0, 0), (0, n - found.shape[1]))
         found = np.pad(found, missing, constant_values=-1)
         scores = np.pad(scores.astype(np.float64), missing, constant_values=-np.inf)

@@ -11,7 +11,7 @@ from sfumato.core.validation import Limit, integer
 from sfumato.data.interactions import item_seed
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.factorization.base import Factorization
-from sfumato.recommend.factorization.sketched import LIMITS, FactorCells
+from sfumato.recommend.factorization.factor_cells import LIMITS, FactorCells
 from sfumato.recommend.private.factorization import PrivateFactorization
 
 __all__ = ["SketchedFactors"]

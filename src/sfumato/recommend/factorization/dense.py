@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,13 +12,15 @@ from sfumato.core.storage import Cells
 from sfumato.core.validation import Limit, RandomState, between
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.recommend import sgd_dense as factor_dense
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.passes import Regions, in_ratings
 from sfumato.recommend.factorization.preferences import shrinkages, trust
-from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
+from sfumato.recommend.factorization.sgd import START, Descent
+from sfumato.recommend.factorization.vector_cache import VectorCache
 
 __all__ = ["DenseFactorization"]
 
@@ -76,8 +79,9 @@ class DenseFactorization(Descent):
         Temperature of Langevin dynamics, above 0; 1 samples the posterior for ratings of variance
         1. None adds no noise.
     threads : int, default=1
-        Threads, from 1 to 256. They update shared tables without locks, so that two runs with
-        several threads differ.
+        Most threads of a pass, from 1 to 256. They update shared tables without locks, so that two
+        runs with several threads differ. Passes over fewer than 65,536 rows, and tables of less
+        than 8 MiB, take one: threads would wait for each other's cache lines.
     bounds : tuple of float or None, default=None
         Lowest and highest rating; None takes them from the data.
     random_state : int, Generator or None, default=0
@@ -203,9 +207,12 @@ class DenseFactorization(Descent):
         self._item_table = _padded(_started(len(self._known_items), self._factors, random))
         self._user_counts = np.zeros(len(self._known_users), np.int64)
 
-    def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
-        if all((codes >= 0).all() for codes in self._columns(batch)):
-            return
+    def _make_room(
+        self, plain: dict[str, Any], batch: Interactions
+    ) -> tuple[np.ndarray, np.ndarray]:
+        columns = self._columns(batch)
+        if all(np.minimum.reduce(codes) >= 0 for codes in columns):
+            return columns
         random = np.random.default_rng([plain["random_state"], self.seen_, 1])
         coded = batch.coded()
         for side, ids in zip(SIDES, (coded.user_ids, coded.item_ids), strict=True):
@@ -217,11 +224,12 @@ class DenseFactorization(Descent):
                 setattr(self, f"_{side}_table", _padded(np.concatenate(rows)))
         new = np.zeros(len(self._known_users) - self._user_counts.size, np.int64)
         self._user_counts = np.append(self._user_counts, new)
+        return self._columns(batch)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
         if len(data) < FEW:  # codes cost more than they save
-            users = self._known_users.positions(data.users).astype(np.int32)
-            return users, self._known_items.positions(data.items).astype(np.int32)
+            users = self._known_users._few(data.users).astype(np.int32)
+            return users, self._known_items._few(data.items).astype(np.int32)
         coded = data.coded()
         users = self._known_users.positions(coded.user_ids).astype(np.int32)
         items = self._known_items.positions(coded.item_ids).astype(np.int32)
@@ -241,21 +249,57 @@ class DenseFactorization(Descent):
             raise ParameterError.of(type(self).__name__, "regularization", wanted)
         return plain
 
-    def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
-        step = np.zeros(self._factors + PADDING, np.float32)
-        step[: self._factors] = rate
+    def _step(
+        self, plain: dict[str, Any], rate: float, clip: float, log: np.ndarray
+    ) -> Callable[..., float | None]:
         weights = plain["regularization"]
         if not isinstance(weights, tuple):
             weights = (weights, weights, *2 * [0.0 if self._damps_biases(plain) else weights])
-        shrinks = [-step * np.float32(weight) for weight in weights[:2]]
-        for shrink, weight in zip(shrinks, weights[2:], strict=True):
-            shrink[self._factors - 1] = -step[self._factors - 1] * np.float32(weight)
+        steps = _steps(self._factors, rate, weights)
         kernel = factor_dense.descend_two if self._factors == 32 else factor_dense.descend
 
-        def run(users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> None:
-            kernel(users, items, ratings, np.float32(clip), step, *shrinks, *self._tables())
+        def run(users: np.ndarray, items: np.ndarray, ratings: np.ndarray) -> float:
+            given = np.float32(clip), *steps, log, *self._tables()
+            return float(kernel(users, items, ratings, *given))
 
         return run
+
+    def _log(self, rows: int) -> np.ndarray | None:
+        size = 2 * rows * -(-self._factors // PADDING) * PADDING
+        tables = self._user_table.size + self._item_table.size
+        return np.empty(size, np.float32) if 2 * size <= tables else None
+
+    def _restore(self, users: np.ndarray, items: np.ndarray, log: np.ndarray) -> None:
+        factor_dense.undo(users, items, self._factors, log, *self._tables())
+
+    def _own_tables(self) -> None:
+        self._user_table, self._item_table = (
+            _padded(_rows(table, self._factors)) for table in self._tables()
+        )
+        self._user_counts = self._user_counts.copy()
+        if self._popularity is not None:
+            self._popularity = self._popularity.copy()
+
+    def _changes(self, batch: Interactions, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        if self._popularity is None:
+            return batch.items
+        learned = self._known_items.ids[items]  # drawn items among them
+        return np.concatenate([batch.items, learned])
+
+    def _most_changes(self) -> int:
+        return len(self.catalogue_) // 4
+
+    def _changed_positions(self, changes: list[np.ndarray], cache: VectorCache) -> np.ndarray:
+        found = np.unique(self.catalogue_._few(np.concatenate(changes)))
+        return found[found >= 0]
+
+    def _pair_score(self, users: Any, items: Any) -> float | None:
+        one = self._one_pair(users, items)
+        if one is None or self._popularity is not None:
+            return None
+        rows = self._known_users._position(one[0]), self._known_items._position(one[1])
+        weights = in_ratings(self._factors, self.scale_)
+        return float(factor_dense.pair(*self._tables(), *rows, weights, self.mean_))
 
     def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
         assert self._popularity is not None
@@ -370,6 +414,19 @@ class DenseFactorization(Descent):
             if counts.shape != self._user_counts.shape or (counts < 0).any():
                 raise ValueError("user_counts must be at least 0, one for each user.")
             self._user_counts = counts
+
+
+@lru_cache(64)
+def _steps(
+    factors: int, rate: float, weights: tuple[float, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the step of each number, and its shrinkage for users and for items."""
+    step = np.zeros(factors + PADDING, np.float32)
+    step[:factors] = rate
+    shrinks = [-step * np.float32(weight) for weight in weights[:2]]
+    for shrink, weight in zip(shrinks, weights[2:], strict=True):
+        shrink[factors - 1] = -step[factors - 1] * np.float32(weight)
+    return step, shrinks[0], shrinks[1]
 
 
 def _rows(flat: np.ndarray, factors: int) -> np.ndarray:

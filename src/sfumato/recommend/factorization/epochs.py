@@ -1,5 +1,6 @@
 """Training in epochs: each runs to its end, and Ctrl-C keeps those that are complete."""
 
+import _signal  # type: ignore[import-not-found] # whose functions `signal` wraps in enums, which take as long as an event
 import signal
 import threading
 from collections.abc import Callable
@@ -7,6 +8,8 @@ from types import FrameType
 from typing import Any
 
 __all__ = ["Progress", "run_epochs", "run_uninterrupted"]
+
+SIGINT = int(signal.SIGINT)
 
 Progress = Callable[[int, int, float | None], Any]  # epoch, epochs and what validation measures
 
@@ -40,15 +43,15 @@ def run_epochs(
 
 def run_uninterrupted(work: Callable[[], Any]) -> None:
     """Run `work` to its end; a Ctrl-C meanwhile is handled afterwards."""
-    handler = signal.getsignal(signal.SIGINT)
+    handler = _signal.getsignal(SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         work()  # only the main thread may defer Ctrl-C
         return
     pending: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *what: pending.append(what))
+    _signal.signal(SIGINT, lambda *what: pending.append(what))
     try:
         work()
     finally:
-        signal.signal(signal.SIGINT, handler)
+        _signal.signal(SIGINT, handler)
         if pending:
             handler(*pending[0])

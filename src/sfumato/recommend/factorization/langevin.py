@@ -14,13 +14,13 @@ from sfumato.core.validation import (
     integer,
 )
 from sfumato.data.interactions import Coded
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.recommend import langevin_factors as kernels
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.factorization.gibbs import RATE, SHAPE, prior_precision
+from sfumato.recommend.factorization.passes import ShuffledRatings
 from sfumato.recommend.factorization.posterior_mean import Sample
 from sfumato.recommend.factorization.sampled import SampledFactorization
-from sfumato.recommend.factorization.sgd import ShuffledRatings
 
 __all__ = ["LangevinChain", "LangevinFactorization"]
 

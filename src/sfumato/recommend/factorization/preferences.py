@@ -1,5 +1,6 @@
 """Preferences: item counts as the prior of rankings and the distribution of negatives; fold-in."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -113,6 +114,12 @@ class ItemPopularity:
             raise ValueError("counts must be from 0 to 2**40, one for each item of the catalogue.")
         return cls(catalogue, counts)
 
+    def copy(self) -> "ItemPopularity":
+        """Return the same counts in an array of their own."""
+        twin = ItemPopularity(self.catalogue, self.counts.copy())
+        twin._negatives, twin._built = self._negatives, self._built
+        return twin
+
     def moved(self, catalogue: Catalogue) -> "ItemPopularity":
         """Return the counts of another catalogue: 0 for items that are not in this one."""
         found = self.positions(catalogue.ids)
@@ -136,6 +143,16 @@ class ItemPopularity:
         whole = self.total + UNSEEN * self.counts.size
         counts = np.where(positions >= 0, self.counts[positions], 0)
         return np.log((counts + UNSEEN) / whole).astype(np.float32)
+
+    def log_counts(self, positions: np.ndarray) -> np.ndarray:
+        """Return log P(item) + `log_total`, which no other item's count changes; float32."""
+        counts = np.where(positions >= 0, self.counts[positions], 0)
+        return np.log(counts + UNSEEN).astype(np.float32)
+
+    @property
+    def log_total(self) -> float:
+        """Logarithm of what counts are divided by, to be probabilities."""
+        return math.log(self.total + UNSEEN * self.counts.size)
 
     def stale(self) -> bool:
         """Return whether the table of negatives is missing, or counts have grown enough."""

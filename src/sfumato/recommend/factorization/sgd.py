@@ -1,11 +1,10 @@
 """Descent: stochastic gradient descent over shuffled ratings, in threads and safe to interrupt."""
 
 import math
+import operator
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
-from functools import partial
-from itertools import pairwise
+from functools import cache, partial
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -26,100 +25,29 @@ from sfumato.core.validation import (
     positive,
 )
 from sfumato.data.interactions import Interactions
-from sfumato.kernels.hash import GOLDEN, MASK, key_of
-from sfumato.kernels.recommend import sgd_dense as shuffle
+from sfumato.kernels.seed_keys import GOLDEN, MASK, key_of
 from sfumato.recommend.base import OPTIONAL_BOUNDS
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.factorization.base import Factorization
 from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.epochs import Progress, run_epochs, run_uninterrupted
+from sfumato.recommend.factorization.passes import (
+    Regions,
+    ShuffledRatings,
+    Undo,
+    is_finite,
+    split,
+)
 from sfumato.recommend.factorization.preferences import ItemPopularity, preference_vector
 
-__all__ = [
-    "START",
-    "Descent",
-    "Regions",
-    "ShuffledRatings",
-    "in_ratings",
-    "is_finite",
-    "restore",
-    "snapshot",
-]
+__all__ = ["START", "Descent"]
 
-FEW = 4096  # rows below which an exact permutation is cheap
-
-
-class ShuffledRatings:
-    """Columns of users, items and ratings, shuffled in memory so that a pass reads in order."""
-
-    def __init__(self, *columns: np.ndarray) -> None:
-        self.columns = columns
-        self._spare = tuple(np.empty_like(column) for column in columns)
-        self._again = 1 + int(math.log(max(columns[0].size, 1), shuffle.PILES))
-
-    def shuffle(self, random: Generator) -> None:
-        """Shuffle all rows; the first call repeats it until a row may reach any position."""
-        size = self.columns[0].size
-        if size < FEW:
-            order = random.permutation(size)
-            self.columns = tuple(column[order] for column in self.columns)
-            return
-        for _ in range(self._again):
-            words = random.integers(2**64, size=size // shuffle.PILES, dtype=np.uint64)
-            shuffle.deal(*self.columns, words, *self._spare)
-            self.columns, self._spare = self._spare, self.columns
-            self._exchange(random, size - size % shuffle.PILES)
-        self._again = 1
-
-    def _exchange(self, random: Generator, end: int) -> None:
-        """Swap the rows from `end` on, which fill no group, with random other rows."""
-        size = self.columns[0].size
-        there = random.choice(end, size - end, replace=False)
-        for column in self.columns:
-            column[end:], column[there] = column[there], column[end:].copy()
-
-    def parts(self, count: int) -> list[tuple[np.ndarray, ...]]:
-        """Split the rows into `count` parts of equal length, one per thread."""
-        size = self.columns[0].size
-        ends = [size * part // count for part in range(count + 1)]
-        return [
-            tuple(column[start:end] for column in self.columns) for start, end in pairwise(ends)
-        ]
-
-
-Regions = list[tuple[np.ndarray, np.ndarray | None]]  # tables, positions in them; None: all
-
-
-def snapshot(regions: Regions) -> list[np.ndarray]:
-    """Return copies of the values in these regions.
-
-    >>> table = np.arange(4.0)
-    >>> before = snapshot([(table, np.array([1, 1, 3]))])
-    >>> table[:] = np.nan
-    >>> restore([(table, np.array([1, 1, 3]))], before)
-    >>> table
-    array([nan,  1., nan,  3.])
-    """
-    return [table.copy() if at is None else table[at] for table, at in regions]
-
-
-def restore(regions: Regions, before: list[np.ndarray]) -> None:
-    """Write the values of a snapshot back."""
-    for (table, at), numbers in zip(regions, before, strict=True):
-        table[... if at is None else at] = numbers
-
-
-def is_finite(regions: Regions) -> bool:
-    """Return whether all values in these regions are finite."""
-    with np.errstate(all="ignore"):  # a value that is not finite leaves no finite sum
-        sums = [(table if at is None else table[at]).sum() for table, at in regions]
-    return bool(np.isfinite(sums).all())
-
-
+MANY_ROWS, LARGE_TABLES = 1 << 16, 1 << 23  # below either, threads slow each other down
 NOWHERE = np.empty(0, np.int64)  # positions of items where none are counted
 OBJECTIVES = ("ratings", "ranking")
 START = 0.02  # standard deviation of the initial components
 RIDGE, SMALLEST = optional(positive), 1e-3  # penalties of a fold-in
+LARGE_STARS = 1e30
 STARS = 4.0  # range of five-star ratings, the scale of learning rate and regularization
 
 
@@ -228,7 +156,7 @@ class Descent(Factorization, in_files=False):
         counted = fresh._positions(train)
         fresh._count(counted)
         damp = fresh._damper(train, prior) if damped else None
-        rows = fresh._rows(train, counted)
+        rows = ShuffledRatings(*fresh._rows(train, counted, fresh._columns(train)))
         complete = run_epochs(
             plain["epochs"],
             lambda: fresh._epoch(plain, rows, random, damp),
@@ -265,13 +193,13 @@ class Descent(Factorization, in_files=False):
             If an unfitted model lacks `bounds` (and `cells`, for a sketch), or training diverges.
             The model is then unchanged.
         """
-        plain = self._check() | {"random_state": self._new_seed()}
+        plain = self._checked()
         self._check_train(batch, "batch")
         known = "seen_" in self.__dict__
         if not known:
             self._check_stream(plain)
             batch = self._preferences(plain, batch, catalogue, "batch")
-        model = copy(self) if known else self._fresh(plain, batch, catalogue)
+        model = self._twin() if known else self._fresh(plain, batch, catalogue)
         if known:
             batch, counted = model._extend(plain, batch, catalogue)
         else:
@@ -279,9 +207,46 @@ class Descent(Factorization, in_files=False):
             counted = model._positions(batch)
         if not len(batch):  # no row is of the catalogue, which may be new
             return self._adopt(model)
+        columns = model._make_room(plain, batch) if known else model._columns(batch)
         model.seen_ += len(batch)
-        run_uninterrupted(lambda: self._adopt(model._streamed(plain, batch, counted)))
+        run_uninterrupted(lambda: self._learn(model, plain, batch, counted, columns))
         return self
+
+    def _learn(
+        self,
+        model: Self,
+        plain: dict[str, Any],
+        batch: Interactions,
+        counted: np.ndarray,
+        columns: tuple[np.ndarray, np.ndarray],
+    ) -> None:
+        """Run one pass of a twin and take over its state; cached vectors stay where they may."""
+        changes = model._streamed(plain, batch, counted, columns)
+        last = self.__dict__.get("_catalogue_vectors")
+        same = "catalogue_" in self.__dict__ and model.catalogue_ is self.catalogue_
+        self._adopt(model)
+        if last is not None and same and changes is not None:
+            self.__dict__["_catalogue_vectors"] = last.after(changes, self._most_changes())
+
+    def _checked(self) -> dict[str, Any]:
+        """Return what `_check` does and a seed; computed once for parameters that stay as given."""
+        kind: Any = type(self)
+        given = _given(kind)(self)
+        last = self.__dict__.get("_checked_parameters")
+        if last is not None and all(map(operator.is_, given, last[0])):
+            found: dict[str, Any] = last[1]
+            return found
+        plain = self._check() | {"random_state": self._new_seed()}
+        if all(map(_is_constant, given)) and self.random_state is not None:
+            self.__dict__["_checked_parameters"] = given, plain
+        return plain
+
+    def __copy__(self) -> Self:
+        """Return a model with tables of its own: learning changes tables in place."""
+        twin = self._twin()
+        if "catalogue_" in self.__dict__:
+            twin._own_tables()
+        return twin
 
     def _preferences(
         self, plain: dict[str, Any], data: Interactions, catalogue: Any, name: str = "train"
@@ -300,7 +265,7 @@ class Descent(Factorization, in_files=False):
 
     def _fresh(self, plain: dict[str, Any], train: Interactions, catalogue: Any) -> Self:
         """Return a copy of the model without tables, to be trained aside."""
-        fresh = copy(self)
+        fresh = self._twin()
         fresh.catalogue_ = self._catalogue_of(train, catalogue)
         if plain["objective"] == "ratings":
             fresh.low_, fresh.high_ = self._bounds_of(train, plain["bounds"])
@@ -324,7 +289,7 @@ class Descent(Factorization, in_files=False):
     def _extend(
         self, plain: dict[str, Any], batch: Interactions, catalogue: Any
     ) -> tuple[Interactions, np.ndarray]:
-        """Update bounds, mean, catalogue and tables for a further batch.
+        """Update bounds, mean and catalogue for a further batch.
 
         Returns the rows to learn from, and for rankings their items' positions in the catalogue.
         """
@@ -332,21 +297,23 @@ class Descent(Factorization, in_files=False):
             raise ValueError(
                 f"{type(self).__name__}: the model was fitted with another objective; fit it anew."
             )
-        self._pairs(batch.users, batch.items)  # ids of another kind would all be unknown
+        self._user_ids(batch.users)  # ids of another kind would all be unknown
+        self._item_ids(batch.items)
         items = self.catalogue_ if catalogue is None else self._catalogue_of(batch, catalogue)
         if self._popularity is not None:
             return self._extend_preferences(plain, batch, items)
         low, high = self._bounds_of(batch, plain["bounds"])
-        self._make_room(plain, batch)
+        count = len(batch)
         self.low_, self.high_, self.catalogue_ = min(low, self.low_), max(high, self.high_), items
-        fraction = len(batch) / (self.seen_ + len(batch))
-        self.mean_ += fraction * (float(batch.ratings.mean()) - self.mean_)
+        fraction = count / (self.seen_ + count)
+        mean = float(np.add.reduce(batch.ratings)) / count
+        self.mean_ += fraction * (mean - self.mean_)
         return batch, NOWHERE
 
     def _extend_preferences(
         self, plain: dict[str, Any], batch: Interactions, items: Catalogue
     ) -> tuple[Interactions, np.ndarray]:
-        """Take over the catalogue; return the rows of its items, and make room for them."""
+        """Take over the catalogue; return the rows of its items, and their positions in it."""
         assert self._popularity is not None
         if items is not self.catalogue_:
             self.catalogue_, self._popularity = items, self._popularity.moved(items)
@@ -354,40 +321,57 @@ class Descent(Factorization, in_files=False):
         chosen = positions >= 0
         if not chosen.all():
             batch, positions = batch.filter(chosen), positions[chosen]
-        if len(batch):
-            self._make_room(plain, batch)
         return batch, positions
 
-    def _streamed(self, plain: dict[str, Any], batch: Interactions, counted: np.ndarray) -> Self:
-        """Run one pass over a batch; restore the tables if it fails."""
+    def _streamed(
+        self,
+        plain: dict[str, Any],
+        batch: Interactions,
+        counted: np.ndarray,
+        columns: tuple[np.ndarray, np.ndarray],
+    ) -> np.ndarray | None:
+        """Run one pass over a batch; restore the tables if it fails.
+
+        Returns the changes of which items' vectors depend, None if they may all have changed.
+        """
         self._count(counted)
-        rows = self._rows(batch, counted)
-        users, items, numbers = rows.columns
-        seed, start = _pass_seed(plain, self.seen_), self.seen_ - len(batch)
+        rows = users, items, numbers = self._rows(batch, counted, columns)
+        number, start = self.seen_, self.seen_ - len(batch)
         if self._popularity is not None and self._popularity.negatives is not None:
+            seed = _pass_seed(plain, number)
             drawn = self._popularity.negatives.of_rows(numbers, seed)
             items = np.concatenate([items, drawn])
-        regions = self._regions(users, items) if plain["noise"] is None else self._all()
-        before = snapshot(regions)
+        before = self._before(plain, users, items)
         try:
             fraction = len(batch) / self.seen_
             random = partial(np.random.default_rng, [plain["random_state"], start])
-            self._pass(plain, rows, self._rate(plain, 0.5), fraction, random, regions, seed)
+            self._pass(plain, rows, self._rate(plain, 0.5), fraction, random, before, number)
         except BaseException:
-            restore(regions, before)
+            before.restore()
             if self._popularity is not None:
                 self._popularity.add(counted, -1)
             raise
         self._remember(users)
-        return self
+        return None if plain["noise"] is not None else self._changes(batch, users, items)
 
-    def _rows(self, data: Interactions, counted: np.ndarray) -> ShuffledRatings:
+    def _before(self, plain: dict[str, Any], users: np.ndarray, items: np.ndarray) -> Undo:
+        """Return what restores the tables after a pass over these columns."""
+        if plain["noise"] is not None:
+            return Undo(self._all())
+        log = self._log(users.size) if self._popularity is None else None
+        if log is None:
+            return Undo(self._regions(users, items))
+        return Undo([], log, lambda: self._restore(users, items, log))
+
+    def _rows(
+        self, data: Interactions, counted: np.ndarray, codes: tuple[np.ndarray, np.ndarray]
+    ) -> tuple[np.ndarray, ...]:
         """Return the columns of a pass; a ranking learns nothing of items that are too rare."""
-        columns = *self._columns(data), self._targets(data)
+        columns = *codes, self._targets(data)
         if self._popularity is not None and self._least > 1:
             chosen = self._popularity.counts[counted] >= self._least
             columns = tuple(column[chosen] for column in columns)
-        return ShuffledRatings(*columns)
+        return columns
 
     def _positions(self, data: Interactions) -> np.ndarray:
         """Return each row's position in the catalogue of a model that ranks."""
@@ -423,6 +407,8 @@ class Descent(Factorization, in_files=False):
         if self._popularity is not None:
             return np.arange(len(data), dtype=np.uint32)
         stars = (data.ratings - self.mean_) / self.scale_
+        if (self.high_ - self.low_) / self.scale_ < LARGE_STARS:  # none overflows float32
+            return np.asarray(stars, np.float32)
         with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
             return np.asarray(stars, np.float32)
 
@@ -438,7 +424,9 @@ class Descent(Factorization, in_files=False):
         rows.shuffle(random)
         rate = self._rate(plain, epoch / plain["epochs"])
         seed = _pass_seed(plain, -1 - epoch)
-        self._pass(plain, rows, rate, 1.0, lambda: random, self._all(), seed)
+        self._pass(
+            plain, rows.columns, rate, 1.0, lambda: random, Undo(self._all(), copied=False), seed
+        )
         if damp is not None:
             damp(rate)
         if not epoch:
@@ -449,35 +437,47 @@ class Descent(Factorization, in_files=False):
     def _pass(
         self,
         plain: dict[str, Any],
-        rows: ShuffledRatings,
+        rows: tuple[np.ndarray, ...],
         rate: float,
         fraction: float,
         random: Callable[[], Generator],
-        regions: Regions,
-        seed: int,
+        before: Undo,
+        number: int,
     ) -> None:
-        """Run one pass over the rows in threads; add the noise of this fraction of an epoch."""
+        """Run one pass over the rows in threads; add the noise of this fraction of an epoch.
+
+        Its negatives are drawn by `_pass_seed` of the number.
+        """
         self.hides_ &= plain["clip"] is not None or plain["noise"] is not None
         limit = math.inf if plain["clip"] is None else 2 * plain["clip"] / self.scale_**2
         if self._popularity is None:
-            step = self._step(plain, rate, limit)
+            step = self._step(plain, rate, limit, before.log)
         else:
-            step = self._ranking_step(plain, rate, seed)
-        if plain["threads"] == 1:
-            step(*rows.columns)
+            step = self._ranking_step(plain, rate, _pass_seed(plain, number))
+        threads = 1 if before.log.size else self._threads(plain, rows[0].size)
+        if threads == 1:
+            checks = [step(*rows)]
         else:
-            with ThreadPoolExecutor(plain["threads"]) as pool:
-                list(pool.map(lambda part: step(*part), rows.parts(plain["threads"])))
+            with ThreadPoolExecutor(threads) as pool:
+                checks = list(pool.map(lambda part: step(*part), split(rows, threads)))
         if plain["noise"] is not None:
             # Langevin dynamics, (2.13) corrected: an epoch of N ratings has N steps of eta / N,
             # each with noise of variance 2 eta / N. Their sum is added once: the same distribution.
             self._add_noise(math.sqrt(2 * rate * fraction * plain["noise"]), random())
-        if not is_finite(regions):
+        known = [check for check in checks if check is not None]
+        checked = len(known) == len(checks) and plain["noise"] is None
+        if not (all(map(math.isfinite, known)) if checked else is_finite(before.regions)):
             bounds = ", or bounds= for a stream" if plain["bounds"] is None else ""
             raise ValueError(
                 f"{type(self).__name__}: the descent diverged at a learning rate of {rate:g}; give "
                 f"a smaller learning_rate or regularization{bounds}."
             )
+
+    def _threads(self, plain: dict[str, Any], rows: int) -> int:
+        """Return how many threads run a pass: one where they would wait for each other's writes."""
+        tables = sum(table.nbytes for table in self._tables())
+        small = rows < MANY_ROWS or tables < LARGE_TABLES
+        return 1 if small else int(plain["threads"])
 
     @property
     def _measure(self) -> str:
@@ -528,6 +528,16 @@ class Descent(Factorization, in_files=False):
         components[:, -1] = self._popularity.log_probabilities(found)
         return components
 
+    def _scored_vectors(self, ids: np.ndarray) -> np.ndarray:
+        vectors = self._item_vectors(ids)
+        if self._popularity is not None:  # what an event changes in all biases is a common score
+            vectors[:, -1] = self._popularity.log_counts(self._popularity.positions(ids))
+        return vectors
+
+    @property
+    def _common_score(self) -> float:
+        return self.mean_ - (0.0 if self._popularity is None else self._popularity.log_total)
+
     def _state(self) -> dict[str, Any]:
         if self._popularity is not None:
             self._popularity.forget_negatives()
@@ -571,8 +581,11 @@ class Descent(Factorization, in_files=False):
         """Create the tables for a first batch."""
         self._begin(plain, batch, random)
 
-    def _make_room(self, plain: dict[str, Any], batch: Interactions) -> None:
-        """Extend the tables by new ids, where the model needs that."""
+    def _make_room(
+        self, plain: dict[str, Any], batch: Interactions
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Extend the tables by new ids, where the model needs that; return `_columns`."""
+        return self._columns(batch)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
         """Return users and items as the codes that the kernels read."""
@@ -590,8 +603,33 @@ class Descent(Factorization, in_files=False):
         """Return the regions that a pass over these columns may change."""
         raise NotImplementedError
 
-    def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
-        """Return a function that runs gradient steps over columns of users, items and targets."""
+    def _log(self, rows: int) -> np.ndarray | None:
+        """Return an array for the log of a pass over so many rows; None where regions are less."""
+        raise NotImplementedError
+
+    def _restore(self, users: np.ndarray, items: np.ndarray, log: np.ndarray) -> None:
+        """Write the values of a log back."""
+        raise NotImplementedError
+
+    def _own_tables(self) -> None:
+        """Copy the tables, which a twin shares with its model."""
+        raise NotImplementedError
+
+    def _changes(self, batch: Interactions, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Return what a pass changed, for `_changed_positions`; columns as the kernels read."""
+        raise NotImplementedError
+
+    def _most_changes(self) -> int:
+        """Return how many changes to take over: more cost as much as computing all vectors."""
+        raise NotImplementedError
+
+    def _step(
+        self, plain: dict[str, Any], rate: float, clip: float, log: np.ndarray
+    ) -> Callable[..., float | None]:
+        """Return a function that runs gradient steps over columns of users, items and targets.
+
+        It returns a number that is finite if all numbers it wrote are, or None if it does not know.
+        """
         raise NotImplementedError
 
     def _ranking_step(self, plain: dict[str, Any], rate: float, seed: int) -> Callable[..., Any]:
@@ -622,13 +660,19 @@ class Descent(Factorization, in_files=False):
         raise NotImplementedError
 
 
+@cache
+def _given(kind: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that reads all parameters of a model of this class."""
+    return operator.attrgetter(*kind.LIMITS)
+
+
+def _is_constant(value: Any) -> bool:
+    """Return whether a parameter has a plain type, so that the same object is the same value."""
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    return value is None or type(value) in (int, float, str, bool)
+
+
 def _pass_seed(plain: dict[str, Any], number: int) -> int:
     """Return the seed of a pass's negatives; numbers below 0 are epochs, others rows so far."""
     return int(key_of((plain["random_state"] + (number & MASK) * int(GOLDEN)) & MASK))
-
-
-def in_ratings(factors: int, scale: float) -> np.ndarray:
-    """Return the factors that convert vectors from stars to the unit of the ratings."""
-    weights = np.full(factors, scale**0.5, np.float32)
-    weights[-1] = scale
-    return weights

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cache, cached_property, partial
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,215 +10,34 @@ from numpy.random import Generator
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
-from sfumato.core.validation import RandomState, checked, integer, one_of, optional, positive
+from sfumato.core.validation import RandomState, integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions, item_seed
-from sfumato.kernels.lanes import aligned
 from sfumato.kernels.recommend import sgd_ranking
-from sfumato.kernels.recommend import sgd_sketch_block as factor_block
-from sfumato.kernels.recommend import sgd_sketch_component as factor_component
 from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.factor_cells import (
+    LANES,
+    LIMITS,
+    FactorCells,
+    LineReaders,
+    cells_of,
+)
+from sfumato.recommend.factorization.passes import Regions
 from sfumato.recommend.factorization.preferences import (
     CELLS_PER_NUMBER,
-    Negatives,
     least_count,
     shrinkages,
     trust,
 )
-from sfumato.recommend.factorization.sgd import START, Descent, Regions, in_ratings
+from sfumato.recommend.factorization.sgd import START, Descent
+from sfumato.recommend.factorization.vector_cache import VectorCache
 
-__all__ = ["LANES", "LIMITS", "FactorCells", "SketchFactorization"]
+__all__ = ["SketchFactorization"]
 
-LANES = {"block": 16, "component": 1, "half": 8}  # numbers of an entity stored together
 LAYOUTS = ("block", "component")  # "half" is chosen for small tables of rankings
 PER_COUNTER = 8  # cells of the table for each byte in either row of the users' counters
 RATING_START = 0.005  # deviation of first read-outs; small, since unknown users go on reading it
 COLLISIONS = 2.0  # numbers written to a table for each of its cells, in each row
-BIAS_SCALE = 2.0  # in blocks half of a bias is stored, so that it disturbs others less
-LIMITS: dict[str, Any] = {
-    "factors": integer(1, 4096),
-    "depth": integer(1, 32),
-    "width": integer(1, 2**32),
-    "layout": one_of(tuple(LANES)),
-    "readout": one_of(("mean", "median")),
-    "seed": integer(0, 2**63 - 1),
-}
-
-
-@dataclass(frozen=True)
-class FactorCells:
-    """Count sketch of vectors: `depth` rows of `width` blocks (or single numbers), all float32.
-
-    A vector is read as the mean or median over rows of sign * cell (thesis, read-out of the count
-    sketch, (4.1) and (4.2)). The bias of an entity is the projection of its read-out on the unit
-    vector `bias_direction`, times `bias_scale`; the components are the orthogonal part.
-    """
-
-    factors: int
-    depth: int
-    width: int
-    layout: str = "block"
-    readout: str = "mean"
-    seed: int = 0
-    table: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32), repr=False)
-
-    def __post_init__(self) -> None:
-        checked(self, LIMITS)
-        table = aligned(_cells_of(self.shape), np.float32)
-        if self.table.size:
-            table[:] = self.table
-        object.__setattr__(self, "table", table)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # A copied array has any alignment; a table that is built starts at a cache line.
-        return FactorCells, (*self.shape.values(), self.table)
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """All fields but the table, as plain values."""
-        return {name: getattr(self, name) for name in LIMITS}
-
-    def resized(self, factors: int) -> "FactorCells":
-        """Return the same cells, of which `factors` numbers are read per entity."""
-        return FactorCells(**{**self.shape, "factors": factors}, table=self.table)
-
-    def add_noise(self, deviation: float, random: np.random.Generator) -> None:
-        """Add Gaussian noise to all cells so that read-outs get this standard deviation."""
-        # The mean of `depth` cells has 1 / depth of their variance.
-        noise = random.standard_normal(self.table.size, np.float32)
-        self.table[:] += noise * np.float32(deviation * self.depth**0.5)
-
-    def descend(
-        self, *columns: np.ndarray, clip: float, rate: float, weight: float, biases: bool = True
-    ) -> None:
-        """Run the gradient steps (4.3) and (4.4) over hashed users and items and their targets.
-
-        `weight` is the penalty of components and, if `biases`, of biases.
-        """
-        back = 0.0 if biases else rate * weight
-        rates = np.array([rate, -rate * weight, self.bias_scale, back], np.float32)
-        given = self.width, np.float32(clip), rates, self.bias_direction, self._scale
-        if self._fast:
-            kernel = factor_block.descender(self._blocks, self.depth)
-            kernel(*columns, *given, self.table)
-        elif self.readout == "mean":
-            factor_component.descend_mean(*columns, self._keys, *given[:3], self.table)
-        else:
-            factor_component.descend(*columns, self._keys, *given, True, self.table)
-
-    def rank(
-        self,
-        *columns: np.ndarray,
-        seed: int,
-        negatives: Negatives | None,
-        rates: np.ndarray,
-        components: int,
-    ) -> None:
-        """Run ranking steps over hashed users and items and the numbers of their rows."""
-        if negatives is not None:
-            kernel = sgd_ranking.ranker(self._blocks, self.depth, LANES[self.layout])
-            scale = _lanes(self.layout, self.depth, self._blocks, components)[0]
-            given = np.uint64(seed), *negatives, self.width, rates, scale
-            kernel(*columns, *given, self.table, self.table)
-
-    def components(self, hashes: np.ndarray, count: int) -> np.ndarray:
-        """Return the first `count` numbers of each entity, none of them a bias."""
-        scale, numbers = _lanes(self.layout, self.depth, self._blocks, count)
-        out = np.empty((hashes.size, scale.size), np.float32)
-        given = self.table, self._keys, self.width, LANES[self.layout], hashes
-        sgd_ranking.read(*given, scale, out)
-        return np.asarray(out[:, numbers])
-
-    def damp(self, hashes: np.ndarray, fraction: float) -> None:
-        """Take this fraction off the biases of these entities, one after the other."""
-        lanes = LANES[self.layout]  # the bias is in the first block
-        median, take = self.readout == "median", np.float32(fraction)
-        given = np.ascontiguousarray(self._keys[:, :1]), self.width, take, median
-        factor_component.damp(
-            hashes, *given, self.bias_direction[:lanes], self._scale[:lanes], self.table
-        )
-
-    def vectors(self, hashes: np.ndarray) -> np.ndarray:
-        """Return components and, last, bias: read-outs after a reflection, which keeps products."""
-        out = self._read(hashes)[:, : self.factors]
-        mirror = self.bias_direction[: self.factors].astype(np.float64)
-        mirror[-1] -= 1
-        length = float(mirror @ mirror)
-        if length > 0:
-            out -= np.outer(out @ (mirror * (2 / length)), mirror).astype(np.float32)
-        out[:, -1] *= np.float32(self.bias_scale)
-        return out
-
-    def write(self, hashes: np.ndarray, vectors: np.ndarray) -> None:
-        """Add vectors, in the form of `vectors`, to the cells; layout "component" only."""
-        numbers = vectors.copy()
-        numbers[:, [0, -1]] = numbers[:, [-1, 0]]  # the bias comes first in the cells
-        for row, keys in enumerate(self._keys):
-            for number, key in zip(numbers.T, keys, strict=True):
-                products = hashes * key
-                signs = 1 - 2 * (products >> np.uint64(16) & np.uint64(1)).astype(np.float32)
-                np.add.at(self.table, self._positions(row, products), number * signs)
-
-    def region(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the table as lines of blocks, and the lines of these entities.
-
-        None stands for all lines, where that costs less than a list of them.
-        """
-        lines = self.table.reshape(-1, LANES[self.layout])
-        if 8 * hashes.size * self._keys.size >= len(lines):
-            return lines, None
-        products = hashes[:, None, None] * self._keys
-        return lines, self._positions(np.arange(self.depth)[:, None], products).ravel()
-
-    def _positions(self, row: int | np.ndarray, products: np.ndarray) -> np.ndarray:
-        """Return the lines in a row of the sketch that these products of hash and key select."""
-        slots = (products >> np.uint64(32)) * np.uint64(self.width) >> np.uint64(32)
-        return row * self.width + slots.astype(np.int64)
-
-    def _read(self, hashes: np.ndarray) -> np.ndarray:
-        """Return the raw read-outs of these hashes."""
-        out = np.empty((hashes.size, self.bias_direction.size), np.float32)
-        given = self.table, self._keys, self.width, hashes
-        if self._fast:
-            factor_block.read(*given, self._scale, out)
-        else:
-            factor_component.read(*given, self.readout == "median", self._scale, out)
-        return out
-
-    @property
-    def _fast(self) -> bool:
-        """Whether the block kernels apply."""
-        return self.layout == "block" and self.readout == "mean"
-
-    @property
-    def bias_scale(self) -> float:
-        """Factor from the projection on `bias_direction` to the bias."""
-        return BIAS_SCALE if self.layout == "block" else 1.0
-
-    @cached_property
-    def bias_direction(self) -> np.ndarray:
-        """Unit vector of the bias, constant over the first block, so that resizing preserves it."""
-        lanes = LANES[self.layout]
-        bias_direction = np.zeros(self._blocks * lanes, np.float32)
-        over = min(lanes, self.factors)
-        bias_direction[:over] = over**-0.5
-        return bias_direction
-
-    @cached_property
-    def _scale(self) -> np.ndarray:
-        """Weight of a cell in the mean over rows, 0 for unused lanes."""
-        scale = np.zeros(self.bias_direction.size, np.float32)
-        scale[: self.factors] = 1 / self.depth
-        return scale
-
-    @cached_property
-    def _keys(self) -> np.ndarray:
-        """Hash multipliers of each row and block."""
-        return factor_block.multipliers(self.depth, self._blocks)
-
-    @property
-    def _blocks(self) -> int:
-        """Number of blocks per entity."""
-        return -(-self.factors // LANES[self.layout])
+SHARED = 128  # lines of a table for each change that costs less than all vectors: see VectorCache
 
 
 class SketchFactorization(Descent):
@@ -248,7 +66,8 @@ class SketchFactorization(Descent):
         "block" stores 16 numbers of an entity together; it is fastest if `factors` is a multiple of
         16 (otherwise lanes remain unused). "component" hashes every number separately.
     readout : {"mean", "median"}, default="mean"
-        How the rows of the sketch are combined; "median" is slow.
+        How the rows of the sketch are combined; "median" takes about twice the time of "mean" in
+        layout "block", and far more in layout "component".
     active : int or None, default=None
         How many of the factors are read, the others being 0; at most `factors`. None means all in
         layout "component" or if training starts with `partial_fit`; in layout "block" it means as
@@ -270,8 +89,9 @@ class SketchFactorization(Descent):
         Temperature of Langevin dynamics, above 0; 1 samples the posterior for ratings of variance
         1. None adds no noise.
     threads : int, default=1
-        Threads, from 1 to 256. They update shared tables without locks, so that two runs with
-        several threads differ.
+        Most threads of a pass, from 1 to 256. They update shared tables without locks, so that two
+        runs with several threads differ. Passes over fewer than 65,536 rows, and tables of less
+        than 8 MiB, take one: threads would wait for each other's cache lines.
     bounds : tuple of float or None, default=None
         Lowest and highest rating; None takes them from the data.
     seed : int, default=0
@@ -466,7 +286,39 @@ class SketchFactorization(Descent):
         self._allocate(plain, plain["cells"], plain["factors"], random)
 
     def _columns(self, data: Interactions) -> tuple[np.ndarray, np.ndarray]:
+        if data.users.dtype == data.items.dtype == np.int64:
+            return self._cells.hashed(data.users, 0), self._cells.hashed(data.items, 1)
         return data.hashed(self._cells.seed)
+
+    def _log(self, rows: int) -> np.ndarray | None:
+        return self._cells.log(rows)
+
+    def _restore(self, users: np.ndarray, items: np.ndarray, log: np.ndarray) -> None:
+        self._cells.undo(users, items, log)
+
+    def _own_tables(self) -> None:
+        self._cells = FactorCells(**self._cells.shape, table=self._cells.table)
+        if self._popularity is not None:
+            self._popularity, self._user_counts = self._popularity.copy(), self._user_counts.copy()
+
+    def _changes(self, batch: Interactions, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        counted = [] if self._popularity is None else [self._codes(batch.items)]
+        return np.concatenate([users, items, *counted])
+
+    def _most_changes(self) -> int:
+        return self._cells.depth * self._cells.width // SHARED if self._cells.in_lines else 0
+
+    def _changed_positions(self, changes: list[np.ndarray], cache: VectorCache) -> np.ndarray:
+        if cache.readers is None:
+            cache.readers = self._cells.line_readers(self._codes(self.catalogue_.ids))
+        readers: LineReaders = cache.readers
+        return readers.of(changes)
+
+    def _pair_score(self, users: Any, items: Any) -> float | None:
+        one = self._one_pair(users, items)
+        if one is None or self._popularity is not None:
+            return None
+        return self._cells.pair(*one, self.mean_, self.scale_)
 
     def _tables(self) -> list[np.ndarray]:
         return [self._cells.table]
@@ -474,9 +326,13 @@ class SketchFactorization(Descent):
     def _regions(self, users: np.ndarray, items: np.ndarray) -> Regions:
         return [self._cells.region(np.concatenate([users, items]))]
 
-    def _step(self, plain: dict[str, Any], rate: float, clip: float) -> Callable[..., Any]:
+    def _step(
+        self, plain: dict[str, Any], rate: float, clip: float, log: np.ndarray
+    ) -> Callable[..., float | None]:
         weight, biases = float(plain["regularization"]), not self._damps_biases(plain)
-        return partial(self._cells.descend, rate=rate, weight=weight, biases=biases, clip=clip)
+        return partial(
+            self._cells.descend, rate=rate, weight=weight, biases=biases, clip=clip, log=log
+        )
 
     def _damper(self, train: Interactions, prior: BiasPrior) -> Callable[[float], Any]:
         coded, seed = train.coded(), self._cells.seed
@@ -500,7 +356,7 @@ class SketchFactorization(Descent):
         )
 
     def _codes(self, items: np.ndarray) -> np.ndarray:
-        return hash_column(items, item_seed(self._cells.seed), name="items")
+        return self._cells.hashed(items, 1)
 
     def _remember(self, users: np.ndarray) -> None:
         if self._popularity is not None:
@@ -515,9 +371,9 @@ class SketchFactorization(Descent):
         self._cells.add_noise(deviation, random)
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
-        hashes = hash_column(ids, self._cells.seed, name="users")
+        hashes = self._cells.hashed(ids, 0)
         if self._popularity is None:
-            return self._in_ratings(hashes)
+            return self._cells.vectors(hashes, self._factors, self.scale_)
         rows = np.empty(hashes.size, np.uint8)
         sgd_ranking.counts(hashes, self._user_counts, rows)
         return np.asarray(self._ranking_vectors(hashes) * trust(rows))
@@ -525,7 +381,7 @@ class SketchFactorization(Descent):
     def _item_vectors(self, ids: np.ndarray) -> np.ndarray:
         hashes = self._codes(ids)
         if self._popularity is None:
-            return self._in_ratings(hashes)
+            return self._cells.vectors(hashes, self._factors, self.scale_)
         return self._ranked_items(ids, self._ranking_vectors(hashes))
 
     def _ranking_vectors(self, hashes: np.ndarray) -> np.ndarray:
@@ -534,19 +390,12 @@ class SketchFactorization(Descent):
         out[:, : self._components] = self._cells.components(hashes, self._components)
         return out
 
-    def _in_ratings(self, hashes: np.ndarray) -> np.ndarray:
-        """Return the vectors of these hashes in the unit of the ratings."""
-        read = self._cells.vectors(hashes) * in_ratings(self._cells.factors, self.scale_)
-        out = np.zeros((hashes.size, self._factors), np.float32)
-        out[:, : read.shape[1] - 1], out[:, -1] = read[:, :-1], read[:, -1]
-        return out
-
     def _arrays(self) -> dict[str, np.ndarray]:
         users = {} if self._popularity is None else {"user_counts": self._user_counts}
         return {"cells": self._cells.table, **users, **super()._arrays()}
 
     def _layout(self) -> dict[str, Cells]:
-        size = _cells_of(self._shape)
+        size = cells_of(self._shape)
         users = {"user_counts": Cells(np.uint8, _counters(size))} if self._ranks else {}
         return {"cells": Cells(np.float32, (size,)), **users, **super()._layout()}
 
@@ -569,24 +418,6 @@ class SketchFactorization(Descent):
         self._cells = FactorCells(**self.__dict__.pop("_shape"), table=arrays["cells"])
         if self._popularity is not None:
             self._user_counts = arrays["user_counts"]
-
-
-@cache
-def _lanes(layout: str, depth: int, blocks: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return each lane's weight in the mean over rows, and the lanes of `count` numbers."""
-    lanes, numbers = LANES[layout], np.arange(count)
-    at = numbers // lanes * LANES["block"] + numbers % lanes
-    scale = np.zeros(blocks * LANES["block"], np.float32)
-    scale[at] = 1 / depth
-    return scale, at
-
-
-def _cells_of(shape: dict[str, Any]) -> int:
-    """Return the size of a table; one of half blocks ends in another that nobody owns."""
-    lanes = LANES[shape["layout"]]
-    return int(
-        shape["depth"] * shape["width"] * lanes + (lanes if shape["layout"] == "half" else 0)
-    )
 
 
 def _counters(cells: int) -> tuple[int, int]:

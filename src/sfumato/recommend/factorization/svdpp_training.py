@@ -7,10 +7,11 @@ import numpy as np
 from numpy.random import Generator
 
 from sfumato.core.validation import between
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.factorization.damping import BiasPrior
-from sfumato.recommend.factorization.sgd import START, in_ratings
+from sfumato.recommend.factorization.passes import in_ratings
+from sfumato.recommend.factorization.sgd import START
 from sfumato.recommend.ratings.rated_rows import RatedRows
 
 __all__ = ["PENALTIES", "PENALTY", "SvdppTraining"]

@@ -177,7 +177,7 @@ def score_table(model: Any, users: np.ndarray) -> np.ndarray:
         tables = model._tables(model.histories_.rows(users))
     elif isinstance(model, Factorization):
         vectors = model._in_blocks(model._user_vectors, users)
-        offsets = model.mean_ + vectors[:, -1:].astype(np.float64)
+        offsets = model._common_score + vectors[:, -1:].astype(np.float64)
         vectors[:, -1] = 1  # beside the items' biases
         return np.asarray(model._vectors_for("scores").every(vectors) + offsets)
     else:

@@ -1,11 +1,13 @@
 """ALS: weighted matrix factorization of implicit feedback by alternating least squares."""
 
+from __future__ import annotations
+
 from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from sfumato.core.ids import kind_of
 from sfumato.core.storage import Cells
@@ -21,7 +23,7 @@ from sfumato.core.validation import (
     positive,
 )
 from sfumato.data.interactions import Interactions
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.base import COUNT, Factorization
 from sfumato.recommend.factorization.epochs import Progress, run_epochs
@@ -366,11 +368,11 @@ class ALS(Factorization):
     def _known_items(self) -> SortedCatalogue:
         return SortedCatalogue(self.catalogue_.ids)
 
-    def _weights_of(self, rows: Interactions) -> sp.csr_matrix:
+    def _weights_of(self, rows: Interactions) -> scipy.sparse.csr_matrix:
         """Return the history of one user as a row of weights, read as in `fit`."""
         rule = self._rule
         if not len(rows):
-            return sp.csr_matrix((1, len(self.catalogue_)), dtype=np.float32)
+            return scipy.sparse.csr_matrix((1, len(self.catalogue_)), dtype=np.float32)
         own = Histories.of(rows, self.catalogue_, rule["weighting"], rule["relevant_from"]).matrix
         # These weights have a mean of 1 by themselves; the model's have one over all its users.
         scale = _mean_weight(rows, self.catalogue_, rule) / self._weight_mean
@@ -385,7 +387,7 @@ class ALS(Factorization):
             found = found[found >= 0]
             weights = np.full(found.size, self._rule["confidence"], np.float32)
             shape = 1, len(self.catalogue_)
-            own = sp.csr_matrix((weights, found, [0, found.size]), shape)
+            own = scipy.sparse.csr_matrix((weights, found, [0, found.size]), shape)
         else:
             given = own_ratings("ALS", ratings, items.size)
             own = self._weights_of(Interactions(np.zeros(items.size, np.int64), items, given))
@@ -400,7 +402,7 @@ class ALS(Factorization):
         out[: self._factors] = row[0, : self._factors]
         return out
 
-    def _parts(self, own: sp.csr_matrix, item: np.ndarray) -> np.ndarray:
+    def _parts(self, own: scipy.sparse.csr_matrix, item: np.ndarray) -> np.ndarray:
         """Return what each item of a history adds to the score of an item ([1], section 5)."""
         q = self._item_table[own.indices].astype(np.float64)
         weights = own.data.astype(np.float64)

@@ -1,13 +1,16 @@
 """Alternating least squares over tables of vectors, and the penalty that held-out rows prefer."""
 
+from __future__ import annotations
+
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 from numpy.random import Generator
 
-from sfumato.kernels.lanes import aligned
+from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.recommend import als
 from sfumato.recommend.ranking import CatalogueVectors, ExcludedItems
 
@@ -34,7 +37,7 @@ class ConfidenceRows(NamedTuple):
     totals: np.ndarray
 
     @classmethod
-    def of(cls, weights: sp.csr_matrix) -> Self:
+    def of(cls, weights: scipy.sparse.csr_matrix) -> Self:
         """Take a sparse matrix of weights; every pair has a confidence of 1 more."""
         starts = weights.indptr.astype(np.int64, copy=False)
         positions = weights.indices.astype(np.int32, copy=False)
@@ -47,7 +50,9 @@ class ImplicitAlternation:
     `plain` holds factors, solver, cg_steps and threads; `weights` are confidences less 1.
     """
 
-    def __init__(self, weights: sp.csr_matrix, plain: dict[str, Any], random: Generator) -> None:
+    def __init__(
+        self, weights: scipy.sparse.csr_matrix, plain: dict[str, Any], random: Generator
+    ) -> None:
         users, items = weights.shape
         start = random.standard_normal((users, plain["factors"]), np.float32)
         self.plain = plain
@@ -86,7 +91,8 @@ def solve(
     """Solve all rows of one side for the vectors of the other, in threads."""
     size, count = table.shape[1], len(out)
     square, penalties = aligned(size * size, np.float32), np.asarray(ridges, np.float32)
-    square[:] = np.ravel(table.T @ table if gram is None else gram)
+    with one_blas_thread:
+        square[:] = np.ravel(table.T @ table if gram is None else gram)
     exact = plain["solver"] == "cholesky"
     vectors = size + als.CHUNK + 3 if exact else 3
 
@@ -115,7 +121,7 @@ def padded(rows: np.ndarray) -> np.ndarray:
     return table
 
 
-def noise_level(weights: sp.csr_matrix) -> float:
+def noise_level(weights: scipy.sparse.csr_matrix) -> float:
     """Return about the largest singular value of noise in place of the users' items.
 
     The matrix is that of confidences of the given entries, each divided by the roots of the total
@@ -130,7 +136,7 @@ def noise_level(weights: sp.csr_matrix) -> float:
     return float((np.sqrt(rows @ rows) + np.sqrt(columns @ columns)) / np.sqrt(rows.sum()))
 
 
-def _totals(weights: sp.csr_matrix, axis: int) -> np.ndarray:
+def _totals(weights: scipy.sparse.csr_matrix, axis: int) -> np.ndarray:
     """Return the total confidence of each row (axis 1) or column (axis 0)."""
     return np.asarray(weights.shape[axis] + np.ravel(weights.sum(axis=axis, dtype=np.float64)))
 
@@ -144,7 +150,7 @@ EPOCHS = 3  # for each regularization
 
 
 def choose_regularization(
-    weights: sp.csr_matrix, plain: dict[str, Any], random: Generator
+    weights: scipy.sparse.csr_matrix, plain: dict[str, Any], random: Generator
 ) -> float:
     """Return the regularization of GRID whose lists have the best NDCG on held-out rows.
 
@@ -165,14 +171,19 @@ def choose_regularization(
     return float(GRID[int(np.argmax(found))])
 
 
-def _part(weights: sp.csr_matrix, chosen: np.ndarray) -> sp.csr_matrix:
+def _part(weights: scipy.sparse.csr_matrix, chosen: np.ndarray) -> scipy.sparse.csr_matrix:
     """Return the matrix with the chosen entries only."""
     starts = np.concatenate(([0], np.cumsum(chosen)))[weights.indptr]
-    return sp.csr_matrix((weights.data[chosen], weights.indices[chosen], starts), weights.shape)
+    return scipy.sparse.csr_matrix(
+        (weights.data[chosen], weights.indices[chosen], starts), weights.shape
+    )
 
 
 def _ndcg(
-    vectors: ImplicitAlternation, train: sp.csr_matrix, test: sp.csr_matrix, users: np.ndarray
+    vectors: ImplicitAlternation,
+    train: scipy.sparse.csr_matrix,
+    test: scipy.sparse.csr_matrix,
+    users: np.ndarray,
 ) -> float:
     """Return the mean NDCG of the users' lists without their training items."""
     length = min(LENGTH, train.shape[1])

@@ -1,11 +1,13 @@
 """Histories of users as rows of a sparse matrix over the catalogue, from any interactions."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from sfumato.core.storage import Cells
 from sfumato.data.interactions import Interactions
@@ -49,7 +51,7 @@ class Histories:
         if weighting == "log":
             weights = _mean_one(np.log1p(np.maximum(train.ratings[used], 0)))
         shape = coded.user_ids.size, len(catalogue)
-        rows = sp.csr_matrix((weights, (coded.user_codes[used], at[used])), shape)
+        rows = scipy.sparse.csr_matrix((weights, (coded.user_codes[used], at[used])), shape)
         rows.sum_duplicates()  # sorts positions as well
         if weighting == "equal":
             rows.data[:] = 1
@@ -62,10 +64,10 @@ class Histories:
         )
 
     @property
-    def matrix(self) -> sp.csr_matrix:
+    def matrix(self) -> scipy.sparse.csr_matrix:
         """The histories as a sparse matrix of shape (n_users, n_items)."""
         shape = len(self.users), self.items
-        return sp.csr_matrix((self.weights, self.positions, self.starts), shape)
+        return scipy.sparse.csr_matrix((self.weights, self.positions, self.starts), shape)
 
     @cached_property
     def counts(self) -> np.ndarray:

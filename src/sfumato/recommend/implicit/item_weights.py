@@ -1,11 +1,13 @@
 """Models of a weight for every pair of a history item and another item, dense or sparse."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from sfumato.core.ids import is_one
 from sfumato.core.storage import Cells
@@ -86,7 +88,9 @@ class SparseWeights:
     @classmethod
     def of(cls, sources: Any, targets: Any, values: Any, items: int) -> Self:
         """Weights of pairs (source, target) of positions, each pair once."""
-        made = sp.csr_matrix((np.asarray(values, np.float32), (sources, targets)), (items, items))
+        made = scipy.sparse.csr_matrix(
+            (np.asarray(values, np.float32), (sources, targets)), (items, items)
+        )
         return cls(made.indptr.astype(np.int64), made.indices.astype(np.int32), made.data)
 
     def score(self, history: History, out: np.ndarray) -> None:
@@ -104,7 +108,7 @@ class SparseWeights:
     @cached_property
     def _transposed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         size = self.ends.size - 1
-        made = sp.csr_matrix((self.values, self.columns, self.ends), (size, size)).tocsc()
+        made = scipy.sparse.csr_matrix((self.values, self.columns, self.ends), (size, size)).tocsc()
         return made.indptr, made.indices, made.data
 
     @staticmethod

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy
 
+from sfumato.core.linear_algebra import blas_threads
 from sfumato.core.storage import Cells
 from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.kernels.recommend import item_pairs
@@ -133,7 +134,10 @@ class LinearItems(ItemWeightModel):
             return
         inverse = np.zeros((histories.items, histories.items))
         item_pairs.gram(histories.starts, histories.positions, histories.weights, inverse)
-        inverse, failed = lapack.dpotri(_factor(inverse, plain), lower=1, overwrite_c=1)
+        with blas_threads(histories.items):
+            inverse, failed = scipy.linalg.lapack.dpotri(
+                _factor(inverse, plain), lower=1, overwrite_c=1
+            )
         if failed:
             raise ValueError(TOO_SMALL)
         inverse = inverse.T
@@ -193,7 +197,7 @@ def _factor(gram: np.ndarray, plain: dict[str, Any]) -> np.ndarray:
     """Cholesky factor of a Gram matrix, given by its upper triangle, and the ridge."""
     gram[np.diag_indices_from(gram)] += plain["regularization"]
     # LAPACK sees the transpose: the upper triangle of rows is its lower one.
-    factor, failed = lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
+    factor, failed = scipy.linalg.lapack.dpotrf(gram.T, lower=1, overwrite_a=1)
     if failed:
         raise ValueError(TOO_SMALL)
     return np.asarray(factor)
@@ -240,7 +244,7 @@ def _solved(
     unit = np.zeros((members.size, targets.size), order="F")
     own = local[targets], np.arange(targets.size)
     unit[own] = 1
-    inverse, failed = lapack.dpotrs(_factor(gram, plain), unit, lower=1, overwrite_b=1)
+    inverse, failed = scipy.linalg.lapack.dpotrs(_factor(gram, plain), unit, lower=1, overwrite_b=1)
     if failed:
         raise ValueError(TOO_SMALL)
     weights = (inverse / -inverse[own]).astype(np.float32)

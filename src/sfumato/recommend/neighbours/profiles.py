@@ -16,7 +16,7 @@ from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 
 __all__ = ["METRICS", "Profiles", "RawProfiles"]
 
-CODES = {"cosine": overlaps.COSINE, "jaccard": overlaps.JACCARD, "inner": overlaps.INNER}
+CODES = {"cosine": "COSINE", "jaccard": "JACCARD", "inner": "INNER"}  # in the kernels
 METRICS = (*CODES, "pearson")
 METRIC = one_of(METRICS)
 COMMON = integer(1, 2**31 - 1)
@@ -367,7 +367,7 @@ class RawProfiles:
             overlaps.correlated(*index, *arguments, sums, found, near)
         else:
             index = self._ends, self._holders, self._sizes
-            sets = *queries[:2], rows, own, CODES[metric], self.least_common
+            sets = *queries[:2], rows, own, getattr(overlaps, CODES[metric]), self.least_common
             overlaps.nearest(*index, *sets, found, near)
 
     def _checked(self, rows: Any) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import ParameterError
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.recommend import sgd_svdpp
 from sfumato.recommend.factorization.svdpp_training import SvdppTraining
 from sfumato.recommend.ratings.rated_rows import RatedRows
