@@ -28,7 +28,7 @@ from sfumato.core.file_format import (
 )
 from sfumato.core.validation import integer
 from sfumato.errors import IndexFormatError
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 
 __all__ = ["IndexFormatError", "Source", "expect", "opened", "read_header", "write"]
 

@@ -1,5 +1,6 @@
 """The vectors that an index encodes: unit vectors, or vectors lifted to a sphere."""
 
+import math
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -78,6 +79,7 @@ def lengths(vectors: np.ndarray) -> np.ndarray:
 
 
 METRIC = one_of(("cosine", "inner"))
+SMALL = 1 << 14  # numbers whose squares are summed sooner than they are compared
 LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay finite in float32
 
 
@@ -105,7 +107,7 @@ class Space(NamedTuple):
         if vectors.dtype != np.float32:  # squares of float64 may vanish or overflow
             exact /= np.abs(exact).max(axis=1, keepdims=True)
         exact /= lengths(exact)[:, None]
-        return np.asarray(exact, np.float32)
+        return exact.astype(np.float32)
 
 
 def is_vector(values: Any) -> bool:
@@ -117,7 +119,7 @@ def is_vector(values: Any) -> bool:
     if isinstance(values, list | tuple):
         return len(values) > 0 and isinstance(values[0], Real)
     flat = getattr(values, "ndim", 0) == 1 and len(values) > 0
-    return flat and str(getattr(values, "dtype", "")) != "object"
+    return flat and getattr(getattr(values, "dtype", None), "kind", "") != "O"
 
 
 def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
@@ -131,7 +133,7 @@ def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
         )
     else:
         found = np.ascontiguousarray(values)
-        if found.size and not np.isfinite([found.min(), found.max()]).all():
+        if found.size and not _all_finite(found):
             row, column = np.argwhere(~np.isfinite(found))[0]
             raise ValueError(f"{owner}: numbers must be finite; row {row}, column {column} is not.")
     if len(found) and not found.shape[1]:
@@ -139,11 +141,21 @@ def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
     return found
 
 
+def _all_finite(found: np.ndarray) -> bool:
+    """Whether all numbers are finite; few of them are proved so by a finite sum of squares."""
+    if found.size <= SMALL and math.isfinite(np.dot(found.reshape(-1), found.reshape(-1))):
+        return True
+    return bool(np.isfinite([found.min(), found.max()]).all())
+
+
 def check_vectors(owner: str, metric: str, vectors: np.ndarray) -> None:
     """Raise ValueError for a row that the metric is not defined for."""
     if metric == "cosine":
-        zero = ~vectors.any(axis=1)
-        if zero.any():
+        if len(vectors) == 1 and vectors.any():
+            return
+        some = vectors.any(axis=1)
+        if not some.all():
+            zero = ~some
             raise ValueError(
                 f"{owner}: a vector of zeros has no direction; row {int(zero.argmax())} is one: "
                 "leave it out, or use metric='inner'."

@@ -2,16 +2,19 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from sfumato.core.file_format import damaged
 from sfumato.core.validation import integer, positive
-from sfumato.kernels.retrieve.hamming_scan import BLOCK
+from sfumato.kernels.retrieve.layout import BLOCK
 from sfumato.retrieve import file_format
 from sfumato.retrieve import file_format as files
-from sfumato.retrieve.binary.store import StoredRows, check_ids
+from sfumato.retrieve.binary.cell_blocks import CellBlocks
+from sfumato.retrieve.binary.partition import CellPartition
+from sfumato.retrieve.binary.store import RowWriter, StoredRows, check_ids
 from sfumato.retrieve.binary.training import Fitted
 from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import IndexFormatError
@@ -30,18 +33,23 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-KIND, VERSION = "BinaryIndex", 2
+KIND, VERSION, CELL_VERSION = "BinaryIndex", 2, 3
+ONE = np.uint64(1)
 COUNT = integer(0, 2**47)
 
 
 def save(
-    path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted, stored: StoredRows
+    path: str | os.PathLike[str],
+    parameters: dict[str, Any],
+    fitted: Fitted,
+    rows: RowWriter,
+    partition: CellPartition | None,
 ) -> None:
-    """Write a BinaryIndex: all that `restored` needs."""
-    (state, learned), lift = fitted.encoder.state(), fitted.space.lift
+    """Write a BinaryIndex: all that `restored` needs; version 2 unless there may be cells."""
+    (state, learned), lift, stored = fitted.encoder.state(), fitted.space.lift, rows.stored
     header = {
         "kind": KIND,
-        "version": VERSION,
+        "version": CELL_VERSION if "partitions" in parameters else VERSION,
         "parameters": parameters,
         "encoder": state,
         "radius": None if lift is None else lift.radius,
@@ -51,22 +59,62 @@ def save(
     arrays = {f"encoder.{name}": array for name, array in learned.items()}
     if lift is not None:
         arrays["centre"] = lift.centre
+    if partition is not None and rows.cells is not None:
+        header |= {"living": stored.living, "rows": partition.rows}
+        arrays |= {"cells.centres": partition.centres, "cells.coverage": partition.coverage}
+        arrays["cells.owners"] = rows.cells.owners
     file_format.write(path, header, {**arrays, **stored.arrays()})
 
 
 def restored(
     path: file_format.Source, build: Callable[..., T], *, check: bool
-) -> tuple[T, Fitted, StoredRows]:
+) -> tuple[T, Fitted, RowWriter, CellPartition | None]:
     """Read a BinaryIndex: the index built from its parameters, the encoder and the mapped rows."""
     header, arrays = file_format.opened(path, check=check)
-    file_format.expect(header, KIND, VERSION)
+    version = CELL_VERSION if header.get("version") == CELL_VERSION else VERSION
+    file_format.expect(header, KIND, version)
     with damaged(KIND, IndexFormatError):
         given, fitted = _fitted(header, arrays)
         index = build(**given)
-        stored = _stored_rows(COUNT.check("file", "count", header["count"]), arrays, fitted, given)
+        count = COUNT.check("file", "count", header["count"])
+        partition = _partition(header, arrays, fitted) if "cells.centres" in arrays else None
+        cells = None if partition is None else _cells(len(partition), count, header, arrays)
+        stored = _stored_rows(count, arrays, fitted, given, None if cells is None else header)
+        if cells is not None:
+            stored = replace(stored, cells=cells.chains())
         if check:
-            check_ids(stored.ids)
-    return index, fitted, stored
+            check_ids(stored.ids[stored.rows()])
+    return index, fitted, RowWriter(stored, cells), partition
+
+
+def _partition(
+    header: dict[str, Any], arrays: dict[str, np.ndarray], fitted: Fitted
+) -> CellPartition:
+    """The centres of cells and their coverage; ValueError where they are invalid."""
+    centres, coverage = arrays.pop("cells.centres"), arrays.pop("cells.coverage")
+    rows, width = COUNT.check("file", "rows", header["rows"]), fitted.encoder.dimension_
+    fits = centres.dtype == np.float32 and centres.ndim == 2 and centres.shape[1] == width
+    if not fits or len(centres) == 0 or not np.isfinite(centres).all():
+        raise ValueError("the centres of cells have the wrong type or shape.")
+    fits = coverage.dtype == np.float64 and coverage.shape == (len(centres),)
+    if not fits or not (np.diff(coverage, prepend=0, append=1) >= -1e-9).all():
+        raise ValueError("the coverage of cells is invalid.")
+    return CellPartition(centres.copy(), coverage.copy(), rows)
+
+
+def _cells(
+    cells: int, count: int, header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> CellBlocks:
+    """The cell of each block; ValueError where cells, blocks and living rows do not fit."""
+    owners, alive = arrays.pop("cells.owners"), arrays["alive"]
+    shape, living = (count // BLOCK,), COUNT.check("file", "living", header["living"])
+    fits = count % BLOCK == 0 and owners.dtype == np.int32 and owners.shape == shape
+    if not fits or (owners.size and not 0 <= owners.min() <= owners.max() < cells):
+        raise ValueError("the cells of blocks are invalid.")
+    prefix = alive.dtype == np.uint64 and alive.shape == shape and not (alive & (alive + ONE)).any()
+    if not prefix or int(np.bitwise_count(alive).sum()) != living:
+        raise ValueError("the living rows of cells are invalid.")
+    return CellBlocks.over(cells, owners, alive)
 
 
 def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], Fitted]:
@@ -100,7 +148,11 @@ def lift_from(radius: Any, centre: np.ndarray | None, dimension: int) -> Lift | 
 
 
 def _stored_rows(
-    count: int, arrays: dict[str, np.ndarray], fitted: Fitted, given: dict[str, Any]
+    count: int,
+    arrays: dict[str, np.ndarray],
+    fitted: Fitted,
+    given: dict[str, Any],
+    celled: dict[str, Any] | None,
 ) -> StoredRows:
     """The rows, once each array has the type and shape that kernels rely on."""
     blocks = (-(-count // BLOCK), fitted.words, BLOCK)
@@ -108,6 +160,8 @@ def _stored_rows(
         "words": (np.uint64, blocks),
         "ids": (np.int64, (count,)),
     }
+    if celled is not None:
+        layout["alive"] = np.uint64, (count // BLOCK,)
     if fitted.encoder.scaled:
         layout["factors"] = np.float32, (count,)
     if fitted.encoder.short:
@@ -117,10 +171,11 @@ def _stored_rows(
     found = {name: (array.dtype, array.shape) for name, array in arrays.items()}
     if found != {name: (np.dtype(dtype), shape) for name, (dtype, shape) in layout.items()}:
         raise ValueError("an array is missing, or has the wrong type or shape.")
-    named = {name: arrays.get(name) for name in ("short", "factors", "vectors")}
+    living = count if celled is None else int(celled["living"])
     return StoredRows(
-        count=count, living=count, ids=arrays["ids"], words=arrays["words"],
-        alive=None, **named,
+        count=count, living=living, ids=arrays["ids"], words=arrays["words"],
+        short=arrays.get("short"), factors=arrays.get("factors"), vectors=arrays.get("vectors"),
+        alive=arrays.get("alive"),
     )  # fmt: skip
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids, Matrix
-from sfumato.core.validation import flag, integer, one_of, optional
+from sfumato.core.validation import flag, fraction, integer, one_of, optional
 from sfumato.errors import ParameterError
-from sfumato.retrieve.binary.search import SearchPlan, check_answers, padding, search
+from sfumato.retrieve.binary.partition import GROWTH, CellPartition, cells_for
+from sfumato.retrieve.binary.search import Probed, SearchPlan, check_answers, padding, search
 from sfumato.retrieve.binary.store import (
     NOTHING,
     RowWriter,
@@ -21,7 +22,7 @@ from sfumato.retrieve.binary.store import (
     check_new,
     integer_ids,
 )
-from sfumato.retrieve.binary.training import Fitted, encoder_for
+from sfumato.retrieve.binary.training import BLOCK, Fitted, encoder_for, learn_cells
 from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import Source
 from sfumato.retrieve.metric import METRIC, check_vectors, is_vector, matrix
@@ -33,6 +34,8 @@ __all__ = ["BinaryIndex"]
 OWNER = "BinaryIndex"
 BITS = integer(1, 2**16)
 COUNT = integer(1)
+SOME = optional(COUNT)
+CELLS = integer(1, 2**20)
 PARAMETERS = ("bits", "encoder", "metric", "keep_vectors", "seed")
 RERANK = optional(one_of(("asymmetric", "exact")))
 SCAN = optional(one_of(("hamming", "asymmetric")))
@@ -43,13 +46,15 @@ class _Now(NamedTuple):
 
     fitted: Fitted
     rows: RowWriter
+    partition: CellPartition | None = None
 
 
 class BinaryIndex:
-    """Nearest-neighbour index of binary codes, scanned for every query.
+    """Nearest-neighbour index of binary codes, scanned for every query or cell by cell.
 
     A vector takes ``bits / 8`` bytes, 4 for its factor and 8 for its id; `nbytes_per_vector` gives
-    the exact number. A search scans all codes for a short-list and re-ranks it.
+    the exact number. A search scans all codes, or those of the cells nearest to the query, for a
+    short-list and re-ranks it.
 
     Parameters
     ----------
@@ -65,8 +70,16 @@ class BinaryIndex:
         "inner" numbers are at most 1e15 in size.
     keep_vectors : bool, default=False
         Whether vectors are stored in float32 for exact scores (normalised for "cosine").
+    partitions : str, int or None, default=None
+        Cells of vectors near each other, of which a search reads only some. None scans all codes.
+        "auto" makes none below 20,000 rows and from there on 2**k, nearest to 1.45 sqrt(rows) on
+        the logarithmic scale: 256 for 60,000 rows, 2,048 for a million. A number makes that many
+        once there are as many rows.
+    recall : float, default=0.97
+        Fraction of the ten nearest neighbours that shall lie in the cells a search reads, between
+        0 and 1, both excluded. It determines the default of `probes`.
     seed : int, default=0
-        Seed of the directions and of the sample to learn from.
+        Seed of the directions, of the cells and of the samples to learn from.
 
     Attributes
     ----------
@@ -75,11 +88,20 @@ class BinaryIndex:
 
     Notes
     -----
-    **Guarantee.** `search` returns the best of the codes by the score it names, rows of equal codes
-    in their order. An answer does not depend on other queries of its batch. A call that raises
-    changes nothing. Any number of threads may search together and while one changes the index: a
-    search sees the index before a change or after it. A removed row stays in memory until
-    `compact`.
+    **Guarantee.** `search` returns the best of the codes (of those in the cells it reads) by the
+    score it names, rows of equal codes in their order. An answer does not depend on other queries
+    of its batch. A call that raises changes nothing. Any number of threads may search together and
+    while one changes the index: a search sees the index before a change or after it. A removed row
+    stays in memory until `compact`.
+
+    Cells are learned by k-means from the rows of an `add`, and anew in the `add` after which there
+    are four times as many rows; in between, a row goes to the cell of the nearest centre. Without
+    stored vectors, those of earlier rows are what their codes represent. `recall` is measured then
+    on rows of the index as queries, in a sample, where neighbours are farther away: queries like
+    the rows find at least as many, queries unlike them fewer. Measured on SIFT-like descriptors and
+    queries from other images, 0.976 of the neighbours were found for 0.97. Each cell takes blocks
+    of 64 rows, so that cells of few rows cost memory; `nbytes` counts it. With cells `ids` are in
+    no lasting order.
 
     With metric "inner", learned codes and codes with a factor represent lengths. Other encoders get
     vectors lifted to a sphere [2]_: y = x - centre becomes (y / m, sqrt(1 - abs(y)^2 / m^2)) with
@@ -110,12 +132,16 @@ class BinaryIndex:
         *,
         metric: str = "cosine",
         keep_vectors: bool = False,
+        partitions: str | int | None = None,
+        recall: float = 0.97,
         seed: int = 0,
     ) -> None:
         self.bits = BITS.check(OWNER, "bits", bits)
         self.metric = METRIC.check(OWNER, "metric", metric)
         self.keep_vectors = flag.check(OWNER, "keep_vectors", keep_vectors)
         self.seed = SEED.check(OWNER, "seed", seed)
+        self.partitions = None if partitions is None else _partitions(partitions)
+        self.recall = fraction.check(OWNER, "recall", recall)
         self.encoder = encoder
         self._made = encoder_for(encoder, self.bits, self.seed)
         if isinstance(encoder, CodeEncoder) and self.bits not in (256, encoder.bits):
@@ -179,8 +205,9 @@ class BinaryIndex:
             if now is not None:
                 check_new(OWNER, now.rows.find(column)[1])
             if column.size:
-                now = now or self._learned(vectors)
-                now.rows.append(column, *now.fitted.rows(vectors, keep=self.keep_vectors))
+                now = self._grown(now or self._learned(vectors), vectors)
+                fitted, rows, partition = now
+                rows.append(column, *fitted.rows(vectors, partition, keep=self.keep_vectors))
                 self._now = now
         return self
 
@@ -223,10 +250,11 @@ class BinaryIndex:
         Q: Any,
         k: int = 10,
         *,
-        shortlist: int = 1000,
+        shortlist: int | None = None,
         rerank: str | None = "asymmetric",
         scan: str | None = None,
         filter: Any = None,
+        probes: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Find the k best vectors of each query.
 
@@ -236,8 +264,10 @@ class BinaryIndex:
             Queries, or one query.
         k : int, default=10
             Number of results per query, at least 1; k times the number of queries is at most 2**28.
-        shortlist : int, default=1000
-            Number of vectors that the scan finds for `rerank`; at least k are found.
+        shortlist : int or None, default=None
+            Number of vectors that the scan finds for `rerank`; at least k are found. None for 1000
+            of all codes; in cells for 100, or 10 for each result if that is more, and three times
+            as many by Hamming distance or by the leading bits of learned codes.
         rerank : {"asymmetric", "exact"} or None, default="asymmetric"
             Scores of the short-list: "asymmetric" compares the unquantised query with the codes,
             "exact" with the vectors (needs `keep_vectors`); None returns the scores of the scan.
@@ -246,9 +276,15 @@ class BinaryIndex:
             score cos(pi d / bits); for lifted vectors that times m norm(q), plus <q, centre>; an
             encoder's own centre is subtracted first. "asymmetric" weighs the bits by the query
             rounded to a few bits, which is slower and finds more. None chooses Hamming if most bits
-            are plain signs and a re-rank follows, or if all are.
+            are plain signs and a re-rank follows, or if all are; in cells only if all are. For a
+            re-rank in cells, "asymmetric" reads only the first words of codes whose atoms have 98 %
+            of the squared lengths, which are fewer for learned codes.
         filter : array_like of bool or None, default=None
             Mask over `ids` of those that may be found, as made by `mask`.
+        probes : int or None, default=None
+            Number of cells to read, at least 1; those whose centres have the largest product with
+            the query. None for ``probes_for(recall)``. As many as there are, or an index without
+            cells, means a scan of all codes.
 
         Returns
         -------
@@ -264,7 +300,10 @@ class BinaryIndex:
         replace; everything else in Sfumato takes `n` and returns (ids, scores).
         """
         k = COUNT.check(OWNER, "k", k)
-        shortlist = COUNT.check(OWNER, "shortlist", shortlist)
+        shortlist, probes = (
+            SOME.check(OWNER, "shortlist", shortlist),
+            SOME.check(OWNER, "probes", probes),
+        )
         rerank, scan = RERANK.check(OWNER, "rerank", rerank), SCAN.check(OWNER, "scan", scan)
         self._check_exact(rerank)
         now = self._now
@@ -277,9 +316,39 @@ class BinaryIndex:
         if now is None:
             scores, ids = padding(len(queries), k)
         else:
-            plan = SearchPlan(k, shortlist, now.fitted.scan_for(scan, rerank), rerank)
+            cells = self._probed(now, probes)
+            plan = SearchPlan(
+                k,
+                shortlist,
+                now.fitted.scan_for(scan, rerank, cells=cells is not None),
+                rerank,
+                cells,
+            )
             scores, ids = search(stored, now.fitted, queries, plan, alive)
         return (scores[0], ids[0]) if one else (scores, ids)
+
+    def probes_for(self, recall: float) -> int:
+        """Return the number of cells that a search must probe for a recall.
+
+        Parameters
+        ----------
+        recall : float
+            Fraction of the ten nearest neighbours that shall lie in the cells, between 0 and 1,
+            both excluded.
+
+        Returns
+        -------
+        int
+            Number of cells, for `probes` of `search`; 1 without cells.
+
+        Notes
+        -----
+        Measured when the cells were learned, on rows of the index as queries. Queries unlike the
+        rows need more.
+        """
+        recall = fraction.check(OWNER, "recall", recall)
+        partition = None if self._now is None else self._now.partition
+        return 1 if partition is None else partition.probes(recall)
 
     def vectors(self, ids: Ids) -> np.ndarray:
         """Return the stored vectors of these ids.
@@ -332,7 +401,7 @@ class BinaryIndex:
             now = self._now
             if now is None:
                 raise ValueError(f"{OWNER}: there is nothing to save yet; call fit or add first.")
-            save(path, self.parameters, now.fitted, now.rows.compacted().stored)
+            save(path, self.parameters, now.fitted, now.rows.compacted(), now.partition)
 
     @classmethod
     def load(cls, path: Source, *, check: bool = True) -> Self:
@@ -358,14 +427,17 @@ class BinaryIndex:
         IndexFormatError
             If the file is not a complete, intact index.
         """
-        index, fitted, stored = restored(path, cls, check=flag.check(OWNER, "check", check))
-        index._now = _Now(fitted, RowWriter(stored))
+        check = flag.check(OWNER, "check", check)
+        index, fitted, rows, partition = restored(path, cls, check=check)
+        index._now = _Now(fitted, rows, partition)
         return index
 
     @property
     def parameters(self) -> dict[str, Any]:
         """Constructor parameters as plain values; a given encoder is a dict with its kind."""
         given = {name: getattr(self, name) for name in PARAMETERS}
+        if self.partitions is not None:
+            given |= {name: getattr(self, name) for name in ("partitions", "recall")}
         if isinstance(self.encoder, CodeEncoder):
             given["encoder"] = {"kind": self.encoder.kind, **self.encoder.get_params()}
         return given
@@ -382,7 +454,7 @@ class BinaryIndex:
 
     @property
     def ids(self) -> np.ndarray:
-        """Ids that can be found, in the order of rows."""
+        """Ids that can be found, in the order of rows; with cells in an order that may change."""
         stored = self._stored_rows
         return np.asarray(stored.ids[stored.rows()])
 
@@ -419,6 +491,20 @@ class BinaryIndex:
         fitted = Fitted.learn(self._made, self.metric, vectors, self.seed)
         return _Now(fitted, fitted.no_rows(keep=self.keep_vectors))
 
+    def _grown(self, now: _Now, vectors: np.ndarray) -> _Now:
+        """State with cells for as many rows more, learned anew where there are too few of them."""
+        fitted, rows, partition = now
+        total = rows.stored.living + len(vectors)
+        cells = cells_for(self.partitions, total)
+        if cells == 1 or (partition is not None and total < GROWTH * partition.rows):
+            return now
+        made = learn_cells(fitted, rows, vectors, cells, self.seed)
+        living = rows.stored.rows()
+        steps = range(0, living.size, BLOCK)
+        old = [made.assign(fitted.points_of(rows, living[at : at + BLOCK])) for at in steps]
+        cells_of = np.concatenate([np.empty(0, np.int64), *old])
+        return _Now(fitted, rows.arranged(living, cells_of, cells), made)
+
     def _rows_of(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
         """Snapshot and the rows of ids in it; ValueError for an unknown id."""
         now = self._now
@@ -426,7 +512,23 @@ class BinaryIndex:
         check_known(OWNER, rows)
         return stored, rows
 
+    def _probed(self, now: _Now, probes: int | None) -> Probed | None:
+        """The cells to probe, None where all codes are scanned."""
+        if now.partition is None:
+            return None
+        probes = now.partition.probes(self.recall) if probes is None else probes
+        return None if probes >= len(now.partition) else Probed(now.partition, probes)
+
     def _check_exact(self, rerank: str | None) -> None:
         if rerank == "exact" and not self.keep_vectors:
             sentence = f"{OWNER}: no vectors are stored; build it with keep_vectors=True."
             raise ParameterError(sentence, owner=OWNER, parameter="keep_vectors")
+
+
+def _partitions(value: Any) -> Any:
+    """Check the parameter: "auto", or a number of cells."""
+    return (
+        value
+        if isinstance(value, str) and value == "auto"
+        else CELLS.check(OWNER, "partitions", value)
+    )

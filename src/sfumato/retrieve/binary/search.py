@@ -5,28 +5,49 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfumato.kernels.retrieve import rerank
-from sfumato.kernels.retrieve import rerank as signed
-from sfumato.kernels.retrieve.hamming_scan import frozen, hamming_nearest
-from sfumato.kernels.retrieve.weighted_scan import weighted_best
+from sfumato.kernels.alignment import frozen
+from sfumato.kernels.retrieve import cell_scan, hamming_scan, rerank, weighted_scan
+from sfumato.kernels.retrieve.layout import BLOCK
+from sfumato.retrieve.binary.partition import CellPartition
 from sfumato.retrieve.binary.store import StoredRows
 from sfumato.retrieve.binary.training import Fitted
+from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.metric import LEAN, Lift, lengths
 
-__all__ = ["SearchPlan", "check_answers", "padding", "search"]
+__all__ = ["Probed", "SearchPlan", "check_answers", "padding", "search"]
 
 ROOM = 1 << 20  # entries of the short-lists, or of the weights, of one batch of queries
 MOST = 1 << 28  # answers of one call, 12 bytes each
+SHORTLIST = 1000  # rows that a scan of all codes finds for a re-ranking
+NO_FACTORS = frozen(np.empty(0, np.float32))
 TINY = 1e-300  # in place of the length of a zero query
 
 
+class Probed(NamedTuple):
+    """Cells of an index, and how many of them a query probes."""
+
+    partition: CellPartition
+    number: int
+
+
 class SearchPlan(NamedTuple):
-    """Options of a search: number of results, short-list, scan and re-ranking."""
+    """Options of a search: number of results, short-list, scan, re-ranking and cells."""
 
     k: int
-    shortlist: int
+    shortlist: int | None
     scan: str
     rerank: str | None
+    cells: Probed | None
+
+    def size(self, encoder: CodeEncoder) -> int:
+        """Number of rows that the scan finds."""
+        if self.rerank is None:
+            return self.k
+        usual = SHORTLIST
+        if self.cells is not None:
+            some = 64 * encoder.leading_words < encoder.bits
+            usual = max(100, 10 * self.k) * (3 if some or self.scan == "hamming" else 1)
+        return max(usual if self.shortlist is None else self.shortlist, self.k)
 
 
 def search(
@@ -42,7 +63,7 @@ def search(
     codes stay in their order.
     """
     scores, ids = padding(len(queries), plan.k)
-    size = min(plan.k if plan.rerank is None else max(plan.shortlist, plan.k), stored.living)
+    size = min(plan.size(fitted.encoder), stored.living)
     step = max(1, ROOM // max(size, fitted.encoder.bits, fitted.encoder.dimension_))
     for start in range(0, len(queries) if size else 0, step):
         part = slice(start, start + step)
@@ -64,7 +85,10 @@ def check_answers(owner: str, queries: int, name: str, number: int) -> None:
 
 def padding(queries: int, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Scores and ids of an empty result."""
-    return np.full((queries, k), -np.inf, np.float32), np.full((queries, k), -1, np.int64)
+    scores, ids = np.empty((queries, k), np.float32), np.empty((queries, k), np.int64)
+    scores.fill(-np.inf)
+    ids.fill(-1)
+    return scores, ids
 
 
 class _Batch:
@@ -75,62 +99,128 @@ class _Batch:
     ) -> None:
         self.stored, self.encoder, self.lift = stored, fitted.encoder, fitted.space.lift
         self.targets, self.alive = targets, alive
-        self.factors = None if stored.factors is None else frozen(stored.factors[: stored.count])
+        self.factors = stored.frozen_factors
         self._weights: tuple[np.ndarray, np.ndarray] | None = None
 
     def answer(self, plan: SearchPlan, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores of at most k, best first."""
-        if plan.rerank is None:
+        if plan.cells is not None:
+            starts, rows, found = self._in_cells(plan.cells, plan, size)
+            if plan.rerank is None:
+                return self._scored(plan.scan, found)
+        elif plan.rerank is None:
             return self._hamming(size) if plan.scan == "hamming" else self._asymmetric(size)
-        # Tilted queries find more, but their angles estimate products worse: for short-lists only.
-        near = self._near(size, LEAN) if plan.scan == "hamming" else self._asymmetric(size)
-        starts, rows = _ascending(near[0])
-        shape = (len(self.targets), min(plan.k, size))
-        best, scores = np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32)
-        if plan.rerank == "exact":
-            assert self.stored.vectors is not None
-            vectors = frozen(self.stored.vectors[: self.stored.count])
-            rerank.products(vectors, self.targets, starts, rows, best, scores)
+        else:
+            # Tilted queries find more, but their angles estimate products worse: for short-lists.
+            near = self._near(size, LEAN) if plan.scan == "hamming" else self._asymmetric(size)
+            starts, rows = _listed(near[0])
+        return self._ranked(plan.rerank, min(plan.k, size), starts, rows)
+
+    def _ranked(
+        self, by: str, k: int, starts: np.ndarray, rows: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The best k of the rows found, by their true scores or by those of their codes."""
+        best, scores = padding(len(self.targets), k)[::-1]
+        if by == "exact":
+            assert self.stored.frozen_vectors is not None
+            rerank.dots(self.stored.frozen_vectors, self.targets, starts, rows, best, scores)
         else:
             weights, offsets = self.weights()
-            factors = frozen(np.empty(0, np.float32)) if self.factors is None else self.factors
-            signed.best(self.stored.words, factors, weights, starts, rows, best, scores)
+            factors = NO_FACTORS if self.factors is None else self.factors
+            rerank.best(self.stored.words, factors, weights, starts, rows, best, scores)
             scores += offsets[:, None]
         return best, scores
+
+    def _in_cells(
+        self, cells: Probed, plan: SearchPlan, size: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of the best codes in the cells that queries probe, and these as candidates."""
+        stored, count = self.stored, len(self.targets)
+        assert stored.cells is not None
+        queries = _encoder_queries(self.lift, self.targets, LEAN)
+        probed = cells.partition.cells(queries, cells.number)
+        blocks, factors, planes = self._planes(plan.scan, whole=plan.rerank is None)
+        found, starts = (
+            np.empty((count, 2 * size + BLOCK), np.uint64),
+            np.empty(count + 1, np.int64),
+        )
+        rows = np.empty(count * size, np.int64)
+        cell_scan.scan(
+            blocks, hamming_scan.marks(self.alive), factors, *stored.cells, probed, *planes, size,
+            found, starts, rows,
+        )  # fmt: skip
+        return starts, rows, found[:, :size]
+
+    def _planes(
+        self, scan: str, *, whole: bool
+    ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+        """Blocks to scan, their factors, and the queries' weights of (leading) bits as planes."""
+        stored, encoder = self.stored, self.encoder
+        if scan == "asymmetric":
+            factors = NO_FACTORS if self.factors is None else self.factors
+            words = stored.words.shape[1] if whole else encoder.leading_words
+            weights = self.weights()[0][:, : 64 * words]
+            planes = weighted_scan.round_weights(weights, words, encoder.precision)
+            return stored.words, factors, planes
+        words, bits = self._query_words(0 if whole else LEAN), encoder.bits
+        every = np.full(words.shape, ~np.uint64(0))
+        every[:, -1] >>= np.uint64(-bits % 64)
+        steps = np.ones(len(words), np.float32)
+        blocks = stored.words if stored.short is None else stored.short
+        return blocks, NO_FACTORS, (np.stack([words, every], axis=1), steps, bits * steps)
+
+    def _scored(self, scan: str, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of candidates, best first, and their scores."""
+        rows, scores = weighted_scan.listed(found)
+        if scan == "asymmetric":
+            return rows, scores + self.weights()[1][:, None]
+        apart = (self.encoder.bits - np.where(rows >= 0, scores, 0)).astype(np.int32) // 2
+        return rows, self._angular(rows, apart)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the bits, and the offset of every score of a query."""
         if self._weights is None:
-            weights, offsets = self.encoder.query_weights(
-                _encoder_queries(self.lift, self.targets, 0)
-            )
+            queries = _encoder_queries(self.lift, self.targets, 0)
+            weights, _, offsets = self.encoder.padded_weights(queries)
             if self.lift is not None:  # it centres already; the encoder's own centre is near 0
                 offsets = self.lift.along(self.targets) + self.lift.radius * offsets
-            self._weights = weights, offsets.astype(np.float32)
+                offsets = offsets.astype(np.float32)
+            self._weights = weights, offsets
         return self._weights
+
+    def _query_words(self, lean: float) -> np.ndarray:
+        """Signs of the queries, of which those of lifted vectors are tilted."""
+        queries = _encoder_queries(self.lift, self.targets, lean)
+        if self.lift is not None:  # as the points, which an encoder's centre is subtracted from
+            queries = queries / np.maximum(lengths(queries), TINY)[:, None]
+        return self.encoder.query_words(queries)
 
     def _near(self, size: int, lean: float) -> tuple[np.ndarray, np.ndarray]:
         """Rows whose codes differ least from those of queries, and the number of different bits."""
-        stored, queries = self.stored, _encoder_queries(self.lift, self.targets, lean)
-        if self.lift is not None:  # as the points, which an encoder's centre is subtracted from
-            queries = queries / np.maximum(lengths(queries), TINY)[:, None]
+        stored = self.stored
         blocks = stored.words if stored.short is None else stored.short
-        words = self.encoder.query_words(queries)
-        return hamming_nearest(blocks, stored.count, self.alive, words, size)
+        words = self._query_words(lean)
+        return hamming_scan.hamming_nearest(blocks, stored.count, self.alive, words, size)
 
     def _hamming(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         found, apart = self._near(size, 0)
+        return found, self._angular(found, apart)
+
+    def _angular(self, found: np.ndarray, apart: np.ndarray) -> np.ndarray:
+        """Scores of rows by the number of bits in which they differ from queries."""
         scores = np.cos(apart * (math.pi / self.encoder.bits))
         if self.lift is not None:
             scores *= self.lift.radius * lengths(self.targets)[:, None]
             scores += self.lift.along(self.targets)[:, None]
-        return found, np.where(found >= 0, scores, -np.inf).astype(np.float32)
+        return np.where(found >= 0, scores, -np.inf).astype(np.float32)
 
     def _asymmetric(self, size: int) -> tuple[np.ndarray, np.ndarray]:
         stored, (weights, offsets) = self.stored, self.weights()
         rows = stored.words, stored.count, self.alive
         precision = self.encoder.precision
-        found, scores = weighted_best(*rows, weights, self.factors, size, precision=precision)
+        found, scores = weighted_scan.weighted_best(
+            *rows, weights, self.factors, size, precision=precision
+        )
         return found, scores + offsets[:, None]
 
 
@@ -139,10 +229,9 @@ def _encoder_queries(lift: Lift | None, targets: np.ndarray, lean: float) -> np.
     return targets if lift is None else lift.lifted_queries(targets, lean)
 
 
-def _ascending(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets of the queries, and the rows found, ascending for each query."""
-    rows = np.sort(found, axis=1)
-    there = rows >= 0
-    starts = np.zeros(len(rows) + 1, np.int64)
+def _listed(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets of the queries, and the rows found of each."""
+    there = found >= 0
+    starts = np.zeros(len(found) + 1, np.int64)
     np.cumsum(there.sum(axis=1), out=starts[1:])
-    return starts, rows[there]
+    return starts, found[there]

@@ -7,6 +7,7 @@ the scan. Ids are distinct integers from 0; errors name the position, never the 
 
 import threading
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -14,8 +15,9 @@ import numpy as np
 from sfumato.core.ids import ids_of, kind_of
 from sfumato.core.validation import integer
 from sfumato.kernels import hash_tables as positions
-from sfumato.kernels.lanes import aligned
-from sfumato.kernels.retrieve.hamming_scan import BLOCK, frozen
+from sfumato.kernels.alignment import aligned, frozen
+from sfumato.kernels.retrieve.layout import BLOCK
+from sfumato.retrieve.binary.cell_blocks import CellBlocks, Chains
 
 __all__ = [
     "NOTHING",
@@ -105,6 +107,13 @@ class Panels:
         rows = self.blocks.transpose(0, 2, 1).reshape(-1, self.words)
         return rows[: self.count].copy()
 
+    def put(self, rows: np.ndarray, codes: np.ndarray, count: int) -> Self:
+        """Write codes to these rows, which nobody reads so far; `count` rows are there then."""
+        self._reserve(count)
+        self._blocks[rows // BLOCK, :, rows % BLOCK] = codes
+        self.count = count
+        return self
+
     def _reserve(self, count: int) -> None:
         """Grow the capacity; readers keep the old array, whose rows stay as they are."""
         needed = -(-count // BLOCK)
@@ -117,6 +126,9 @@ class Panels:
     def _write(self, codes: np.ndarray) -> None:
         """Write codes after the last row: to the end of a block, to full blocks, to a new block."""
         at, start = self.count, 0
+        if len(codes) == 1:
+            self._blocks[at // BLOCK, :, at % BLOCK] = codes[0]
+            return
         head = min(-at % BLOCK, len(codes))
         if head:
             self._blocks[at // BLOCK, :, at % BLOCK : at % BLOCK + head] = codes[:head].T
@@ -134,7 +146,8 @@ class StoredRows:
     """Snapshot of an index: `count` rows, of which those with a bit in `alive` can be found.
 
     words and short are blocks of `Panels`; alive is None where no row was removed; factors and
-    vectors are None where none are stored. Columns may be longer than `count`.
+    vectors are None where none are stored. Columns may be longer than `count`. With cells, rows
+    that are not taken count too, without a bit in `alive`; `cells` has the blocks of each.
     """
 
     count: int
@@ -145,6 +158,17 @@ class StoredRows:
     factors: np.ndarray | None
     vectors: np.ndarray | None
     alive: np.ndarray | None
+    cells: Chains | None = None
+
+    @cached_property
+    def frozen_factors(self) -> np.ndarray | None:
+        """Factors as kernels take them."""
+        return None if self.factors is None else frozen(self.factors[: self.count])
+
+    @cached_property
+    def frozen_vectors(self) -> np.ndarray | None:
+        """Vectors as kernels take them."""
+        return None if self.vectors is None else frozen(self.vectors[: self.count])
 
     def rows(self) -> np.ndarray:
         """The living rows, ascending."""
@@ -179,20 +203,27 @@ class RowWriter:
     thread may read `stored` and call `find`. The rows given may be read-only memory.
     """
 
-    def __init__(self, stored: StoredRows) -> None:
-        self.stored = stored
+    def __init__(self, stored: StoredRows, cells: CellBlocks | None = None) -> None:
+        self.stored, self.cells = stored, cells
         self._words = Panels.over(stored.words, stored.count)
         self._short = None if stored.short is None else Panels.over(stored.short, stored.count)
         self._looking = threading.Lock()
         self._table: _Table | None = None
 
     @classmethod
-    def empty(cls, words: int, *, short: bool, factored: bool, dimension: int | None) -> Self:
+    def empty(
+        cls, words: int, *, short: bool, factored: bool, dimension: int | None, cells: int = 0
+    ) -> Self:
         """Writer without rows; dimension is that of vectors to store, None to store none."""
         blocks = Panels(words).blocks
         vectors = None if dimension is None else aligned((0, dimension), np.float32)
         ids, factors = aligned(0, np.int64), aligned(0, np.float32) if factored else None
-        return cls(StoredRows(0, 0, ids, blocks, blocks if short else None, factors, vectors, None))
+        short_blocks = blocks if short else None
+        if not cells:
+            return cls(StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, None))
+        made, alive = CellBlocks.empty(cells), np.empty(0, np.uint64)
+        stored = StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, alive, made.chains())
+        return cls(stored, made)
 
     def find(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
         """Current snapshot, and the living row of each id in it, -1 for an unknown id."""
@@ -201,8 +232,9 @@ class RowWriter:
             if self._table is None:
                 self._table = _Table.of(stored)
             rows = self._table.find(ids)
-        known = rows[rows >= 0]
-        rows[rows >= 0] = np.where(stored.has(known), known, -1)
+        if stored.alive is not None and rows.size and rows.max() >= 0:
+            known = rows[rows >= 0]
+            rows[rows >= 0] = np.where(stored.has(known), known, -1)
         return stored, rows
 
     def append(
@@ -212,25 +244,31 @@ class RowWriter:
         short: np.ndarray | None,
         factors: np.ndarray | None,
         vectors: np.ndarray | None,
+        cells: np.ndarray | None = None,
     ) -> None:
         """Append rows; none of the ids may be alive."""
-        stored, total = self.stored, self.stored.count + ids.size
-        alive = stored.alive
-        if alive is not None:
-            alive = bits_of(np.append(mask_of(alive, stored.count), np.ones(ids.size, bool)))
+        stored = self.stored
+        if self.cells is None:
+            total = stored.count + ids.size
+            rows: Any = slice(stored.count, total)
+        else:
+            assert cells is not None
+            rows = self.cells.rows(cells)
+            total = BLOCK * self.cells.used
         grown = StoredRows(
             total,
             stored.living + ids.size,
-            extended(stored.ids, stored.count, ids),
-            _appended(self._words, stored.count, words),
-            None if self._short is None else _appended(self._short, stored.count, short),
-            None if stored.factors is None else extended(stored.factors, stored.count, factors),
-            None if stored.vectors is None else extended(stored.vectors, stored.count, vectors),
-            alive,
+            _written(stored.ids, stored.count, total, rows, ids),
+            self._coded(self._words, rows, words, total),
+            None if self._short is None else self._coded(self._short, rows, short, total),
+            _placed(stored.factors, stored.count, total, rows, factors),
+            _placed(stored.vectors, stored.count, total, rows, vectors),
+            None if stored.alive is None else _marked(stored.alive, total, _array(rows)),
+            None if self.cells is None else self.cells.chains(),
         )
         with self._looking:
             if self._table is not None:
-                self._table = self._table.with_rows(ids, stored.count)
+                self._table = self._table.with_rows(ids, _array(rows))
             self.stored = grown
 
     def remove(self, rows: np.ndarray) -> None:
@@ -245,21 +283,44 @@ class RowWriter:
         self.stored = replace(stored, alive=bits_of(mask), living=stored.living - rows.size)
 
     def compacted(self) -> "RowWriter":
-        """Writer of the living rows alone, copied if any was removed."""
-        stored, rows = self.stored, self.stored.rows()
+        """Writer of the living rows alone, copied if any was removed or there are cells."""
+        stored = self.stored
         if stored.alive is None:
             return self
-        fresh = StoredRows(
-            rows.size,
-            rows.size,
-            stored.ids[rows],
-            _taken(self._words, rows),
-            None if self._short is None else _taken(self._short, rows),
-            None if stored.factors is None else stored.factors[rows],
-            None if stored.vectors is None else stored.vectors[rows],
-            None,
+        rows = stored.rows()
+        if self.cells is None:
+            return self.arranged(rows)
+        return self.arranged(rows, self.cells.of(rows), len(self.cells))
+
+    def arranged(
+        self, rows: np.ndarray, cells: np.ndarray | None = None, count: int = 0
+    ) -> "RowWriter":
+        """Writer of copies of these rows, cell by cell where cells, `count` of them, are given."""
+        stored = self.stored
+        writer = RowWriter.empty(
+            self._words.words,
+            short=self._short is not None,
+            factored=stored.factors is not None,
+            dimension=None if stored.vectors is None else stored.vectors.shape[1],
+            cells=count,
         )
-        return RowWriter(fresh)
+        short = None if self._short is None else self._short.take(rows)
+        factors = None if stored.factors is None else stored.factors[rows]
+        vectors = None if stored.vectors is None else stored.vectors[rows]
+        writer.append(stored.ids[rows], self._words.take(rows), short, factors, vectors, cells)
+        return writer
+
+    def codes(self, rows: np.ndarray) -> np.ndarray:
+        """Words of these rows, uint64 (m, words)."""
+        return self._words.take(rows)
+
+    def _coded(self, panels: Panels, rows: Any, codes: np.ndarray | None, total: int) -> np.ndarray:
+        """Blocks with codes in these rows; where an append was given up, its rows are replaced."""
+        assert codes is not None
+        panels.count = self.stored.count
+        if self.cells is None:
+            return panels.append(codes).blocks
+        return panels.put(rows, codes, total).blocks
 
 
 class _Table:
@@ -272,8 +333,9 @@ class _Table:
 
     @classmethod
     def of(cls, stored: StoredRows) -> Self:
-        table = cls(_size(stored.count))
-        table._put(stored.ids[: stored.count], np.arange(stored.count))
+        rows = stored.rows()
+        table = cls(_size(stored.living))
+        table._put(stored.ids[rows], rows)
         return table
 
     def find(self, ids: np.ndarray) -> np.ndarray:
@@ -281,14 +343,14 @@ class _Table:
         positions.find(self._keys, self._values, ids, out)
         return out
 
-    def with_rows(self, ids: np.ndarray, first: int) -> "_Table":
-        """This table, or a larger one if it would be too full, with rows from `first` on."""
+    def with_rows(self, ids: np.ndarray, rows: np.ndarray) -> "_Table":
+        """This table, or a larger one if it would be too full, with the rows of more ids."""
         table = self
         if 2 * (self._used + ids.size) > self._keys.size:
             table = _Table(_size(self._used + ids.size))
             known = self._keys >= 0
             table._put(self._keys[known], self._values[known])
-        table._put(ids, np.arange(first, first + ids.size))
+        table._put(ids, rows)
         return table
 
     def _put(self, ids: np.ndarray, rows: np.ndarray) -> None:
@@ -304,22 +366,50 @@ def extended(array: np.ndarray, count: int, values: np.ndarray | None) -> np.nda
     """Array with values from row `count` on: in place if there is room, else a larger copy."""
     assert values is not None
     needed = count + len(values)
-    if needed > len(array) or not array.flags.writeable:  # as one that is mapped
-        room = aligned((max(needed, 2 * count), *array.shape[1:]), array.dtype)
-        room[:count] = array[:count]
-        array = room
+    array = _with_room(array, count, needed)
     array[count:needed] = values
     return array
 
 
-def _appended(panels: Panels, count: int, codes: np.ndarray | None) -> np.ndarray:
-    assert codes is not None
-    panels.count = count  # where an append before was given up, its rows are written over
-    return panels.append(codes).blocks
+def _placed(
+    array: np.ndarray | None, count: int, total: int, rows: Any, values: np.ndarray | None
+) -> np.ndarray | None:
+    """Column of `count` rows with values in these rows, of `total` then; None without a column."""
+    return None if array is None else _written(array, count, total, rows, values)
 
 
-def _taken(panels: Panels, rows: np.ndarray) -> np.ndarray:
-    return Panels(panels.words).append(panels.take(rows)).blocks
+def _written(
+    array: np.ndarray, count: int, total: int, rows: Any, values: np.ndarray | None
+) -> np.ndarray:
+    """Array of `count` rows with values in these rows, of `total` then."""
+    array = _with_room(array, count, total)
+    array[rows] = values
+    return array
+
+
+def _with_room(array: np.ndarray, count: int, needed: int) -> np.ndarray:
+    """The array, or a larger copy of its first rows where it is too short or read-only."""
+    if needed <= len(array) and array.flags.writeable:  # one that is mapped is not
+        return array
+    room = aligned((max(needed, 2 * count), *array.shape[1:]), array.dtype)
+    room[:count] = array[:count]
+    return room
+
+
+def _array(rows: Any) -> np.ndarray:
+    """Rows as an array, of a slice too."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
+def _marked(alive: np.ndarray, total: int, rows: np.ndarray) -> np.ndarray:
+    """Bits of `total` rows, with those of these rows set too."""
+    bits = np.zeros(-(-total // 64), np.uint64)
+    bits[: alive.size] = alive
+    if rows.size == 1:
+        bits[rows[0] >> 6] |= np.uint64(1 << (int(rows[0]) & 63))
+    else:
+        np.bitwise_or.at(bits, rows >> 6, np.uint64(1) << (rows & 63).astype(np.uint64))
+    return bits
 
 
 def bits_of(mask: np.ndarray) -> np.ndarray:
@@ -349,6 +439,8 @@ class Living(Protocol):
 
 def integer_ids(owner: str, ids: Any) -> np.ndarray:
     """Validate ids, or one id, as int64 from 0."""
+    if type(ids) is list and len(ids) == 1 and type(ids[0]) is int and 0 <= ids[0] < 2**63:
+        return np.array(ids, np.int64)
     column = ids_of(ids, f"{owner}: ids")
     if kind_of(column) == "text" and column.size:
         raise TypeError(f"{owner}: ids must be integers from 0 up, not text at row 0.")
@@ -361,6 +453,8 @@ def integer_ids(owner: str, ids: Any) -> np.ndarray:
 
 def check_distinct(owner: str, ids: np.ndarray) -> None:
     """Raise ValueError where an id occurs twice."""
+    if ids.size < 2:
+        return
     order = np.argsort(ids, kind="stable")
     again = order[1:][ids[order[1:]] == ids[order[:-1]]]
     if again.size:
@@ -378,7 +472,7 @@ def check_ids(ids: np.ndarray) -> None:
 
 def check_new(owner: str, rows: np.ndarray) -> None:
     """Raise ValueError where an id is in the index already; `rows` is its row, or -1."""
-    if (rows >= 0).any():
+    if rows.size and rows.max() >= 0:
         at = int((rows >= 0).argmax())
         raise ValueError(
             f"{owner}: an id is in the index already, at row {at}; remove it first to replace it."

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.errors import ParameterError
+from sfumato.retrieve.binary.partition import CellPartition
 from sfumato.retrieve.binary.store import RowWriter
 from sfumato.retrieve.encoders import factories as codes
 from sfumato.retrieve.encoders.base import CodeEncoder
-from sfumato.retrieve.metric import Lift, Space
+from sfumato.retrieve.metric import Lift, Space, lengths
 
-__all__ = ["ENCODERS", "Fitted", "encoder_for"]
+__all__ = ["BLOCK", "ENCODERS", "Fitted", "RowColumns", "encoder_for", "learn_cells"]
 
 OWNER = "BinaryIndex"
 NAMES = ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh", "learned")
@@ -21,6 +22,17 @@ SAMPLE = 100_000  # rows that an encoder learns from
 PROBES = 64  # rows from which the fraction of plain signs is estimated
 NEARLY = 0.85  # with this fraction of plain signs, a Hamming short-list misses next to nothing
 BLOCK = 1 << 15  # rows encoded at a time
+PER_CELL, LEAST = 48, 1 << 15  # rows that a cell, and that all cells are learned from
+
+
+class RowColumns(NamedTuple):
+    """What is stored of vectors, a row each; None for a column that an index does not have."""
+
+    words: Any
+    short: Any
+    factors: Any
+    vectors: Any
+    cells: Any
 
 
 class Fitted(NamedTuple):
@@ -61,11 +73,14 @@ class Fitted(NamedTuple):
         """64-bit words of a code."""
         return -(-self.encoder.bits // 64)
 
-    def scan_for(self, scan: str | None, rerank: str | None) -> str:
-        """The requested scan, or by default the one that suits the codes."""
+    def scan_for(self, scan: str | None, rerank: str | None, *, cells: bool) -> str:
+        """The requested scan, or by default the one that suits the codes.
+
+        Cells have few codes, so the better scan costs less there than a longer short-list.
+        """
         angles = self.space.metric == "cosine" or self.space.lift is not None
         if scan is None:
-            enough = self.signs >= (1 if rerank is None else NEARLY)
+            enough = self.signs >= (1 if rerank is None or cells else NEARLY)
             return "hamming" if angles and enough else "asymmetric"
         if scan == "hamming" and not self.encoder.scaled and not self.encoder.short:
             raise ValueError(
@@ -80,28 +95,43 @@ class Fitted(NamedTuple):
         return scan
 
     def no_rows(self, *, keep: bool) -> RowWriter:
-        """Empty rows for such codes, with columns for vectors to `keep` or not."""
+        """Empty rows for such codes, without cells, with columns for vectors to `keep` or not."""
         dimension = self.dimension if keep else None
         short, scaled = self.encoder.short, self.encoder.scaled
         return RowWriter.empty(self.words, short=short, factored=scaled, dimension=dimension)
 
     def rows(
-        self, vectors: np.ndarray, *, keep: bool
-    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Words, short words, factors and (to `keep`) targets of vectors, in bounded memory."""
-        parts = zip(*(self._coded(block, keep) for block in _blocks(vectors)), strict=True)
-        words, short, factors, targets = (
-            None if part[0] is None else np.concatenate(part) for part in parts
-        )
-        assert words is not None
-        return words, short, factors, targets
+        self, vectors: np.ndarray, partition: CellPartition | None, *, keep: bool
+    ) -> RowColumns:
+        """Columns of vectors, in bounded memory: targets to `keep`, cells of a partition."""
+        if len(vectors) <= BLOCK:
+            return self._coded(vectors, partition, keep)
+        blocks = [self._coded(block, partition, keep) for block in _blocks(vectors)]
+        parts = zip(*blocks, strict=True)
+        return RowColumns(*(None if part[0] is None else np.concatenate(part) for part in parts))
 
-    def _coded(self, vectors: np.ndarray, keep: bool) -> tuple[Any, ...]:
+    def points_of(self, rows: RowWriter, at: np.ndarray) -> np.ndarray:
+        """Points of stored rows: those of their vectors, or else what their codes represent."""
+        stored = rows.stored
+        if stored.vectors is not None:
+            return self.space.points(stored.vectors[at])
+        factors = np.empty((at.size, 0), np.float32)
+        if self.encoder.factor is not None and stored.factors is not None:
+            factors = stored.factors[at][:, None]
+        points = self.encoder.reconstruct(codes.Codes(rows.codes(at), factors, None))
+        if self.space.metric == "cosine" or self.space.lift is not None:
+            points /= np.maximum(lengths(points), 1e-30)[:, None].astype(np.float32)
+        return points
+
+    def _coded(
+        self, vectors: np.ndarray, partition: CellPartition | None, keep: bool
+    ) -> RowColumns:
         points = self.space.points(vectors)
         made = self.encoder.encode(points)
         same = self.space.metric == "cosine"  # the points are the targets
         targets = None if not keep else points if same else self.space.targets(vectors)
-        return made.words, made.short, self._factors(made, vectors), targets
+        cells = None if partition is None else partition.assign(points)
+        return RowColumns(made.words, made.short, self._factors(made, vectors), targets, cells)
 
     def _factors(self, made: codes.Codes, vectors: np.ndarray) -> np.ndarray | None:
         if not self.encoder.scaled:
@@ -144,3 +174,21 @@ def _sign_fraction(encoder: CodeEncoder, points: np.ndarray) -> float:
     scanned = made.words if made.short is None else made.short
     apart = np.bitwise_count(encoder.query_words(points) ^ scanned).sum()
     return 1 - float(apart) / (len(points) * encoder.bits)
+
+
+def learn_cells(
+    fitted: Fitted, rows: RowWriter, vectors: np.ndarray, cells: int, seed: int
+) -> CellPartition:
+    """Cells learned from a sample of the stored rows and of the vectors that are added to them."""
+    living = rows.stored.rows()
+    total = living.size + len(vectors)
+    size = min(total, max(cells * PER_CELL, LEAST))
+    picks = np.random.default_rng(seed).choice(total, size, replace=False)
+    old, new = picks[picks < living.size], picks[picks >= living.size] - living.size
+    points = [fitted.points_of(rows, living[np.sort(old)])] if old.size else []
+    points += [fitted.space.points(part) for part in _blocks(vectors[np.sort(new)])]
+    lifted = fitted.space.lift is not None
+    unit = lifted or fitted.space.metric == "cosine"
+    return CellPartition.learn(
+        np.concatenate(points), cells, total, unit=unit, lifted=lifted, seed=seed
+    )

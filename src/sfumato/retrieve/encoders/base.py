@@ -9,51 +9,19 @@ from sfumato.core.tables import described
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import Limit, flag, integer, one_of, optional
 from sfumato.kernels.retrieve import sign_codes as sides
-from sfumato.retrieve.encoders.linear import Basis, Batch, batches, frame, matrix
+from sfumato.retrieve.encoders.linear import Basis, Batch, batches, check_finite, frame, matrix
 from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.directions import MOST_ENTRIES
 
-__all__ = ["CodeEncoder", "Codes", "nearest", "ratio", "unbiased"]
+__all__ = ["CodeEncoder", "Codes", "ratio"]
 
+LEADING = 0.98  # of the atoms' squared lengths: what the other bits add changes few ranks
 ALONG = 100.0  # weight of an error along the vector itself, which confuses near neighbours
-
-
-def unbiased(chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
-    """Factor |r|^2 / <r, W b>; 0 for a zero vector, and where the code points away from it."""
-    along = _products(chosen, projections, batch.size)
-    along[batch.lengths[: batch.size] == 0] = 0
-    return ratio(batch.lengths[: batch.size], along)
-
-
-def nearest(
-    chosen: np.ndarray, projections: np.ndarray, batch: Batch, basis: Basis, centre: np.ndarray
-) -> np.ndarray:
-    """Factor f that minimises |e|^2 + ALONG <e, x / |x|>^2, for the error e = centre + f W b - x.
-
-    0 for a vector equal to the centre.
-    """
-    far = batch.lengths[: batch.size]
-    middle = basis.weigh(np.tile(centre, (4, 1)))[:1]
-    # <r, W b> of the residual r = x - centre, and <x, W b>.
-    residual = far * _products(chosen, projections, batch.size)
-    total = residual + _products(chosen, np.repeat(middle, len(chosen), axis=0), batch.size)
-    beside = far * np.multiply(batch.unit[: batch.size], centre, dtype=np.float64).sum(axis=1)
-    square = float(np.square(centre, dtype=np.float64).sum()) + 2 * beside + far * far
-    weight = ratio(ALONG, np.where(square > 1e-12 * far * far, square, 0))
-    above = residual + weight * (beside + far * far) * total
-    below = basis.squares(chosen)[: batch.size] + weight * total * total
-    return np.where(far > 0, ratio(above, below), 0)
 
 
 def ratio(above: np.ndarray | float, below: np.ndarray) -> np.ndarray:
     """Quotients, 0 where the divisor is not above 0."""
     return np.asarray(np.divide(above, below, out=np.zeros(len(below)), where=below > 0))
-
-
-def _products(left: np.ndarray, right: np.ndarray, size: int) -> np.ndarray:
-    out = np.empty(size)
-    sides.products(left, right, out)
-    return out
 
 
 DIMENSION = integer(1, 2**24)  # of a file
@@ -328,15 +296,34 @@ class CodeEncoder:
         else `scales`: the inner product of q with the reconstruction.
         """
         rows = matrix(self.kind, Q, self._fitted())
-        weights = np.empty((len(rows), self.bits), np.float32)
-        offsets = np.empty(len(rows), np.float32)
-        for batch in batches(self.kind, rows, np.zeros_like(self.centre_), self._basis.height):
-            part, size = batch.part, batch.size
-            lengths = batch.lengths[:size]
-            weights[part] = self._basis.weigh(batch.unit)[:size, : self.bits] * lengths[:, None]
-            along = np.multiply(batch.unit[:size], self.centre_, dtype=np.float64).sum(axis=1)
-            offsets[part] = along * lengths
-        return weights, offsets
+        with np.errstate(over="ignore"):  # what float32 cannot represent is found below
+            queries = np.ascontiguousarray(rows, np.float32)
+        weights, lengths, offsets = self.padded_weights(queries)
+        check_finite(self.kind, queries, lengths)
+        return np.ascontiguousarray(weights[:, : self.bits]), offsets
+
+    def padded_weights(self, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute the weights of the bits of whole words, 0 past the code.
+
+        Parameters
+        ----------
+        queries : ndarray of shape (n_queries, dimension)
+            Queries, float32, C-contiguous.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_queries, 64 * ceil(bits / 64))
+            Weight of each bit, float32.
+        lengths : ndarray of shape (n_queries,)
+            Lengths of the queries, float64; not finite where a number of a query is not.
+        offsets : ndarray of shape (n_queries,)
+            Products with the centre, float32.
+        """
+        count, panels = len(queries), self._basis.weigh.panels
+        weights, lengths = np.zeros((count, 64 * self._words), np.float32), np.empty(count)
+        offsets = np.empty(count, np.float32)
+        sides.weigh(panels, queries, self.centre_, self.bits, weights, lengths, offsets)
+        return weights, lengths, offsets
 
     @property
     def tells_lengths(self) -> bool:
@@ -411,10 +398,22 @@ class CodeEncoder:
             self._adopt(self.centre_, self.reach_, *made)
         return object.__getattribute__(self, name)
 
+    @property
+    def leading_words(self) -> int:
+        """Number of first words whose atoms have 98 % of the squared lengths of all.
+
+        A scan for a short-list may read these alone; learned atoms stand longest first.
+        """
+        return self._leading
+
     def _factors(self, chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
-        if self.factor == "unbiased":
-            return unbiased(chosen, projections, batch)
-        return nearest(chosen, projections, batch, self._basis, self.centre_)
+        out = np.empty(batch.size, np.float32)
+        sums = self._basis.sum(chosen)
+        sides.nearest_factors(
+            chosen, projections, self._slope, sums, batch.unit, batch.lengths, self.centre_,
+            self._along, out,
+        )  # fmt: skip
+        return out
 
     def _learn(self, rows: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Learn directions and atoms from rows."""
@@ -443,6 +442,11 @@ class CodeEncoder:
         All float32, with rows for a batch and its padding, and columns up to a multiple of 32.
         """
         return starts
+
+    @property
+    def _along(self) -> float:
+        """Weight of an error along the vector in its factor; 0 for an unbiased one."""
+        return ALONG if self.factor == "nearest" else 0.0
 
     @property
     def _frame(self) -> str:
@@ -481,6 +485,9 @@ class CodeEncoder:
         self.dimension_, self.centre_, self.reach_ = len(centre), centre, reach
         self.directions_, self.atoms_ = directions, atoms
         self._basis = Basis(directions, atoms)
+        share = np.cumsum(np.square(atoms, dtype=np.float64).sum(axis=1))
+        self._leading = int(np.searchsorted(share, LEADING * share[-1])) // 64 + 1
+        self._slope = self._basis.weigh(np.tile(centre, (4, 1)))[:1]  # products with the centre
         self._prepare()
         self.__dict__.pop("_stored", None)
 
@@ -489,4 +496,5 @@ def _pack(chosen: np.ndarray, batch: Batch, out: np.ndarray) -> None:
     """Write the words of a batch to their rows; 0 for a zero vector."""
     words = out[batch.part]
     sides.pack(chosen, words)
-    words[batch.lengths[: batch.size] == 0] = 0
+    if batch.size > 1 or batch.lengths[0] == 0:
+        words[batch.lengths[: batch.size] == 0] = 0

@@ -1,5 +1,6 @@
 """Linear algebra of codes: frames of directions, signs along them, sums of atoms, and batches."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,11 +10,21 @@ import numpy as np
 
 from sfumato.core.arrays import rows as any_rows
 from sfumato.kernels import top_k as top
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.sketch.projection.directions import MOST_ENTRIES, dense, directions
 
-__all__ = ["MOST_ENTRIES", "Basis", "Batch", "Product", "batches", "frame", "matrix", "padded"]
+__all__ = [
+    "MOST_ENTRIES",
+    "Basis",
+    "Batch",
+    "Product",
+    "batches",
+    "check_finite",
+    "frame",
+    "matrix",
+    "padded",
+]
 
 
 def frame(kind: str, bits: int, dimension: int, seed: int) -> np.ndarray:
@@ -125,21 +136,15 @@ class Basis:
             part = np.ascontiguousarray(words[start : start + self.height])
             codes = np.zeros((padded(len(part), top.ABREAST), padded(self.bits, top.WIDE)), "f4")
             sides.unpack(part, self.bits, codes)
-            sums = self._sum(codes)[: len(part)]
+            sums = self.sum(codes)[: len(part)]
             squares = np.empty(len(part))
             sides.products(sums, sums, squares)
             squares[squares < self._nothing] = 0
             yield slice(start, start + len(part)), sums[:, : self.dimension], np.sqrt(squares)
 
-    def squares(self, codes: np.ndarray) -> np.ndarray:
-        """Squared norms |W b|^2 of codes."""
-        sums = self._sum(codes)
-        out = np.empty(len(codes))
-        sides.products(sums, sums, out)
-        return out
-
     @cached_property
-    def _sum(self) -> Product:
+    def sum(self) -> Product:
+        """Sums W b of codes, with columns of 0 up to a multiple of 32."""
         return Product.of(np.pad(self.atoms.T, ((0, 0), (0, -self.bits % top.WIDE))))
 
     @cached_property
@@ -187,10 +192,18 @@ def batches(
         unit = np.zeros((padded(len(rows), top.ABREAST), len(centre)), np.float32)
         lengths = np.zeros(len(unit))
         sides.normalise(rows, centre, lengths, unit)
-        if not np.isfinite(lengths).all():
-            row, column = np.argwhere(~np.isfinite(rows))[0]
-            raise ValueError(
-                f"{owner}: numbers must be finite in float32; row {start + row}, column {column} "
-                f"is not. Drop or fill such rows first."
-            )
+        check_finite(owner, rows, lengths, start)
         yield Batch(slice(start, start + len(rows)), unit, lengths)
+
+
+def check_finite(owner: str, rows: np.ndarray, lengths: np.ndarray, first: int = 0) -> None:
+    """Raise ValueError for a number that is not finite, as lengths show; errors count from first.
+
+    >>> check_finite("example", np.ones((1, 2)), np.ones(1))
+    """
+    if not math.isfinite(lengths.sum()):
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise ValueError(
+            f"{owner}: numbers must be finite in float32; row {first + row}, column {column} "
+            f"is not. Drop or fill such rows first."
+        )

@@ -1,17 +1,17 @@
 """Encoders that differ in how the bits of a code are chosen."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from sfumato.core.validation import Limit, integer, one_of
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.retrieve import anti_sparse as antisparse
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.kernels.retrieve import sign_search as exhaustive
 from sfumato.kernels.retrieve import sign_search as flips
-from sfumato.retrieve.encoders.base import CodeEncoder
-from sfumato.retrieve.encoders.linear import Product
+from sfumato.retrieve.encoders.base import CodeEncoder, Codes
+from sfumato.retrieve.encoders.linear import Product, check_finite, matrix
 
 __all__ = [
     "AntiSparseEncoder",
@@ -121,6 +121,25 @@ class SignFlipEncoder(CodeEncoder):
 
     def _choose(self, unit: np.ndarray, projections: np.ndarray, starts: np.ndarray) -> np.ndarray:
         products = self._products(starts)
-        pairs = self.together == 2
-        flips.improve(projections, products, self._gram, self.flips, pairs, starts)
+        flips.improve_pairs(projections, products, self._gram, self.flips, starts)
         return starts
+
+    def encode(self, X: Any) -> Codes:
+        if self.together == 2:
+            return super().encode(X)
+        rows = matrix(self.kind, X, self._fitted())
+        if rows.dtype != np.float32 or not rows.flags.c_contiguous:
+            with np.errstate(over="ignore"):  # what float32 cannot represent is found below
+                rows = np.ascontiguousarray(rows, np.float32)
+        count, lengths = len(rows), np.empty(len(rows))
+        words = np.empty((count, self._words), np.uint64)
+        short = np.empty((count if self.short else 0, self._words), np.uint64)
+        factors = np.empty((count, int(self.factor is not None)), np.float32)
+        basis = self._basis
+        flips.encode(
+            rows, self.centre_, basis.weigh.panels, self._products.panels, basis.sum.panels,
+            self._gram, self._slope, self._along, self.bits, self.flips, lengths,
+            words, short, factors.reshape(-1),
+        )  # fmt: skip
+        check_finite(self.kind, rows, lengths)
+        return Codes(words, factors, short if self.short else None)

@@ -6,10 +6,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned, frozen
 from sfumato.kernels.retrieve import bucket_tables as tables
 from sfumato.kernels.retrieve import rerank
-from sfumato.kernels.retrieve.hamming_scan import frozen
 from sfumato.retrieve.binary.search import padding
 from sfumato.retrieve.binary.store import bits_of, check_ids, extended, integer_ids, mask_of
 from sfumato.retrieve.lsh.buckets import Buckets, Run, listed, words
