@@ -103,7 +103,7 @@ def test_gaussian_shares_are_accounted_for():
     noise = np.zeros((2, 32), np.int64)
     sigma2 = Fraction(result.scale / np.sqrt(4 / 3)).limit_denominator(64) ** 2
     for party in range(4):
-        gaussian_sampler(sigma2 / 3).add(noise.reshape(-1), seeded(party))
+        gaussian_sampler(sigma2 / 3, noise.size).add(noise.reshape(-1), seeded(party))
     assert (result._waves == sketch(np.concatenate(PARTS))._waves + noise).all()
 
 

@@ -29,7 +29,7 @@ def test_a_rounding_of_floats_cannot_make_a_codeword_longer(size):
     panels = np.full((2, 3, 16), size)
     panels[:, 1, ::2] *= -1
     out = np.empty((2, 3, 16), np.int32)
-    kernels.round_inward(panels, 30, 4096, out)
+    kernels.round_inward(panels, 30, 4096, 0, out)
     long = squares(out.transpose(1, 0, 2).reshape(3, 32))
     assert long.max() <= 4096**2
     assert long.min() >= 4096**2 * 0.98
@@ -39,7 +39,7 @@ def test_a_rounding_of_floats_cannot_make_a_codeword_longer(size):
 
 def test_a_key_without_entries_has_the_codeword_zero():
     out = np.ones((2, 1, 16), np.int32)
-    kernels.round_inward(np.zeros((2, 1, 16)), 32, SCALE, out)
+    kernels.round_inward(np.zeros((2, 1, 16)), 32, SCALE, 0, out)
     assert not out.any()
 
 

@@ -160,6 +160,17 @@ def test_a_seed_draws_cohorts_noise_and_ids_from_streams_of_their_own():
     assert len({stream.tobytes() for stream in streams}) == 4
 
 
+@pytest.mark.parametrize(
+    "value", ["tea", "a rather long value, of more than one block of SHA-256", 7]
+)
+def test_one_report_has_the_permanent_response_of_many(value):
+    scheme = Rappor(bits=128, hashes=3, cohorts=64, f=0.4, p=0, q=1, metric="m")
+    client = ReportEncoder(scheme, secret=bytes(range(20)))
+    one, many = client.encode(value), client.encode_many([value, "another", value])
+    np.testing.assert_array_equal(np.tile(one.payload, (2, 1)), many.payload[[0, 2]])
+    assert one.cohorts.tolist() * 3 == many.cohorts.tolist() == [client.cohort] * 3
+
+
 def test_no_rows_give_no_reports():
     for params in (ONE_TIME, FULL, Rappor(f=0.5, categories=["a"]), Rappor(f=0.5, edges=[0, 1])):
         assert len(ReportEncoder(params).encode_many([])) == 0

@@ -205,3 +205,10 @@ def test_numbers_are_taken_from_any_kind_of_column(column):
 def test_what_is_no_number_is_refused_by_its_position(column, message):
     with pytest.raises((TypeError, ValueError), match=message):
         numbers(column)
+
+
+@pytest.mark.parametrize("value", ["tea", "", "\ud800", 7, -3, 2**64 - 1, 2**64, True, 7.0, None])
+def test_one_value_is_reported_as_it_is_in_a_longer_column(value):
+    one, two = reported_column([value]), reported_column([value, value])
+    assert one.texts() == two.texts()
+    assert (one.codes.tolist(), two.codes.tolist()) == ([0], [0, 0])

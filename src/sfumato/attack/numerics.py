@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import integer, optional
-from sfumato.kernels.lanes import aligned
-from sfumato.kernels.top_k import ABREAST, WIDE, every
+from sfumato.kernels import top_k
+from sfumato.kernels.alignment import aligned
 
 __all__ = [
     "LEAST",
@@ -180,19 +180,19 @@ class Factor:
 
     def __init__(self, matrix: np.ndarray) -> None:
         inner, self._columns = matrix.shape
-        panels = -(-self._columns // WIDE)
-        wide = np.zeros((inner, panels * WIDE), np.float32)
+        panels = -(-self._columns // top_k.WIDE)
+        wide = np.zeros((inner, panels * top_k.WIDE), np.float32)
         wide[:, : self._columns] = matrix
-        self._panels = aligned((panels, inner, WIDE), np.float32)
-        self._panels[:] = wide.reshape(inner, panels, WIDE).transpose(1, 0, 2)
+        self._panels = aligned((panels, inner, top_k.WIDE), np.float32)
+        self._panels[:] = wide.reshape(inner, panels, top_k.WIDE).transpose(1, 0, 2)
 
     def after(self, rows: np.ndarray) -> np.ndarray:
         """rows @ matrix."""
         count = len(rows)
-        queries = np.zeros((-(-count // ABREAST) * ABREAST, rows.shape[1]), np.float32)
+        queries = np.zeros((-(-count // top_k.ABREAST) * top_k.ABREAST, rows.shape[1]), np.float32)
         queries[:count] = rows
-        out = np.empty((len(queries), self._panels.shape[0] * WIDE), np.float32)
-        every(self._panels, queries, out)
+        out = np.empty((len(queries), self._panels.shape[0] * top_k.WIDE), np.float32)
+        top_k.every(self._panels, queries, out)
         return out[:count, : self._columns]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import DensityMixin
 
+from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import one_of
 from sfumato.density.backends import described
@@ -126,6 +127,7 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
 
     floor_: float
 
+    @one_blas_thread
     def score_samples(self, X: Matrix) -> np.ndarray:
         """Compute the log density at each point.
 

@@ -11,7 +11,7 @@ from sfumato.core.validation import RandomState, between, check_random_state, in
 from sfumato.density.evaluation_grid import Field, field_of
 from sfumato.density.sampling import by_population
 
-__all__ = ["find_modes"]
+__all__ = ["at_bounds", "find_modes"]
 
 PROBES = 4096  # uniform points of the box that are evaluated first
 STARTS = 64  # local searches, at most
@@ -172,13 +172,28 @@ def _clear(
     return modes
 
 
+def at_bounds(source: Any, positions: np.ndarray) -> np.ndarray:
+    """Which modes of a source are at a side of its public bounds, where rows outside are counted.
+
+    >>> from sfumato.sketch import KernelGrid
+    >>> grid = KernelGrid(bandwidth=1.0, bounds=([0.0], [10.0])).update(np.full((9, 1), 10.0))
+    >>> at_bounds(grid, np.array([[9.9], [5.0]]))
+    array([ True, False])
+    """
+    return _at_bounds(field_of("find_modes", source, None), positions)
+
+
+def _at_bounds(field: Field, positions: np.ndarray) -> np.ndarray:
+    low, high = map(np.array, field.setting.bounds)
+    near = np.minimum(field.setting.bandwidth / 2, SIDE * (high - low))
+    return np.asarray(((positions < low + near) | (positions > high - near)).any(axis=1))
+
+
 def _warn_of_bounds(source: Any, field: Field, positions: np.ndarray) -> None:
     """Warn about modes at the sides of the box, to which wrong bounds clip all rows."""
     if getattr(getattr(source, "_summary", source), "clipped", None) == 0:
         return
-    low, high = map(np.array, field.setting.bounds)
-    near = np.minimum(field.setting.bandwidth / 2, SIDE * (high - low))
-    found = int(((positions < low + near) | (positions > high - near)).any(axis=1).sum())
+    found = int(_at_bounds(field, positions).sum())
     if found:
         warnings.warn(
             f"find_modes: {found} of {len(positions)} modes at the bounds: are the bounds in the "

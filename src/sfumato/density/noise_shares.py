@@ -17,7 +17,7 @@ import numpy as np
 
 from sfumato.core.arrays import WEIGHT
 from sfumato.core.file_format import Packed, SketchFormatError, damaged, pack
-from sfumato.core.storage import REGISTRIES, Cells, Stored
+from sfumato.core.storage import REGISTRIES, Cells, class_of
 from sfumato.core.typing import Bytes
 from sfumato.core.validation import DELTA, Limit, checked, integer, one_of, optional, positive
 from sfumato.privacy.accounting.losses import RELATIONS, Approximate, Loss, Pure
@@ -471,7 +471,7 @@ def sum_shares(shares: Sequence[NoisyShare]) -> Any:
             f"{terms.dropouts} may be, or the noise would not be enough; start again with new "
             "shares and more dropouts allowed."
         )
-    kind = Stored.KINDS.get(total.kind)
+    kind = class_of(total.kind)
     if kind is None or not issubclass(kind, Release):
         raise TypeError(f"sum_shares: {total.kind!r} is no kind of release.")
     arrays = {name: array.view(np.int64) for name, array in total.cells.items()}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from sfumato.core.file_format import Packed, kind_of_file, pack, packed_source, write_atomic
-from sfumato.core.storage import Cells, Stored
+from sfumato.core.storage import Cells, Stored, class_of
 from sfumato.core.storage import read as read_packed
 from sfumato.errors import SketchFormatError
 from sfumato.privacy.release import Release
@@ -76,18 +76,17 @@ def _reader(wanted: type[Any]) -> str:
 
 def _what(kind: str) -> str:
     """The kind found in a file, and how to read it if it is not an estimator."""
-    import sfumato.sketch  # so that every kind of sketch is known
     from sfumato import density
 
     model = RELEASED.get(kind)
     if model is not None:
         getattr(density, model)  # so that its releases are known, to sketch.load as well
-    stored = Stored.KINDS.get(kind)
+    stored = class_of(kind)
     if stored is None:
         return repr(kind)
     what = "release" if issubclass(stored, Release) else "sketch"
     remedy = f" and take {model}.from_release(release)" if model else ""
-    return f"{kind!r}, a {what}; read it with {sfumato.sketch.__name__}.load{remedy}"
+    return f"{kind!r}, a {what}; read it with sfumato.sketch.load{remedy}"
 
 
 def _class_of(kind: str) -> type[Any] | None:

@@ -1,11 +1,18 @@
-"""Private user profiles: item sets encoded with noise, to be published, compared and searched."""
+"""Private user profiles: item sets encoded with noise, to be published, compared and searched.
 
-from sfumato.core.storage import load
-from sfumato.profile.blip import Blip, ReleasedBlip
-from sfumato.profile.jlt import Jlt, ReleasedJlt
-from sfumato.profile.min_hash import Minima, ReleasedMinima
-from sfumato.profile.released import ReleasedProfiles
-from sfumato.profile.signs import ReleasedSigns, Signs
+Each name is imported when it is first used.
+"""
+
+from sfumato.core.deprecation import on_demand
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from sfumato.core.storage import load
+    from sfumato.profile.blip import Blip, ReleasedBlip
+    from sfumato.profile.jlt import Jlt, ReleasedJlt
+    from sfumato.profile.min_hash import Minima, ReleasedMinima
+    from sfumato.profile.released import ReleasedProfiles
+    from sfumato.profile.signs import ReleasedSigns, Signs
 
 __all__ = [
     "Blip",
@@ -19,3 +26,31 @@ __all__ = [
     "Signs",
     "load",
 ]
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "blip": (
+            "Blip",
+            "ReleasedBlip",
+        ),
+        "jlt": (
+            "Jlt",
+            "ReleasedJlt",
+        ),
+        "min_hash": (
+            "Minima",
+            "ReleasedMinima",
+        ),
+        "released": ("ReleasedProfiles",),
+        "signs": (
+            "ReleasedSigns",
+            "Signs",
+        ),
+        "sfumato.core.storage": ("load",),
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -12,8 +12,7 @@ from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, fraction, integer
 from sfumato.kernels import profile_sets as filters
-from sfumato.kernels import top_k as largest
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.privacy.accounting.losses import Flips
 from sfumato.privacy.mechanisms.randomized_response import GRID
 from sfumato.privacy.noise import discrete as noise
@@ -25,6 +24,7 @@ from sfumato.profile.blip_estimation import (
     SURE,
     AlignedFilterPairs,
     FilterPairs,
+    FilterRanks,
     Filters,
     bounds,
     size_variance,
@@ -182,6 +182,11 @@ class ReleasedBlip(ReleasedProfiles):
         filters.ones(self.words, ones)
         return Filters.of(self.bits, self.hashes, float(self.flip_probability), ones)
 
+    @cached_property
+    def _ranks(self) -> FilterRanks:
+        """What queries are ranked by, computed once."""
+        return FilterRanks.of(self._filters)
+
     def _pairs(
         self, rows: np.ndarray, other: "ReleasedBlip"
     ) -> Iterator[tuple[slice, slice, FilterPairs]]:
@@ -221,13 +226,18 @@ class ReleasedBlip(ReleasedProfiles):
         near: np.ndarray,
     ) -> None:
         """Rank by shrunk similarities; report the debiased similarities of those found."""
-        for mine, yours, pairs in self._pairs(rows, there):
-            filters.keep(pairs.rank(metric), yours.start, own[mine], found[mine], near[mine])
-        largest.ordered(found, near)
+        for start in range(0, rows.size, ABREAST):
+            part = slice(start, start + ABREAST)
+            mine, shared = there._ranks.queries(self._filters.rows(rows[part]), metric)
+            kinds, queries = there._ranks.kinds, self.words[rows[part]]
+            scratch = np.empty(4, np.int64), np.zeros((len(queries), kinds.shape[1]), np.int64)
+            filters.nearest(
+                there.words, there._ranks.codes, queries, mine, kinds, shared,
+                own[part], *scratch, found[part], near[part],
+            )  # fmt: skip
         queries, some = np.nonzero(found >= 0)
         whose, others = rows[queries], found[queries, some]
-        both = np.empty(others.size, np.int32)
-        filters.common_of(self.words, whose, there.words, others, both)
+        both = np.bitwise_count(self.words[whose] & there.words[others]).sum(axis=1, dtype=np.int64)
         pairs = AlignedFilterPairs(self._filters.rows(whose), there._filters.rows(others), both)
         near[queries, some] = pairs.estimate(metric)
 

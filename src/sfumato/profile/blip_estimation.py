@@ -14,7 +14,15 @@ from sfumato.kernels import profile_sets as filters
 from sfumato.profile import bloom_occupancy as occupancy
 from sfumato.profile.similarity import OverlapVariance, measured
 
-__all__ = ["SURE", "AlignedFilterPairs", "FilterPairs", "Filters", "bounds", "size_variance"]
+__all__ = [
+    "SURE",
+    "AlignedFilterPairs",
+    "FilterPairs",
+    "FilterRanks",
+    "Filters",
+    "bounds",
+    "size_variance",
+]
 
 LARGEST = 2.0**40  # no profile has more items
 SURE = NormalDist().inv_cdf(0.975)  # 1.96 standard errors
@@ -84,46 +92,23 @@ class FilterPairs:
 
         The sum over bits of (1 - p - b) (1 - q - c) / ((1 - 2 p) (1 - 2 q)).
         """
-        left, slope, scale, least = self._worth
-        out = np.empty(self.both.shape)
-        filters.empty(self.both, left, self.there.ones, slope, scale, least, out)
-        return out
+        left, slope, scale, least = _worth(self.here, self.there)
+        out = left[:, np.newaxis] - slope * self.there.ones
+        out += scale * self.both
+        return np.asarray(np.maximum(out, least, out=out))
 
     @cached_property
     def inner(self) -> np.ndarray:
         """Estimated number of common items: both sizes minus the size of the union."""
-        out = np.asarray(np.log(self.empty))
-        filters.shared(self.here.sizes, self.there.sizes, -1 / self.here.log_missed, out)
-        return out
-
-    def rank(self, metric: str) -> np.ndarray:
-        """Ranking score of each pair: the common items, or a similarity shrunk towards 0.
-
-        The shrinkage factor is s / (s + variance / PRIOR), with s the product of both sizes and the
-        variance that of the flips: the posterior mean if cosines were normal about 0 with mean
-        square PRIOR. Without shrinkage, small profiles, which noise alters most, would rank first.
-        """
-        if metric == "inner":
-            return self.inner
-        steep, out = -1 / self.here.log_missed, np.empty(self.both.shape)
-        left, right = ((of.empty, of.noise, of.lengths) for of in (self.here, self.there))
-        weight = steep**2 / (self.here.bits * PRIOR)
-        filters.shrunk(self.inner, self.empty, *left, *right, weight, metric == "jaccard", out)
-        return out
+        out = self.here.sizes[:, np.newaxis] + self.there.sizes
+        out += -1 / self.here.log_missed * np.log(self.empty)
+        return np.asarray(out)
 
     def estimate(self, metric: str) -> np.ndarray:
         return measured(metric, self.inner, *self._likely)
 
     def variance(self, metric: str) -> np.ndarray:
         return self._overlap_variance().of(metric, self.inner, *self._likely)
-
-    @property
-    def _worth(self) -> tuple[np.ndarray, float, float, float]:
-        """Coefficients of `empty`: offset per row, weights of a one and of a common one, floor."""
-        p, q, bits = self.here.flip, self.there.flip, self.here.bits
-        scale = 1 / (bits * (1 - 2 * p) * (1 - 2 * q)) if 0.5 not in (p, q) else math.nan
-        left = (bits * (1 - p) - self.here.ones) * ((1 - q) * scale)
-        return left, (1 - p) * scale, scale, 0.5 / bits
 
     @property
     def _likely(self) -> tuple[np.ndarray, np.ndarray]:
@@ -155,12 +140,46 @@ class FilterPairs:
         )
 
 
+class FilterRanks(NamedTuple):
+    """What the ranks of all filters there depend on, beside the bits in common with a query.
+
+    kinds: one column for each number of ones that occurs, with this number, the size, the share of
+    empty bits and the length. codes: the column of each filter.
+    """
+
+    there: Filters
+    kinds: np.ndarray
+    codes: np.ndarray
+
+    @classmethod
+    def of(cls, there: Filters) -> "FilterRanks":
+        ones, codes = np.unique(there.ones, return_inverse=True)
+        each = Filters.of(*there[:3], ones)
+        kinds = np.stack([ones, each.sizes, each.empty, each.lengths])
+        return cls(there, kinds, codes.astype(np.uint32))
+
+    def queries(self, here: Filters, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        """A row for each query, and what all pairs share; `nearest` of the kernels takes both.
+
+        A similarity ranks by s / (s + variance / PRIOR) of itself, with s the product of both sizes
+        and the variance that of the flips: the posterior mean if cosines were normal about 0 with
+        mean square PRIOR. Without it, small profiles, which noise alters most, would rank first.
+        """
+        left, slope, scale, least = _worth(here, self.there)
+        steep = -1 / here.log_missed
+        weight = steep**2 / (here.bits * PRIOR)
+        metrics = {"cosine": filters.COSINE, "jaccard": filters.JACCARD, "inner": filters.INNER}
+        noise = here.noise, self.there.noise
+        shared = np.array([slope, scale, least, steep, *noise, weight, metrics[metric]])
+        return np.column_stack([left, here.sizes, here.empty, here.lengths]), shared
+
+
 class AlignedFilterPairs(FilterPairs):
     """Only some pairs: each filter here against the one at the same position there."""
 
     @cached_property
     def empty(self) -> np.ndarray:
-        left, slope, scale, least = self._worth
+        left, slope, scale, least = _worth(self.here, self.there)
         return np.maximum(left - slope * self.there.ones + scale * self.both, least)
 
     @cached_property
@@ -171,6 +190,14 @@ class AlignedFilterPairs(FilterPairs):
     @property
     def _likely(self) -> tuple[np.ndarray, np.ndarray]:
         return self.here.lengths**2, self.there.lengths**2
+
+
+def _worth(here: Filters, there: Filters) -> tuple[np.ndarray, float, float, float]:
+    """Coefficients of `empty`: offset per row, weights of a one and of a common one, floor."""
+    p, q, bits = here.flip, there.flip, here.bits
+    scale = 1 / (bits * (1 - 2 * p) * (1 - 2 * q)) if 0.5 not in (p, q) else math.nan
+    left = (bits * (1 - p) - here.ones) * ((1 - q) * scale)
+    return left, (1 - p) * scale, scale, 0.5 / bits
 
 
 def _error(side: Filters) -> np.ndarray:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from sfumato.core.typing import Ids
 from sfumato.core.validation import fraction, integer, optional, positive
 from sfumato.kernels import profile_codes as kernels
+from sfumato.kernels.alignment import frozen
 from sfumato.kernels.sketch import codes as codebooks
 from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma_l2
 from sfumato.privacy.accounting.losses import Concentrated
@@ -97,8 +98,8 @@ def _panels(hashes: np.ndarray, length: int, scale: int) -> np.ndarray:
     for start in range(0, hashes.size, step):
         part = slice(start, min(start + step, hashes.size))
         normals = np.empty((count, part.stop - start, codebooks.PANEL))
-        codebooks.gaussian(hashes[part], normals)
-        kernels.round_inward(normals, length, scale, out[:, part])
+        codebooks.gaussian(frozen(hashes[part]), normals)
+        kernels.round_inward(normals, length, scale, start, out)
     return out
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.hashing import hash_column
-from sfumato.core.ids import distinct, ids_of, kind_of, positions_by_text, texts
+from sfumato.core.ids import are_distinct, distinct, ids_of, kind_of, positions_by_text, texts
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.kernels import profile_sets as kernels
 
@@ -85,6 +85,8 @@ class ProfileSets:
 
     def of_users(self, users: np.ndarray) -> "ProfileSets":
         """Select exactly these users, in this order, with an empty set for one without items."""
+        if users.dtype == self.users.dtype and np.array_equal(users, self.users):
+            return self
         return self._arranged(users, positions_by_text(users, self.users))
 
     def trimmed(self, most: int) -> "ProfileSets":
@@ -129,12 +131,13 @@ class ProfileSets:
 
 
 def hashed_items(items: np.ndarray, seed: int) -> np.ndarray:
-    """Hash each item's text, so that no other row changes how an item is read.
+    """Hash each item as its text, so that no other row changes how an item is read.
 
     >>> bool(hashed_items(np.array([7]), 0) == hashed_items(np.array(["7"], object), 0))
     True
     """
-    return hash_column(texts(items), item_seed(seed), name="items")
+    column = items if items.dtype == np.int64 else texts(items)  # integers hash as their texts
+    return hash_column(column, item_seed(seed), name="items")
 
 
 def public_users(users: Any, owner: str) -> np.ndarray:
@@ -145,9 +148,14 @@ def public_users(users: Any, owner: str) -> np.ndarray:
             "would reveal who has any. Where that is public too, give it: users=[...]."
         )
     column = ids_of(users, "users")
-    if len(texts(column).unique()) != column.size:
+    if not (are_distinct(column) if column.dtype == np.int64 else _texts_are_distinct(column)):
         raise ValueError(f"{owner}: users must name each user once.")
     return column
+
+
+def _texts_are_distinct(users: np.ndarray) -> bool:
+    """Whether no two ids are one user, as "7" and "7.0" are."""
+    return len(texts(users).unique()) == users.size
 
 
 def _together(users: list[np.ndarray]) -> np.ndarray:
@@ -166,6 +174,7 @@ def _gathered(
     np.cumsum(starts, out=starts)
     out = np.empty(rows.size, np.uint64)
     kernels.gather(rows, positions, hashes, starts[:-1].copy(), out)
-    kernels.settle(starts, out)
+    scratch = np.empty(2 * kernels.MOST + 1, np.int32), np.empty(kernels.MOST, np.uint64)
+    kernels.settle(starts, out, *scratch)
     total = int(starts[-1])
     return starts, out if total == out.size else out[:total].copy()

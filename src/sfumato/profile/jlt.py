@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, fraction
-from sfumato.kernels.profile_codes import cut_to
+from sfumato.kernels import profile_codes
 from sfumato.privacy.noise.discrete import add_gaussian
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import ReleaseRequest
@@ -267,5 +267,5 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
         for part, cells in sums(sets.hashes, sets.starts, self.dimensions):
             add_gaussian(cells, noise.sigma, source=source)
             # Noisy numbers that do not fit are clipped, which is post-processing.
-            cut_to(cells, most.min, most.max, out[part])
+            profile_codes.cut_to(cells, most.min, most.max, out[part])
         return out

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sfumato.core.deprecation import renamed_arguments
-from sfumato.core.ids import NO_ID, id_layout, ids_from, ids_of, positions
+from sfumato.core.ids import NO_ID, IdIndex, id_layout, ids_from, ids_of
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import integer, one_of
@@ -68,6 +68,11 @@ class ReleasedProfiles(Release, in_files=False):
         ids.flags.writeable = False
         return ids
 
+    @cached_property
+    def _index(self) -> IdIndex:
+        """Rows by user id, looked up in every search."""
+        return IdIndex(self.users_)
+
     def rows(self, users: Ids) -> np.ndarray:
         """Look up the row of each user.
 
@@ -81,7 +86,7 @@ class ReleasedProfiles(Release, in_files=False):
         ndarray of shape (n_users,)
             Row numbers from 0, in the order of `users`.
         """
-        found = positions(ids_of(users, "users"), self.users_)
+        found = self._index.positions(ids_of(users, "users"))
         if (found < 0).any():
             at = int((found < 0).argmax())
             raise ValueError(
@@ -335,7 +340,7 @@ class ReleasedProfiles(Release, in_files=False):
     ) -> tuple[np.ndarray, np.ndarray]:
         n = N.check(type(self).__name__, "n", n)
         METRICS.check(type(self).__name__, "metric", metric)
-        own = rows if there is self else positions(self.users_[rows], there.users_)
+        own = rows if there is self else there._index.positions(self.users_[rows])
         found = np.full((rows.size, n), -1, np.int64)
         near = np.full((rows.size, n), -np.inf)
         self._nearest(rows, own, there, metric, found, near)

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, fraction, integer
-from sfumato.kernels.sketch.codes import hamming
+from sfumato.kernels.sketch import codes as codes_kernels
 from sfumato.privacy.noise.discrete import add_gaussian
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import ReleaseRequest
@@ -135,7 +135,7 @@ class ReleasedSigns(CodewordProfiles):
         """Number of different signs; the other's rows are read once for every sixteen of these."""
         panels = side_by_side(self.codes[rows])
         out = np.empty((len(other), panels.shape[0] * panels.shape[2]), np.int32)
-        hamming(other.codes, panels, out)
+        codes_kernels.hamming(other.codes, panels, out)
         return out.T[: rows.size]
 
     def _cosines(self, pairs: RowPairs) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,11 @@ class ReportEncoder:
     @property
     def cohort(self) -> int:
         """Cohort of the client whose secret was given."""
+        return self._own_cohort
+
+    @cached_property
+    def _own_cohort(self) -> int:
+        """Cohort of the only client: it never changes."""
         return int(self._client().cohorts(self.scheme.cohorts)[0])
 
     @property
@@ -175,6 +181,9 @@ class ReportEncoder:
 
     def _of_one(self, values: Values) -> tuple[np.ndarray, np.ndarray]:
         """Return cohorts and permanent responses of one client, one response per distinct value."""
+        if values.codes.size == 1:
+            cohorts = np.array([self.cohort], np.int32)
+            return cohorts, self._response(self._client(), values, cohorts)
         once = values.once()
         cohorts = np.full(once.codes.size, self.cohort, np.int32)
         payload = self._response(self._client(), once, cohorts)

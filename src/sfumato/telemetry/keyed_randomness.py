@@ -7,6 +7,7 @@ parameters, metrics and values are indistinguishable from independent ones witho
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "DrawnStream",
     "KeyedStream",
     "Stream",
+    "block_words",
     "chosen",
     "digests",
     "keyed",
@@ -27,6 +29,10 @@ __all__ = [
 ]
 
 PER_BLOCK = 8  # words of one digest
+BLOCK_WORDS = 16  # of what is hashed at a time
+PERMANENT = b"permanent"
+NO_KEYS = np.empty((0, PER_BLOCK), np.uint32)  # of a plain hash
+HEAD_BYTES = len(PERMANENT) + 4
 LONGEST = 64  # bytes of a key; a longer one is hashed first (RFC 2104)
 ROWS = 1 << 12  # chosen for at a time
 NOTHING = Values(np.empty(0, np.uint8), np.zeros(2, np.int64), np.zeros(1, np.int64))
@@ -81,11 +87,15 @@ class ClientKeys:
 
     def words(self, rows: np.ndarray, values: Values, blocks: range) -> np.ndarray:
         """Return these blocks of the streams of the rows' values, under the keys of the rows."""
-        out = np.empty((rows.size, len(blocks), PER_BLOCK), np.uint32)
-        keys, codes = self._of(rows), values.codes[rows]
-        for t in blocks:
-            head = b"permanent" + t.to_bytes(4, "big")
-            out[:, t - blocks.start] = keyed(keys, head, values, codes)
+        heads = _permanent_heads(blocks.start, blocks.stop)
+        inner, outer = self._of(rows)
+        if len(self) > 1:
+            inner, outer = np.repeat(inner, len(blocks), 0), np.repeat(outer, len(blocks), 0)
+        which = np.tile(np.arange(len(blocks)), rows.size)
+        codes = np.repeat(values.codes[rows], len(blocks))
+        out = np.empty((codes.size, PER_BLOCK), np.uint32)
+        texts = (values.data, values.offsets, codes)
+        sha256.hashed(inner, outer, sha256.BLOCK, heads, HEAD_BYTES, which, *texts, out)
         return out.reshape(rows.size, -1)
 
     def _of(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -107,6 +117,13 @@ class KeyedStream:
         return out[:, begin : begin + count]
 
 
+@lru_cache(64)
+def _permanent_heads(start: int, stop: int) -> np.ndarray:
+    """Return what is hashed before the value in these blocks of a permanent response, as words."""
+    heads = [PERMANENT + t.to_bytes(4, "big") for t in range(start, stop)]
+    return block_words(np.frombuffer(b"".join(heads), np.uint8).reshape(-1, HEAD_BYTES))
+
+
 def chosen(rows: int, limit: int, count: int, more: More) -> np.ndarray:
     """Return `count` distinct integers below `limit` for every row: int32 (rows, count).
 
@@ -126,11 +143,16 @@ def chosen(rows: int, limit: int, count: int, more: More) -> np.ndarray:
     return out
 
 
-def digests(heads: np.ndarray, which: np.ndarray, values: Values, codes: np.ndarray) -> np.ndarray:
-    """Return SHA-256 of heads[which[r]], uint8 (m, length), and the value of codes[r], as words."""
+def digests(
+    heads: np.ndarray, size: int, which: np.ndarray, values: Values, codes: np.ndarray
+) -> np.ndarray:
+    """Return SHA-256 of the head which[r], `size` bytes, and the value of codes[r], as words.
+
+    `heads` is as `block_words` returns it.
+    """
     out = np.empty((codes.size, PER_BLOCK), np.uint32)
-    texts = (values.data, values.offsets, codes)
-    sha256.digest(_block_words(heads), heads.shape[1], which.astype(np.int64), *texts, out)
+    message = (heads, size, which.astype(np.int64), values.data, values.offsets, codes)
+    sha256.hashed(sha256.INITIAL, NO_KEYS, 0, *message, out)
     return out
 
 
@@ -139,9 +161,9 @@ def keyed(
 ) -> np.ndarray:
     """Return HMAC of head and value of each row's code, under its own key or one for all."""
     out = np.empty((codes.size, PER_BLOCK), np.uint32)
-    heads = _block_words(np.frombuffer(head, np.uint8)[np.newaxis])
+    heads = block_words(np.frombuffer(head, np.uint8)[np.newaxis])
     texts = (values.data, values.offsets, codes)
-    sha256.keyed(*keys, heads, len(head), _zeros(codes), *texts, out)
+    sha256.hashed(*keys, sha256.BLOCK, heads, len(head), _zeros(codes), *texts, out)
     return out
 
 
@@ -150,11 +172,11 @@ def midstates(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     rows, size = keys.shape
     if size > LONGEST:
         full = Values(keys.reshape(-1), np.arange(0, keys.size + 1, size), np.arange(rows))
-        empty = np.zeros((1, 0), np.uint8)
-        keys = _digest_bytes(digests(empty, _zeros(keys), full, full.codes))
+        empty = np.zeros((1, BLOCK_WORDS), np.uint32)
+        keys = _digest_bytes(digests(empty, 0, _zeros(keys), full, full.codes))
     inner = np.empty((rows, PER_BLOCK), np.uint32)
     outer = np.empty_like(inner)
-    sha256.midstates(_block_words(keys), inner, outer)
+    sha256.midstates(sha256.INITIAL, block_words(keys), inner, outer)
     return inner, outer
 
 
@@ -163,7 +185,7 @@ def _zeros(rows: np.ndarray) -> np.ndarray:
     return np.zeros(len(rows), np.int64)
 
 
-def _block_words(rows: np.ndarray) -> np.ndarray:
+def block_words(rows: np.ndarray) -> np.ndarray:
     """Return rows of at most 64 bytes as sixteen words each, padded with zeros."""
     padded = np.zeros((rows.shape[0], LONGEST), np.uint8)
     padded[:, : rows.shape[1]] = rows

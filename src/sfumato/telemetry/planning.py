@@ -8,7 +8,7 @@ from dataclasses import fields as fields_of
 from itertools import product
 from typing import Any
 
-from scipy import stats
+import scipy
 
 from sfumato.core.tables import Table, described
 from sfumato.core.validation import flag, fraction, integer, positive
@@ -376,8 +376,8 @@ def _offers(
 def _row(n_reports: int, dictionary: int, level: float, name: str, scheme: Scheme) -> PlanRow:
     """Return the row of a scheme."""
     error = math.sqrt(n_reports * variance(scheme, dictionary))
-    threshold = float(stats.norm.isf(level / dictionary))
-    surely = threshold + float(stats.norm.ppf(0.9))
+    threshold = float(-scipy.special.ndtri(level / dictionary))
+    surely = threshold + float(scipy.special.ndtri(0.9))
     return PlanRow(
         name=name,
         scheme=scheme,

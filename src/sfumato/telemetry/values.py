@@ -106,6 +106,11 @@ def reported_column(column: Any) -> Values:
     >>> reported_column([7, "7", 7.0, None, 7.5]).texts()
     [b'7', b'']
     """
+    if type(column) is list and len(column) == 1 and type(column[0]) in (str, int):
+        text = _reported(column[0])
+        return Values(
+            np.frombuffer(text, np.uint8), np.array([0, len(text)]), np.zeros(1, np.int64)
+        )
     rows = plain_column(column, "values")
     if not isinstance(rows, list):
         if pa.types.is_integer(rows.type) and not rows.null_count:

@@ -12,6 +12,7 @@ from sklearn.neighbors import KernelDensity
 
 from sfumato.density import SketchClassifier, load
 from sfumato.density.base import noise_from
+from sfumato.density.classify import naive_bayes
 from sfumato.density.classify.log_odds import calibrated
 from sfumato.density.projection_histograms import smoothed
 from sfumato.privacy.random_source import InsecureSeededSource
@@ -193,3 +194,18 @@ def test_telescope_data_are_classified_with_privacy():
             result = SketchClassifier(epsilon=epsilon, bounds=(-4, 4), classes=[0, 1])
             result.fit(data["X"][train], data["y"][train])
         assert result.score(data["X"][test], data["y"][test]) > least
+
+
+def test_scores_are_calibrated_once_and_not_in_every_prediction(monkeypatch):
+    calls, calibrated = [], naive_bayes.calibrated
+    monkeypatch.setattr(
+        naive_bayes, "calibrated", lambda *given: calls.append(given) or calibrated(*given)
+    )
+    points = np.random.default_rng(0).normal(size=(300, 3))
+    model = SketchClassifier(method="columns").fit(points, points[:, 0] > 0)
+    first = model.predict_proba(points)
+    np.testing.assert_array_equal(first, model.predict_proba(points))
+    assert len(calls) == 1
+    model.fit(points, points[:, 1] > 0)
+    assert (model.predict_proba(points) != first).any()
+    assert len(calls) == 2

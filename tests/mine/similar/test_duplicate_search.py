@@ -147,7 +147,7 @@ def test_what_would_fill_the_disk_is_refused_with_the_remedy(tmp_path, monkeypat
 
 
 def test_a_temporary_file_is_removed_after_a_failure(tmp_path, monkeypatch):
-    from sfumato.mine.similar.duplicate_search import overlaps
+    from sfumato.kernels.mine.similar.shingles import overlaps
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     calls = []
@@ -159,7 +159,7 @@ def test_a_temporary_file_is_removed_after_a_failure(tmp_path, monkeypatch):
         return overlaps(*args)
 
     monkeypatch.setattr("sfumato.mine.similar.candidates.CHUNK", 64)
-    monkeypatch.setattr("sfumato.mine.similar.duplicate_search.overlaps", fail)
+    monkeypatch.setattr("sfumato.kernels.mine.similar.shingles.overlaps", fail)
     with pytest.raises(RuntimeError):
         near_duplicates([*corpus(originals=30), *["the same text"] * 40], 0.5, max_pairs=50)
     assert list(tmp_path.iterdir()) == []
@@ -181,7 +181,7 @@ def test_an_unfinished_file_is_removed(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError
 
-    monkeypatch.setattr("sfumato.mine.similar.duplicate_search.overlaps", fail)
+    monkeypatch.setattr("sfumato.kernels.mine.similar.shingles.overlaps", fail)
     with pytest.raises(RuntimeError):
         near_duplicates(corpus(originals=5), 0.5, output=tmp_path / "pairs.parquet")
     assert list(tmp_path.iterdir()) == []

@@ -278,9 +278,9 @@ def test_a_candidate_is_tested_on_the_residuals_of_the_fit_of_all_others(monkeyp
         fits.append((model, fit))
         return without(model, fit, positions)
 
-    def noted(model, fractions, marked, extra, position, residual):
+    def noted(cells, own, fractions, marked, extra, position, residual):
         residuals[int(position)] = residual.copy()
-        return out(model, fractions, marked, extra, position, residual)
+        return out(cells, own, fractions, marked, extra, position, residual)
 
     without, out = significance._without, significance._out
     monkeypatch.setattr(significance, "_without", noted_fit)

@@ -24,7 +24,7 @@ def test_estimates_have_no_bias_and_the_stated_variance(count):
         words = [f"{run} {n}" for n in range(1000)]
         counts = draw(SCHEME, SCHEME.members(words), clients, rng)
         design = Design(SCHEME, [words[n] for n in queries])
-        fit = message_passing(CellFractions.counted(counts, design), design.matrix)
+        fit = message_passing(CellFractions.counted(counts, design), design.sums)
         assert fit.converged
         z.append((fit.unbiased - clients[queries] / clients.sum()) / np.sqrt(fit.variance))
     assert abs(np.mean(z)) < 0.15
@@ -39,7 +39,7 @@ def test_shrinking_keeps_the_sum_and_lowers_the_error():
     counts = draw(SCHEME, SCHEME.members(words), clients, np.random.default_rng(1))
     design = Design(SCHEME, words)
     fit, truth = (
-        message_passing(CellFractions.counted(counts, design), design.matrix),
+        message_passing(CellFractions.counted(counts, design), design.sums),
         clients / clients.sum(),
     )
     assert np.mean((fit.fractions - truth) ** 2) < 0.5 * np.mean((fit.unbiased - truth) ** 2)

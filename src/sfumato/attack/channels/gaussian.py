@@ -4,14 +4,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
+import scipy
 
 from sfumato.attack.channels.profile_size import SIGMAS, Sizes, release_sizes
 from sfumato.attack.numerics import Factor, sigmoid
 from sfumato.core.tables import described
 from sfumato.core.typing import Matrix
+from sfumato.kernels.attack import gibbs
 from sfumato.kernels.attack import gibbs_gaussian as gibbs_vectors
-from sfumato.kernels.attack.gibbs import BLOCK
 
 __all__ = ["SignChannel", "VectorChannel", "VectorMessages", "VectorState", "scaled_codes"]
 
@@ -213,7 +213,7 @@ class VectorState:
     ) -> None:
         self.order, self._codes, self._noise = chosen, codes, noise
         self._gram = codes @ codes.T / np.float32(noise)
-        self._gains = np.zeros(-(-chosen.size // BLOCK) * BLOCK)
+        self._gains = np.zeros(-(-chosen.size // gibbs.BLOCK) * gibbs.BLOCK)
         self.aim(vector, inside)
 
     def aim(self, vector: np.ndarray, inside: np.ndarray) -> None:
@@ -399,10 +399,14 @@ class _SignState(VectorState):
         if draws is None:
             away = z + _mills(z)
         else:
-            away = z - ndtri_exp(log_ndtr(z) + np.log1p(-draws.random(z.size)))
+            away = z - scipy.special.ndtri_exp(
+                scipy.special.log_ndtr(z) + np.log1p(-draws.random(z.size))
+            )
         self.aim((self._signs * away * deviation).astype(np.float32), inside)
 
 
 def _mills(z: np.ndarray) -> np.ndarray:
     """phi(z) / Phi(z), the mean of a standard Gaussian truncated to values above -z."""
-    return np.asarray(np.exp(-0.5 * np.square(z, dtype=np.float64) - HALF_LOG_TAU - log_ndtr(z)))
+    return np.asarray(
+        np.exp(-0.5 * np.square(z, dtype=np.float64) - HALF_LOG_TAU - scipy.special.log_ndtr(z))
+    )

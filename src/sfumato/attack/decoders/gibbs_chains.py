@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.attack.channels.factory import Channel
-from sfumato.kernels.attack.gibbs import BLOCK
+from sfumato.kernels.attack import gibbs
 
 __all__ = ["Chain", "padded", "r_hat", "reordered"]
 
@@ -58,7 +58,7 @@ class Chain:
 
 def padded(size: int) -> np.ndarray:
     """Zeros for `size` candidates, padded to a multiple of BLOCK."""
-    return np.zeros(-(-size // BLOCK) * BLOCK)
+    return np.zeros(-(-size // gibbs.BLOCK) * gibbs.BLOCK)
 
 
 def reordered(chosen: np.ndarray, values: np.ndarray, order: np.ndarray) -> np.ndarray:

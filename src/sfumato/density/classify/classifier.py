@@ -10,6 +10,7 @@ from sklearn.utils.validation import column_or_1d
 
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import Box
+from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.density.backends import Setting, described
@@ -60,6 +61,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
     tables_: Any
     sketches_: list[Any]
 
+    @one_blas_thread
     def predict_log_proba(self, X: Matrix) -> np.ndarray:
         """Compute the log probability of every class.
 
@@ -393,6 +395,7 @@ class SketchClassifier(ClassAnswers):
     ) -> None:
         self._store(locals())
 
+    @one_blas_thread
     def fit(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> Self:
         """Fit the classifier; with epsilon, release tables or sketches and discard the data.
 
@@ -414,6 +417,7 @@ class SketchClassifier(ClassAnswers):
         return self._fit(X, y, sample_weight, self._check())
 
     @available_if(lambda self: self.method == "kernel" and not self._private)  # type: ignore[untyped-decorator]
+    @one_blas_thread
     def partial_fit(
         self, X: Matrix, y: Column, classes: Any = None, sample_weight: Column | None = None
     ) -> Self:

@@ -32,6 +32,9 @@ __all__ = [
 ]
 
 
+BLOCK = 2**10  # rows at a time: they stay in the cache
+
+
 class _Levels:
     """Valid levels: one integer per column, the number of codes, 0 for a numeric column."""
 
@@ -116,10 +119,20 @@ class Bins:
         """The cell of every value."""
         low, high = (np.array(side) for side in self.bounds)
         category = np.array(self.levels) > 0
-        inside = np.clip(points, low, high)  # so that nothing overflows
-        scaled = np.where(category, inside, (inside - low) / (high - low) * self.bins)
-        part = np.clip(np.floor(scaled), 0, self.sizes - 1)
-        return np.asarray(part.astype(np.int64) + self.starts)
+        shift, length = np.where(category, 0.0, low), np.where(category, 1.0, high - low)
+        parts, last = np.where(category, 1, self.bins), self.sizes - 1
+        out = np.empty(points.shape, np.int64, order="F")  # each column is read by itself
+        for start in range(0, len(points), BLOCK):
+            block = slice(start, start + BLOCK)
+            scaled = np.clip(points[block], low, high, dtype=np.float64)  # so nothing overflows
+            scaled -= shift
+            scaled /= length
+            scaled *= parts
+            np.floor(scaled, out=scaled)
+            np.clip(scaled, 0, last, out=scaled)
+            out[block] = scaled
+        out += self.starts
+        return out
 
     def sums(self, cells: np.ndarray) -> np.ndarray:
         """The sum of each column's cells, along the last axis."""

@@ -45,7 +45,7 @@ __all__ = [
 
 UNIT = 256  # integer steps of a typical column's evidence
 TYPICAL = Fraction(1, 2)  # largest mean squared evidence per column of a row
-BLOCK = 2**15  # rows at a time
+BLOCK = 2**11  # rows at a time: they stay in the cache
 MOST_CELLS = 2**27  # cells of a table: 1 GiB
 
 
@@ -158,11 +158,19 @@ class Columns(Stored, in_files=False):
         """Calibrated log odds of each contrast against its others, at the classes' sizes."""
         codes = self.cut.codes(points)
         out = np.empty((len(points), len(self._scorers)))
-        for position, scorer in enumerate(self._scorers):
-            mine, others = self._scores[1, position], self._scores[0, position]
-            slope, intercept = calibrated(others, mine, scorer.limit, self._variances[2])
+        calibrated_scorers = zip(self._scorers, self._calibrations, strict=True)
+        for position, (scorer, (slope, intercept)) in enumerate(calibrated_scorers):
             out[:, position] = slope * scorer.scores(codes) + intercept
         return out
+
+    @cached_property
+    def _calibrations(self) -> list[tuple[float, float]]:
+        """Slope and intercept of each contrast; the tables never change once they are made."""
+        others, mine = self._scores
+        return [
+            calibrated(others[position], mine[position], scorer.limit, self._variances[2])
+            for position, scorer in enumerate(self._scorers)
+        ]
 
     @cached_property
     def _evidence(self) -> WeightsOfEvidence:
@@ -248,7 +256,8 @@ class LabelledRows:
         total = np.zeros((columns, columns), np.int64)
         for start in range(0, len(self.codes), BLOCK):
             block = slice(start, start + BLOCK)
-            steps = limited(table.rows(self.codes[block]) / table.unit, limits)
+            evidence = table.rows(np.ascontiguousarray(self.codes[block]))
+            steps = limited(evidence / table.unit, limits)
             weighed = steps if self.weights is None else steps * self.weights[block, None]
             total += (steps.T @ weighed).astype(np.int64)  # exact: a block's sums are below 2**53
         return np.asarray(total[np.triu_indices(columns, 1)])

@@ -9,6 +9,7 @@ from sklearn.utils.validation import column_or_1d
 
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
+from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional
@@ -189,6 +190,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     ) -> None:
         self._store(locals())
 
+    @one_blas_thread
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Fit the regression; with epsilon, release the sketch and discard the data.
 
@@ -219,6 +221,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         self._count_outside(outside)
         return self
 
+    @one_blas_thread
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
@@ -305,6 +308,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         model._take(release, setting)  # type: ignore[arg-type]
         return model
 
+    @one_blas_thread
     def predict(self, X: Matrix) -> np.ndarray:
         """Predict the target at every point.
 

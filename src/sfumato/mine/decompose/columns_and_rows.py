@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from sfumato.core.storage import Cells, Stored
 from sfumato.core.validation import (
@@ -103,13 +103,13 @@ class CUR(Stored):
     def c(self) -> Any:
         """The scaled columns: a sparse array of shape (rows, n_columns)."""
         parts = self._c_values, self._c_places, self._c_offsets
-        return sparse.csc_array(parts, shape=(self.rows, self.column_positions.size))
+        return scipy.sparse.csc_array(parts, shape=(self.rows, self.column_positions.size))
 
     @property
     def r(self) -> Any:
         """The scaled rows: a sparse array of shape (n_rows, columns)."""
         parts = self._r_values, self._r_places, self._r_offsets
-        return sparse.csr_array(parts, shape=(self.row_positions.size, self.columns))
+        return scipy.sparse.csr_array(parts, shape=(self.row_positions.size, self.columns))
 
     @property
     def entries(self) -> int:
@@ -288,14 +288,20 @@ def cur(
     over_columns, over_rows = _probabilities(given, sampling, rank, draws)
     taken = _Chosen.of(over_columns, columns, selection, join, draws)
     across = _Chosen.of(over_rows, rows, selection, join, draws)
-    c = sparse.csc_array(given.values[:, taken.positions]) @ sparse.diags_array(taken.weights)
-    r = sparse.diags_array(across.weights) @ sparse.csr_array(given.values[across.positions])
-    c, r = sparse.csc_array(c), sparse.csr_array(r)
+    c = scipy.sparse.csc_array(given.values[:, taken.positions]) @ scipy.sparse.diags_array(
+        taken.weights
+    )
+    r = scipy.sparse.diags_array(across.weights) @ scipy.sparse.csr_array(
+        given.values[across.positions]
+    )
+    c, r = scipy.sparse.csc_array(c), scipy.sparse.csr_array(r)
     sides = _Products.of(given, c, r)
     if middle == "projection":
         small = sides.projection()
     else:
-        crossing = sparse.csr_array(c)[across.positions].toarray() * across.weights[:, np.newaxis]
+        crossing = (
+            scipy.sparse.csr_array(c)[across.positions].toarray() * across.weights[:, np.newaxis]
+        )
         small = np.linalg.pinv(crossing, rcond=1e-12)
     residual = sides.error(small, given.squares) * given.scale
     return CUR._made(
@@ -370,8 +376,8 @@ class _Products:
 
     @classmethod
     def of(cls, matrix: Matrix, c: Any, r: Any) -> "_Products":
-        tall, wide = Matrix(sparse.csr_array(c)), Matrix(sparse.csr_array(r.T))
-        turned = Matrix(sparse.csr_array(c.T))
+        tall, wide = Matrix(scipy.sparse.csr_array(c)), Matrix(scipy.sparse.csr_array(r.T))
+        turned = Matrix(scipy.sparse.csr_array(c.T))
         crossed = np.empty((c.shape[1], r.shape[0]))
         for first in range(0, r.shape[0], BLOCK):
             part = slice(first, first + BLOCK)

@@ -4,7 +4,7 @@ import copy
 from typing import Annotated, Any, Self
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from sfumato.core.storage import Cells, Stored
 from sfumato.core.tables import described
@@ -94,14 +94,14 @@ class FrequentDirections(Stored):
             The object itself.
         """
         checked = query_rows("FrequentDirections", rows, self.dimension)
-        numbers = checked.data if sparse.issparse(checked) else checked.reshape(-1)
+        numbers = checked.data if scipy.sparse.issparse(checked) else checked.reshape(-1)
         numbers = numbers.astype(np.float64, copy=False)
         squares = self.squares + float(numbers @ numbers)
         self._check_squares(squares)
         state = _Directions(self)
         for first in range(0, checked.shape[0], self.size):
             part = checked[first : first + self.size]
-            state.add(part.toarray() if sparse.issparse(part) else part)
+            state.add(part.toarray() if scipy.sparse.issparse(part) else part)
         state.into(self, self.total + checked.shape[0], squares)
         return self
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from sfumato.core.arrays import LARGEST, rows
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.mine import sparse_blocks
 
 __all__ = ["Matrix", "fixed_signs", "query_rows", "ratings_matrix"]
@@ -44,19 +44,19 @@ class Matrix:
     @classmethod
     def of(cls, owner: str, matrix: Any) -> Self:
         """Check a matrix: finite real numbers, at least one row and one column."""
-        checked = _sparse(owner, matrix) if sparse.issparse(matrix) else _dense(owner, matrix)
+        checked = _sparse(owner, matrix) if scipy.sparse.issparse(matrix) else _dense(owner, matrix)
         if 0 in checked.shape:
             raise ValueError(
                 f"{owner}: matrix must have at least one row and one column, not the shape "
                 f"{checked.shape}."
             )
-        numbers: Any = checked.data if sparse.issparse(checked) else checked
+        numbers: Any = checked.data if scipy.sparse.issparse(checked) else checked
         largest = max(float(numbers.max(initial=0)), -float(numbers.min(initial=0)))
         power = int(np.frexp(largest)[1]) if largest else 0
         if abs(power) <= FAR:
             return cls(checked)
         scaled = checked.copy()
-        inside: Any = scaled.data if sparse.issparse(scaled) else scaled
+        inside: Any = scaled.data if scipy.sparse.issparse(scaled) else scaled
         np.ldexp(inside, -power, out=inside)
         return cls(scaled, float(2.0**power))
 
@@ -73,7 +73,7 @@ class Matrix:
     @property
     def is_sparse(self) -> bool:
         """Whether it is stored sparse."""
-        return bool(sparse.issparse(self.values))
+        return bool(scipy.sparse.issparse(self.values))
 
     @cached_property
     def squares(self) -> float:
@@ -147,9 +147,9 @@ def _sparse(owner: str, matrix: Any) -> Any:
     if len(matrix.shape) != 2:
         raise ValueError(f"{owner}: matrix must have rows and columns, not {matrix.shape}.")
     single = kind == np.float32
-    checked = sparse.csr_array(matrix, dtype=np.float32 if single else np.float64)
+    checked = scipy.sparse.csr_array(matrix, dtype=np.float32 if single else np.float64)
     if not checked.has_canonical_format:  # a position that is stored twice would count twice
-        checked = sparse.csr_array(checked, copy=True)
+        checked = scipy.sparse.csr_array(checked, copy=True)
         checked.sum_duplicates()
     inside = np.isfinite(checked.data) if single else np.abs(checked.data) <= LARGEST
     if not inside.all():
@@ -164,7 +164,7 @@ def _sparse(owner: str, matrix: Any) -> Any:
 
 def query_rows(owner: str, queries: Any, columns: int) -> Any:
     """Check rows of `columns` numbers, one row or several, dense or sparse."""
-    if sparse.issparse(queries):
+    if scipy.sparse.issparse(queries):
         checked = _sparse(owner, queries)
     else:
         one = isinstance(queries, np.ndarray | list | tuple) and np.ndim(queries) == 1
@@ -208,6 +208,6 @@ def ratings_matrix(interactions: Any) -> tuple[Any, np.ndarray, np.ndarray]:
     items, column = np.unique(interactions.items, return_inverse=True)
     values = np.asarray(interactions.ratings, np.float64)
     shape = users.size, items.size
-    matrix = sparse.csr_array(sparse.coo_array((values, (row, column)), shape=shape))
+    matrix = scipy.sparse.csr_array(scipy.sparse.coo_array((values, (row, column)), shape=shape))
     matrix.sum_duplicates()
     return matrix, users, items

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from sfumato.core.validation import (
     RandomState,
@@ -105,7 +105,7 @@ def _symmetric(matrix: Any) -> Matrix:
     size = abs(checked.values).max()
     if difference.max() > SYMMETRIC * size:
         raise ParameterError.of(OWNER, "matrix", "must be symmetric; take (M + M') / 2, or svd.")
-    if sparse.issparse(checked.values) and checked.values.dtype != np.float64:
+    if scipy.sparse.issparse(checked.values) and checked.values.dtype != np.float64:
         return Matrix(checked.values.astype(np.float64), checked.scale)
     return checked
 

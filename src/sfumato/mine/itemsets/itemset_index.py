@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.kernels.hash_tables import find, put
+from sfumato.kernels import hash_tables
 
 __all__ = ["ItemsetIndex"]
 
@@ -35,7 +35,7 @@ class ItemsetIndex:
             slots = 1 << (2 * keys.size + 1).bit_length()
             table = np.full(slots, -1, np.int64), np.empty(slots, np.int64)
             whole = np.flatnonzero(keys >= 0)
-            put(keys[whole], whole, *table)
+            hash_tables.put(keys[whole], whole, *table)
             self._tables.append(table)
 
     def find(self, codes: np.ndarray) -> np.ndarray:
@@ -67,6 +67,6 @@ class ItemsetIndex:
         found = np.full(keys.size, -1, np.int64)
         whole = np.flatnonzero(keys >= 0)  # a negative one stands for an empty slot
         out = np.empty(whole.size, np.int64)
-        find(*self._tables[level], keys[whole], out)
+        hash_tables.find(*self._tables[level], keys[whole], out)
         found[whole] = out
         return found

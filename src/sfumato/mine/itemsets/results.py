@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.tables import Table, described
-from sfumato.kernels.mine.itemsets.basket_rows import translate
-from sfumato.kernels.mine.itemsets.itemset_covers import cover
+from sfumato.kernels.mine.itemsets import basket_rows, itemset_covers
 from sfumato.mine.itemsets.sources.baskets import Baskets
 
 __all__ = ["Itemsets"]
@@ -158,7 +157,7 @@ class Itemsets(Table):
             covered = np.zeros(counts.size, bool)
             if larger is not None and larger[0].shape[1] == codes.shape[1] + 1:
                 table = np.full(1 << (2 * counts.size).bit_length(), -1, np.int64)
-                cover(codes, counts, *larger, equal, table, covered)
+                itemset_covers.cover(codes, counts, *larger, equal, table, covered)
             levels.append((codes[~covered], counts[~covered]))
         selected = copy.copy(self)
         selected.levels = [level for level in levels if level[1].size]
@@ -188,7 +187,7 @@ def _tuples(items: np.ndarray) -> Callable[[np.ndarray], Iterable[tuple[Any, ...
 
         def unpacked(codes: np.ndarray) -> Iterable[tuple[Any, ...]]:
             ids = np.empty(codes.shape, np.uint8)
-            translate(small, codes, ids)
+            basket_rows.translate(small, codes, ids)
             return struct.iter_unpack(f"{codes.shape[1]}B", ids.data)
 
         return unpacked

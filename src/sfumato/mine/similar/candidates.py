@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from scipy.special import bdtr
+import scipy
 
-from sfumato.kernels.mine.similar.band_join import pairs
-from sfumato.kernels.retrieve.bucket_tables import combine, sort
+from sfumato.kernels.mine.similar import band_join
+from sfumato.kernels.retrieve import bucket_tables
 from sfumato.retrieve.lsh.buckets import coefficients
 
 __all__ = ["BandJoin", "fewest_matches", "keys_of"]
@@ -18,14 +18,14 @@ MISS = 1e-4  # probability that a pair at the threshold does not pass the signat
 def keys_of(signatures: np.ndarray, bands: int, rows: int) -> np.ndarray:
     """One key per band of a signature, uint64 (n, bands); columns after the last are not used."""
     out = np.empty((len(signatures), bands), np.uint64)
-    combine(signatures, coefficients(bands, rows, 0), out)
+    bucket_tables.combine(signatures, coefficients(bands, rows, 0), out)
     return out
 
 
 def fewest_matches(threshold: float, permutations: int) -> int:
     """Equal positions that a pair at the threshold reaches with probability 1 - MISS or more."""
     counts = np.arange(permutations)
-    return int(np.count_nonzero(bdtr(counts, permutations, threshold) <= MISS))
+    return int(np.count_nonzero(scipy.special.bdtr(counts, permutations, threshold) <= MISS))
 
 
 class BandJoin:
@@ -58,11 +58,11 @@ class BandJoin:
         for band in range(self.keys.shape[1]):
             order = self.rows.astype(np.int32)
             sorted_keys = self.keys[self.rows, band]
-            sort(sorted_keys, order, np.empty_like(sorted_keys), np.empty_like(order))
+            bucket_tables.sort(sorted_keys, order, np.empty_like(sorted_keys), np.empty_like(order))
             state = np.zeros(2, np.int64)
             while state[0] < order.size:
                 first, second = np.empty((2, CHUNK), np.int64)
-                count = pairs(
+                count = band_join.pairs(
                     order,
                     sorted_keys,
                     self.keys,

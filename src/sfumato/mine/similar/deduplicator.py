@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.core.storage import Cells, Stored
 from sfumato.core.validation import fraction, integer, optional
 from sfumato.kernels.mine.similar import band_join as kernels
-from sfumato.kernels.sketch.minhash import EMPTY
+from sfumato.kernels.sketch.layout import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import keys_of
 from sfumato.mine.similar.document_signatures import PERMUTATIONS, minima

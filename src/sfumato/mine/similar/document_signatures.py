@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import integer
-from sfumato.kernels.sketch.minhash import EMPTY, HASHES, permute
+from sfumato.kernels.sketch import minhash
+from sfumato.kernels.sketch.layout import EMPTY, HASHES
 from sfumato.mine.similar.set_source import SetSource, source_of
 from sfumato.mine.similar.shingling import NORMALISED, Shingling
 from sfumato.sketch.similarity.packed_minima import coefficients
@@ -82,7 +83,7 @@ def minima(
     out = np.full((len(sets), permutations), EMPTY, np.uint32)
     a, b = coefficients(permutations)
     for row, hashes, ends in sets.blocks():
-        permute(hashes, NO_KEY, HASHES, ends, a, b, out[row : row + ends.size - 1])
+        minhash.permute(hashes, NO_KEY, HASHES, ends, a, b, out[row : row + ends.size - 1])
         report(row + ends.size - 1)
     return out
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import flag, fraction
-from sfumato.kernels.mine.similar.band_join import union
-from sfumato.kernels.mine.similar.shingles import overlaps
-from sfumato.kernels.sketch.minhash import EMPTY
+from sfumato.kernels.mine.similar import band_join, shingles
+from sfumato.kernels.sketch.layout import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import BandJoin, fewest_matches, keys_of
 from sfumato.mine.similar.document_signatures import PERMUTATIONS, minima
@@ -176,7 +175,7 @@ def clusters(
     for star in (True, False):  # after the stars, most pairs have one label and are passed over
         for first, second in search.join.chunks(labels, star=star):
             first, second, _ = search.verified(first, second)
-            union(first, second, labels)
+            band_join.union(first, second, labels)
     return labels
 
 
@@ -208,7 +207,7 @@ def connected_components(first: Any, second: Any, rows: int) -> np.ndarray:
         raise ValueError("connected_components: first and second must be columns of one length.")
     if left.size and not 0 <= min(left.min(), right.min()) <= max(left.max(), right.max()) < rows:
         raise ValueError(f"connected_components: pairs must be of rows from 0 to {rows - 1}.")
-    union(left, right, labels)
+    band_join.union(left, right, labels)
     return labels
 
 
@@ -309,7 +308,7 @@ class _PairSearch:
         members, bounds = self.sets.members(rows)
         a, b = np.searchsorted(rows, first), np.searchsorted(rows, second)
         shared = np.empty(first.size, np.int64)
-        overlaps(members, bounds, a, b, shared)
+        shingles.overlaps(members, bounds, a, b, shared)
         sizes = np.diff(bounds)
         return np.asarray(shared / (sizes[a] + sizes[b] - shared))
 

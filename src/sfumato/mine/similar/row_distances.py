@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 from sfumato.core.arrays import rows as as_rows
 from sfumato.core.hashing import hash_column
 from sfumato.core.validation import one_of
-from sfumato.kernels.mine.similar.edit_distance import distances as edit_distances
-from sfumato.kernels.mine.similar.shingles import overlaps
+from sfumato.kernels.mine.similar import edit_distance, shingles
 from sfumato.mine.similar.set_source import GivenSets
 from sfumato.mine.similar.shingling import ShingleSets
 from sfumato.mine.similar.texts import Texts
@@ -115,7 +114,7 @@ def _jaccard(left: ShingleSets, right: ShingleSets) -> np.ndarray:
     both = ShingleSets(offsets, np.concatenate((left.hashes, right.hashes)))
     members, bounds = GivenSets(both).members(np.arange(2 * n))
     first, shared = np.arange(n), np.empty(n, np.int64)
-    overlaps(members, bounds, first, first + n, shared)
+    shingles.overlaps(members, bounds, first, first + n, shared)
     sizes = np.diff(bounds)
     either = sizes[:n] + sizes[n:] - shared
     return np.where(either > 0, 1 - shared / np.maximum(either, 1), 0.0)
@@ -126,7 +125,9 @@ def _edit(left: Texts, right: Texts) -> np.ndarray:
     (points, ends), (more, others) = code_points(left), code_points(right)
     bounds = np.concatenate((ends, others[1:] + ends[-1]))
     first, out = np.arange(n), np.empty(n, np.int64)
-    edit_distances(np.concatenate((points, more)), bounds, first, first + n, UNBOUNDED, out)
+    edit_distance.distances(
+        np.concatenate((points, more)), bounds, first, first + n, UNBOUNDED, out
+    )
     return out.astype(np.float64)
 
 

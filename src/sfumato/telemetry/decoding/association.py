@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
+from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.tables import Table, described
 from sfumato.core.validation import flag, fraction
 from sfumato.telemetry.decoding.contingency import (
@@ -181,6 +182,7 @@ class AssociationResult(Table):
         return "\n".join([*lines, *self.notes])
 
 
+@one_blas_thread
 def joint_of(
     values: list[list[Any]],
     solved: Solved,
@@ -219,7 +221,7 @@ def _cells(
         total,
         solved,
     )
-    half_width = np.where(unknown, total, norm.isf(level / 2) * std_error)
+    half_width = np.where(unknown, total, -scipy.special.ndtri(level / 2) * std_error)
     p_value = np.where(unknown, 1.0, _above_zero(estimate, std_error))
     named = np.array([a is not None and b is not None for a in values[0] for b in values[1]])
     detected = np.zeros(len(named), bool)
@@ -252,7 +254,7 @@ def _above_zero(estimate: np.ndarray, std_error: np.ndarray) -> np.ndarray:
     """Return the probability of an estimate this high if the count is 0; without noise, 0 or 1."""
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.where(std_error > 0, estimate / std_error, np.where(estimate > 0.5, 40.0, -40.0))
-    return np.asarray(norm.sf(score))
+    return np.asarray(scipy.special.ndtr(-score))
 
 
 def _marginal(values: list[list[Any]], solved: Solved, total: int, side: int) -> Marginal:
@@ -290,6 +292,7 @@ CELLS = 1024  # of the largest table whose errors are computed
 _PATTERNS = 2**22  # of reports: up to this number, equal ones are merged and weighted
 
 
+@one_blas_thread
 def associate(
     first: Reports,
     second: Reports,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.stats import chi2
+import scipy
 
 from sfumato.telemetry.decoding.weighted_least_squares import nonnegative
 
@@ -223,7 +223,7 @@ def independence(
     inverse_second, rank_second = _inverse(within_second)
     statistic = pairs.total * np.sum(inverse_first @ across * (across @ inverse_second))
     degrees = rank_first * rank_second
-    p_value = float(chi2.sf(statistic, degrees)) if degrees else 1.0
+    p_value = float(scipy.special.chdtrc(degrees, statistic)) if degrees else 1.0
     return Independence(float(statistic), degrees, p_value, float(likelihood_ratio))
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
+from sfumato.core.linear_algebra import blas_threads
 from sfumato.core.tables import Table, described
 from sfumato.core.typing import Ids
 from sfumato.core.validation import flag, fraction, one_of
@@ -241,7 +242,8 @@ def decode(
         data, note = _once(data)
         task = _task(Counts(data.scheme, keep_ids=False).update(data), candidates, other)
         task.notes.extend(note)
-    return _table(task, answered(task, data, method), method, level, correction)
+    with blas_threads(len(task.design)):
+        return _table(task, answered(task, data, method), method, level, correction)
 
 
 def _once(sent: Reports) -> tuple[Reports, list[str]]:
@@ -298,7 +300,7 @@ def _table(
     if answer.trusted:
         estimate = np.where(detected, unconstrained, estimate)
     estimate = np.clip(estimate, 0, task.total)
-    half_width = stats.norm.isf(level / 2) * error
+    half_width = -scipy.special.ndtri(level / 2) * error
     low = np.maximum(unconstrained - half_width, 0)
     high = np.clip(unconstrained + half_width, 0, task.total)
     shown = error if answer.errors_shown is None else answer.errors_shown[requested]

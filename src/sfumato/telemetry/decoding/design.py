@@ -1,5 +1,7 @@
 """The design of a decoding: the cells of every candidate, and the covariance of cell fractions."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -7,12 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import scipy.linalg
-import scipy.sparse
+import scipy
 
 from sfumato.core.hashing import KeyColumn
+from sfumato.telemetry.decoding.cell_sums import CellSums, GroupedSums, SparseSums
 
 __all__ = ["Blocks", "CellFractions", "Design"]
+
+PREFIX = 32  # cohorts in which nearly all candidates differ
 
 
 class Design:
@@ -50,7 +54,7 @@ class Design:
     def __len__(self) -> int:
         return len(self.values)
 
-    def part(self, positions: np.ndarray) -> "Design":
+    def part(self, positions: np.ndarray) -> Design:
         """Return the design of the candidates at these positions."""
         if positions.size == len(self):
             return self
@@ -87,15 +91,17 @@ class Design:
         Cholesky of the smaller Gram matrix, whose entries are integers; above 4,096 that would take
         longer than decoding, and the smaller of candidates and `most` is returned.
         """
+        height = self.scheme.cohorts * self.scheme.cells if rows is None else int(rows.sum())
+        width = len(self) + other
+        least = min(height, width)
+        if not least:
+            return 0
+        if least > 4096:
+            return int(min(width, self.most))
         columns = self.matrix if rows is None else self.matrix[rows]
         if other:
             ones = scipy.sparse.csc_matrix(np.ones((columns.shape[0], 1)))
             columns = scipy.sparse.hstack([columns, ones], format="csc")
-        least = min(columns.shape)
-        if not least:
-            return 0
-        if least > 4096:
-            return int(min(columns.shape[1], self.most))
         gram = columns.T @ columns if columns.shape[1] == least else columns @ columns.T
         dense = np.asfortranarray(gram.toarray())
         return int(scipy.linalg.lapack.dpstrf(dense, tol=1e-9 * dense.diagonal().max())[2])
@@ -103,10 +109,30 @@ class Design:
     @cached_property
     def twins(self) -> np.ndarray:
         """Position, for every candidate, of the first one with the same cells in all cohorts."""
-        sets = np.sort(self.members.reshape(len(self), -1, self.members.shape[2]), axis=2)
-        rows = np.ascontiguousarray(sets.reshape(len(self), -1))
-        _, first, where = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-        return np.asarray(first[where.reshape(-1)])
+        out = np.arange(len(self))
+        _, where, counts = np.unique(
+            _sorted_rows(self.members[:, :PREFIX]), return_inverse=True, return_counts=True
+        )
+        alike = np.flatnonzero(counts[where.reshape(-1)] > 1)  # the others differ in few cohorts
+        if alike.size:
+            _, first, where = np.unique(
+                _sorted_rows(self.members[alike]), return_index=True, return_inverse=True
+            )
+            out[alike] = alike[first[where.reshape(-1)]]
+        return out
+
+    @cached_property
+    def sums(self) -> CellSums:
+        """Sums by cell and by candidate."""
+        if self.members.shape[2] == 1 and self.members.size and self.members.min() >= 0:
+            return GroupedSums(self.members[:, :, 0], self.scheme.cells)
+        return SparseSums(self.matrix)
+
+
+def _sorted_rows(members: np.ndarray) -> np.ndarray:
+    """Return the sets of candidates in some cohorts, one item each that can be compared."""
+    rows = np.ascontiguousarray(np.sort(members, axis=2).reshape(len(members), -1))
+    return rows.view(f"V{rows.shape[1] * rows.itemsize}")[:, 0]
 
 
 def _sets(scheme: Any, candidates: Any) -> tuple[list[Any], np.ndarray]:
@@ -267,7 +293,7 @@ class CellFractions:
     single: bool  # whether no candidate has two cells in one cohort
 
     @classmethod
-    def counted(cls, data: Any, design: Design) -> "CellFractions":
+    def counted(cls, data: Any, design: Design) -> CellFractions:
         """Return the cell fractions of counts."""
         scheme, reports = data.scheme, np.asarray(data.reports, np.float64)
         low, gap = float(scheme.low), float(scheme.high) - float(scheme.low)

@@ -6,11 +6,13 @@ accordingly, and knows from the randomness of hashing how the errors of all othe
 estimate before shrinkage is the true fraction plus a normal error of a known variance.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 
+from sfumato.telemetry.decoding.cell_sums import CellSums
 from sfumato.telemetry.decoding.design import CellFractions
 
 __all__ = ["ShrunkFit", "message_passing"]
@@ -41,7 +43,7 @@ class ShrunkFit:
     uncertainty: float
 
 
-def message_passing(cells: CellFractions, matrix: scipy.sparse.csc_matrix) -> ShrunkFit:
+def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
     """Estimate the fractions of all columns jointly.
 
     Guarantee: with many random cells, as of hashing, `unbiased` is normal around the true fraction
@@ -49,13 +51,16 @@ def message_passing(cells: CellFractions, matrix: scipy.sparse.csc_matrix) -> Sh
 
     Donoho, Maleki and Montanari 2009; Bayati and Montanari 2011, theorem 1 (state evolution).
     """
-    rows, degrees = matrix.T.tocsr(), _degrees(cells)
-    fractions, remaining, prior, uncertainty = np.zeros(matrix.shape[1]), 1.0, _flat(), 1.0
+    degrees, fractions = _degrees(cells), np.zeros(candidates.candidates)
+    remaining, prior, uncertainty = 1.0, _flat(), 1.0
     for step in range(STEPS):
-        weights, precision = _weights(cells, matrix, rows, fractions, uncertainty)
-        residual = _residual(cells, matrix, fractions)
+        marked = candidates.marked(fractions)
+        weights = _weights(cells, marked, fractions, uncertainty)
+        residual = _residual(cells, marked, fractions)
         score = weights * residual
-        unbiased = fractions + (rows @ score - cells.uniform * score.sum()) / precision / remaining
+        level, pull = candidates.sums(weights, score)
+        precision = _precision(cells, weights, level)
+        unbiased = fractions + (pull - cells.uniform * score.sum()) / precision / remaining
         noise_scale = max(float((score * residual).sum()) / degrees, 1e-300) / remaining**2
         mean, posterior_variance, prior = _shrunk(unbiased, noise_scale / precision, prior)
         change = float((np.abs(mean - fractions) * np.sqrt(precision / noise_scale)).max())
@@ -67,7 +72,7 @@ def message_passing(cells: CellFractions, matrix: scipy.sparse.csc_matrix) -> Sh
         remaining += damping * (1 - fitted - remaining)
         uncertainty += damping * (float(posterior_variance.sum()) - uncertainty)
     shape = cells.fractions.shape
-    plain, _ = _weights(cells, matrix, rows, fractions, 0.0)
+    plain = _weights(cells, candidates.marked(fractions), fractions, 0.0)
     dispersion = float((plain * residual**2).sum()) / degrees / remaining
     gradient, weights = (score / remaining).reshape(shape), weights.reshape(shape)
     converged = change < 0.05
@@ -90,30 +95,27 @@ def _degrees(cells: CellFractions) -> int:
 
 
 def _weights(
-    cells: CellFractions,
-    matrix: scipy.sparse.csc_matrix,
-    rows: scipy.sparse.csr_matrix,
-    fractions: np.ndarray,
-    uncertainty: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the weight of every cell alone, and the precision of each candidate from its cells.
+    cells: CellFractions, marked: np.ndarray, fractions: np.ndarray, uncertainty: float
+) -> np.ndarray:
+    """Return the weight of every cell alone.
 
     The uncertainty of the candidates adds variance to every cell, as unknown strings do.
     """
-    marked = matrix @ fractions + cells.uniform * max(1 - fractions.sum(), 0)
-    weights = cells.alone(marked.reshape(cells.fractions.shape), uncertainty).reshape(-1)
-    level = rows @ weights
+    marked = marked + cells.uniform * max(1 - fractions.sum(), 0)
+    return cells.alone(marked.reshape(cells.fractions.shape), uncertainty).reshape(-1)
+
+
+def _precision(cells: CellFractions, weights: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Return the precision of each candidate from the sum `level` of the weights of its cells."""
     precision = level - 2 * cells.uniform * level + cells.uniform**2 * weights.sum()
     # Sets of all cells carry no information; with a floor their errors are large and finite.
-    return weights, np.maximum(precision, 1e-9 * max(float(weights.max()), 1e-9))
+    return np.asarray(np.maximum(precision, 1e-9 * max(float(weights.max()), 1e-9)))
 
 
-def _residual(
-    cells: CellFractions, matrix: scipy.sparse.csc_matrix, fractions: np.ndarray
-) -> np.ndarray:
+def _residual(cells: CellFractions, marked: np.ndarray, fractions: np.ndarray) -> np.ndarray:
     """Return the residuals of all cells."""
     centred = (cells.fractions - cells.uniform).reshape(-1)
-    return np.asarray(centred - matrix @ fractions + cells.uniform * fractions.sum())
+    return np.asarray(centred - marked + cells.uniform * fractions.sum())
 
 
 def _flat() -> np.ndarray:

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from sfumato.core.ids import plain_numbers
+from sfumato.core.linear_algebra import blas_threads
 from sfumato.core.validation import flag
+from sfumato.telemetry.decoding.cell_sums import GroupedSums
 from sfumato.telemetry.decoding.report_likelihood import (
     Likely,
     Marks,
@@ -49,12 +51,31 @@ def count_information(
     (M, m, s); `counts` (M + 1,), the last that of values without a known set, which is random.
     """
     size = len(counts)
+    if diagonal and scheme.kind == "symbol" and members.shape[2] == 1 and members.min() >= 0:
+        return _symbol_information(scheme, members[:, :, 0], counts)
     out = np.zeros(size if diagonal else (size, size))
     for expected, second in _moments(scheme, members, counts):
-        root = linalg.cholesky(second, lower=True, check_finite=False)
-        half = linalg.solve_triangular(root, expected, lower=True, check_finite=False)
+        root = scipy.linalg.cholesky(second, lower=True, check_finite=False)
+        half = scipy.linalg.solve_triangular(root, expected, lower=True, check_finite=False)
         out += (half**2).sum(axis=0) if diagonal else half.T @ half
     return out / scheme.cohorts
+
+
+def _symbol_information(scheme: Scheme, members: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Return the diagonal of the information of symbols, of which exactly one is marked.
+
+    E[b b'] is then diagonal, d, so a value with cell i has the sum of low**2 / d over all cells and
+    (high**2 - low**2) / d_i besides.
+    """
+    (high, low), k = probabilities_of(scheme), scheme.cells
+    sums, other_cells = GroupedSums(members, k), cells_of_others(scheme, members[:, :, None])
+    other = np.full((scheme.cohorts, k), 1 / k) if other_cells is None else other_cells
+    own = sums.marked(counts[:-1]) + counts[-1] * other.reshape(-1)
+    inverse = 1 / (counts.sum() * low + (high - low) * own)
+    level, _ = sums.sums(inverse, inverse)
+    known = low**2 * inverse.sum() + (high**2 - low**2) * level
+    unknown = ((low + (high - low) * other.reshape(-1)) ** 2 * inverse).sum()
+    return np.append(known, unknown) / scheme.cohorts
 
 
 def _moments(
@@ -124,7 +145,7 @@ def inverted(information: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (np.float64(0.5), array([ True, False, False]))
     """
     scale = 1 / np.sqrt(information.diagonal())
-    values, vectors = linalg.eigh(information * scale * scale[:, None], check_finite=False)
+    values, vectors = scipy.linalg.eigh(information * scale * scale[:, None], check_finite=False)
     identifiable = values > _NOTHING * values[-1]
     half = vectors[:, identifiable] / np.sqrt(values[identifiable]) * scale[:, None]
     return half @ half.T, (vectors[:, ~identifiable] ** 2).sum(axis=1) <= _PART
@@ -320,11 +341,12 @@ def cramer_rao(
     information_of = (
         report_information if full_reports and scheme.kind != "symbol" else count_information
     )
-    information = information_of(scheme, members, amounts, diagonal=alone)
-    if alone:
-        variance = _alone_variance(information, amounts)
-    else:
-        variance = fixed_variance(information[unknown][:, unknown], amounts[unknown])
+    with blas_threads(len(members)):
+        information = information_of(scheme, members, amounts, diagonal=alone)
+        if alone:
+            variance = _alone_variance(information, amounts)
+        else:
+            variance = fixed_variance(information[unknown][:, unknown], amounts[unknown])
     return np.asarray(np.sqrt(variance[: len(members)]))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from sfumato.telemetry.decoding.fisher_information import (
     MOST_TOGETHER,
@@ -160,7 +160,7 @@ def _judged(
         other=float(fractions[-1]),
         std_errors=errors[:-1],
         other_std_error=float(errors[-1]),
-        p_values=np.where(np.isfinite(errors), stats.norm.sf(z), 1.0)[:-1],
+        p_values=np.where(np.isfinite(errors), scipy.special.ndtr(-z), 1.0)[:-1],
         unconstrained=unconstrained[:-1],
         unconstrained_std_errors=free_errors[:-1],
         unconstrained_other=float(unconstrained[-1]),

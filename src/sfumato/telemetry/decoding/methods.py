@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-from scipy import stats
+import scipy
 
-from sfumato.kernels.telemetry.decoding import nonnegative_lasso
+from sfumato.kernels.telemetry import decoding
+from sfumato.telemetry.decoding.cell_sums import CellSums
 from sfumato.telemetry.decoding.design import CellFractions, Design
 from sfumato.telemetry.decoding.empirical_bayes import message_passing
 from sfumato.telemetry.decoding.likelihood import maximize
@@ -106,11 +106,10 @@ def _nothing(task: Task) -> CandidateEstimates:
 def _weighted(task: Task, _: Any) -> CandidateEstimates:
     """Estimate by weighted least squares, or by message passing if candidates are too many."""
     first, _ = task.different
-    cells, matrix = CellFractions.counted(task.counts, task.design), task.design.matrix[:, first]
-    closed = _closed(task, first.size)
+    cells, closed = CellFractions.counted(task.counts, task.design), _closed(task, first.size)
     if _direct(task, first.size, closed):
-        return _fitted(task, LinearModel(cells, matrix, closed=closed))
-    return _by_message_passing(task, LinearModel(cells, matrix, closed=False))
+        return _fitted(task, LinearModel(cells, task.design.matrix[:, first], closed=closed))
+    return _by_message_passing(task, cells, task.design.part(first).sums)
 
 
 def _closed(task: Task, count: int) -> bool:
@@ -164,11 +163,11 @@ def _fitted(task: Task, model: LinearModel) -> CandidateEstimates:
     )
 
 
-def _by_message_passing(task: Task, model: LinearModel) -> CandidateEstimates:
+def _by_message_passing(task: Task, cells: CellFractions, sums: CellSums) -> CandidateEstimates:
     """Estimate all candidates jointly by empirical Bayes."""
-    shrunk, total = message_passing(model.cells, model.matrix), task.total
+    shrunk, total = message_passing(cells, sums), task.total
     fractions = np.clip(shrunk.unbiased, 0, 1)
-    drawn = fractions * (1 - fractions) / total / max(model.cells.size, 1.0)
+    drawn = fractions * (1 - fractions) / total / max(cells.size, 1.0)
     error = total * np.sqrt(np.maximum(shrunk.variance - drawn, 0))
     task.notes.append(
         "Candidates are many for the cells: all were estimated jointly, and those not detected "
@@ -181,7 +180,7 @@ def _by_message_passing(task: Task, model: LinearModel) -> CandidateEstimates:
         total * shrunk.fractions,
         total * shrunk.unbiased,
         error,
-        shrunk_p(model, shrunk),
+        shrunk_p(cells, sums, shrunk),
         total * remainder,
         total * float(np.sqrt(shrunk.variance.sum())),  # shrunk errors are not independent
         shrunk.dispersion,
@@ -284,7 +283,7 @@ def chosen_by_lasso(matrix: Any, target: np.ndarray, penalty: float, *, level: b
     weights, residual = np.zeros(matrix.shape[1]), target.astype(np.float64)
     close = CLOSE * max(float(np.abs(target).max()), 1e-300)
     starts, rows = matrix.indptr, matrix.indices
-    nonnegative_lasso(starts, rows, penalty, level, SWEEPS, close, residual, weights)
+    decoding.nonnegative_lasso(starts, rows, penalty, level, SWEEPS, close, residual, weights)
     return weights
 
 
@@ -322,6 +321,6 @@ def _least_squares(
     cells = np.maximum(np.diff(matrix.indptr), 1)
     error = np.sqrt(variance / cells)
     estimate[chosen], error[chosen] = fit[:count], own
-    p_value[chosen] = stats.t.sf(fit[:count] / np.maximum(own, 1e-300), freedom)
+    p_value[chosen] = scipy.special.stdtr(freedom, -fit[:count] / np.maximum(own, 1e-300))
     other_error = float(np.sqrt(variance * inverse[:count, :count].sum())) if count else 0.0
     return Lasso(chosen, estimate, error, p_value, other_error, variance / max(sigma**2, 1e-300))

@@ -1,13 +1,14 @@
 """Likelihoods of reports under each candidate and "other", grouped and streamed in blocks."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
-from scipy import sparse
-from scipy.special import gammaln
+import scipy
 
 from sfumato.kernels.telemetry import decoding as mixture
 from sfumato.kernels.telemetry import decoding as paired
@@ -112,7 +113,11 @@ def _random_sets(cells: int, sizes: np.ndarray, ratio: float, clear: float) -> n
 
 def _log_choose(n: np.ndarray, k: int) -> np.ndarray:
     """Return the log of n over k, minus infinity where k exceeds n."""
-    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(np.maximum(n - k, 0) + 1.0)
+    ways = (
+        scipy.special.gammaln(n + 1.0)
+        - scipy.special.gammaln(k + 1.0)
+        - scipy.special.gammaln(np.maximum(n - k, 0) + 1.0)
+    )
     return np.where(n < k, -np.inf, ways)
 
 
@@ -121,7 +126,7 @@ _ROWS = 8192  # of a block of likelihoods
 
 def likely_of(
     scheme: Scheme, members: np.ndarray, cohorts: np.ndarray, payload: np.ndarray
-) -> "Likely":
+) -> Likely:
     """Return the reports of a scheme with their likelihoods under values with these sets."""
     odds = odds_of(scheme, members)
     if scheme.kind == "symbol":
@@ -148,7 +153,7 @@ class Likely(Protocol):
         """
         ...
 
-    def sample(self, rows: int) -> "Likely":
+    def sample(self, rows: int) -> Likely:
         """Return about this number of rows, evenly spaced in order, with the same total weight."""
         ...
 
@@ -218,7 +223,7 @@ class Marks:
             )
             yield rows, out
 
-    def sample(self, rows: int) -> "Marks":
+    def sample(self, rows: int) -> Marks:
         chosen = _spaced(len(self.weights), rows)
         weights = self.weights[chosen] * (self.weights.sum() / self.weights[chosen].sum())
         part = Marks(self.odds, self.members, self._cohorts[chosen], self._payload[chosen], weights)
@@ -257,7 +262,7 @@ class Symbols:
             root = np.sqrt(self.weights[rows])
             yield rows, (root * (likelihoods / probabilities[rows] - 1)).astype(np.float32)
 
-    def sample(self, rows: int) -> "Symbols":
+    def sample(self, rows: int) -> Symbols:
         return self  # cells are few, and their counts are not
 
 
@@ -276,12 +281,12 @@ def _without_candidate(odds: Odds, cohorts: np.ndarray, payload: np.ndarray) -> 
     return odds.clear * (1 + (odds.ratio - 1) * out)
 
 
-def _indicator(members: np.ndarray, cells: int) -> sparse.csr_matrix:
+def _indicator(members: np.ndarray, cells: int) -> scipy.sparse.csr_matrix:
     """Return a matrix with 1 in row j k + i, column v where cell i is in S_j(v)."""
     values, cohorts, _ = members.shape
     v, j, c = np.nonzero(members >= 0)
     rows = j * cells + members[v, j, c]
-    return sparse.csr_matrix((np.ones(len(v)), (rows, v)), shape=(cohorts * cells, values))
+    return scipy.sparse.csr_matrix((np.ones(len(v)), (rows, v)), shape=(cohorts * cells, values))
 
 
 def _grouped(cohorts: np.ndarray, payload: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

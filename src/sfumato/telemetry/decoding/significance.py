@@ -3,9 +3,11 @@
 from typing import Any
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from sfumato.core.validation import one_of
+from sfumato.telemetry.decoding.cell_sums import CellSums
+from sfumato.telemetry.decoding.design import CellFractions
 from sfumato.telemetry.decoding.empirical_bayes import ShrunkFit
 from sfumato.telemetry.decoding.weighted_least_squares import LeastSquaresFit, LinearModel
 
@@ -37,7 +39,11 @@ def adjusted(p_values: Any, correction: str) -> np.ndarray:
         return np.asarray(p_values)
     if correction == "bonferroni":
         return np.asarray(np.minimum(p_values * count, 1))
-    return np.asarray(stats.false_discovery_control(p_values))
+    order = np.argsort(p_values)
+    raised = p_values[order] * (count / np.arange(1, count + 1))
+    out = np.empty(count)
+    out[order] = np.minimum.accumulate(raised[::-1])[::-1]
+    return np.clip(out, 0, 1)
 
 
 def normal_p(estimates: Any, errors: Any) -> np.ndarray:
@@ -45,7 +51,7 @@ def normal_p(estimates: Any, errors: Any) -> np.ndarray:
     estimates, errors = np.asarray(estimates, np.float64), np.asarray(errors, np.float64)
     known = np.isfinite(errors) & (errors > 0)
     z = np.where(known, estimates, 0.0) / np.where(known, errors, 1.0)
-    return np.where(known, stats.norm.sf(z), 1.0)
+    return np.where(known, scipy.special.ndtr(-z), 1.0)
 
 
 def random_cells_z(gradient: np.ndarray, size: float, totals: Any) -> np.ndarray:
@@ -124,15 +130,17 @@ def _without(model: LinearModel, fit: LeastSquaresFit, positions: np.ndarray) ->
     shift = model.blocks @ moved - model.cells.uniform * moved.sum(0)
     residuals = model.residual(fit.unconstrained)[:, :, None] + shift
     marked = model.blocks @ fit.fractions
-    z = [
-        _out(model, fit.fractions, marked, fit.extra, position, residuals[:, :, each])
-        for each, position in enumerate(positions)
-    ]
+    z, indices, starts = [], model.matrix.indices, model.matrix.indptr
+    for each, position in enumerate(positions):
+        own = indices[starts[position] : starts[position + 1]]
+        tested = (fit.fractions, marked, fit.extra, position, residuals[:, :, each])
+        z.append(_out(model.cells, own, *tested))
     return np.array(z)
 
 
 def _out(
-    model: LinearModel,
+    cells: CellFractions,
+    own: np.ndarray,
     fractions: np.ndarray,
     marked: np.ndarray,
     extra: float,
@@ -144,46 +152,40 @@ def _out(
     Its own fraction makes its cells vary, so in a fit that has it they weigh less than empty cells
     that a random string may fall on: the surest candidates would look like noise.
     """
-    u, cells = model.cells.uniform, _cells(model, position)
     others = marked.copy()
-    others.reshape(-1)[cells] -= fractions[position]
-    others += u * max(1 - fractions.sum() + fractions[position], 0.0)
-    gradient = model.cells.alone(others, extra) * residual
-    total = gradient.reshape(-1)[cells].sum() - u * gradient.sum()
-    return float(random_cells_z(gradient, model.cells.size, total))
+    others.reshape(-1)[own] -= fractions[position]
+    others += cells.uniform * max(1 - fractions.sum() + fractions[position], 0.0)
+    gradient = cells.alone(others, extra) * residual
+    total = gradient.reshape(-1)[own].sum() - cells.uniform * gradient.sum()
+    return float(random_cells_z(gradient, cells.size, total))
 
 
-def shrunk_p(model: LinearModel, shrunk: ShrunkFit) -> np.ndarray:
+def shrunk_p(cells: CellFractions, candidates: CellSums, shrunk: ShrunkFit) -> np.ndarray:
     """As `fit_p`, for candidates that are estimated jointly; cells must come from hashing."""
     p_value = normal_p(shrunk.unbiased, np.sqrt(shrunk.variance))
-    precision = _precision(model, shrunk)
+    precision = _precision(cells, candidates, shrunk)
     strong = shrunk.fractions * np.sqrt(precision) > SMALL
     unsure = p_value < LIKELY
-    z = random_cells_z(shrunk.gradient, model.cells.size, shrunk.unbiased * precision)
-    marked = model.blocks @ shrunk.fractions
+    z = random_cells_z(shrunk.gradient, cells.size, shrunk.unbiased * precision)
+    marked = candidates.marked(shrunk.fractions).reshape(shrunk.gradient.shape)
     for position in np.flatnonzero(unsure & strong):
-        residual = _joined(model, shrunk, int(position))
-        z[position] = _out(
-            model, shrunk.fractions, marked, shrunk.uncertainty, int(position), residual
-        )
+        own = candidates.cells_of(int(position))
+        residual = _joined(cells, own, shrunk, int(position))
+        tested = (shrunk.fractions, marked, shrunk.uncertainty, int(position), residual)
+        z[position] = _out(cells, own, *tested)
     return np.where(unsure, np.maximum(p_value, normal_p(z, np.ones(z.size))), p_value)
 
 
-def _precision(model: LinearModel, shrunk: ShrunkFit) -> np.ndarray:
+def _precision(cells: CellFractions, candidates: CellSums, shrunk: ShrunkFit) -> np.ndarray:
     """Return the precision of each candidate's estimate from its cells."""
-    u, weights = model.cells.uniform, shrunk.weights.reshape(-1)
-    return np.asarray((1 - 2 * u) * (model.matrix.T @ weights) + u * u * weights.sum())
+    u, weights = cells.uniform, shrunk.weights.reshape(-1)
+    level, _ = candidates.sums(weights, weights)
+    return np.asarray((1 - 2 * u) * level + u * u * weights.sum())
 
 
-def _joined(model: LinearModel, shrunk: ShrunkFit, position: int) -> np.ndarray:
+def _joined(cells: CellFractions, own: np.ndarray, shrunk: ShrunkFit, position: int) -> np.ndarray:
     """Return the residuals (m, k) with a candidate's own fraction added back."""
     residual = shrunk.gradient / np.where(shrunk.weights > 0, shrunk.weights, 1.0)
-    residual -= model.cells.uniform * shrunk.fractions[position]
-    residual.reshape(-1)[_cells(model, position)] += shrunk.fractions[position]
+    residual -= cells.uniform * shrunk.fractions[position]
+    residual.reshape(-1)[own] += shrunk.fractions[position]
     return np.asarray(residual)
-
-
-def _cells(model: LinearModel, position: int) -> np.ndarray:
-    """Return a candidate's cells, as positions among those of all cohorts."""
-    matrix = model.matrix
-    return np.asarray(matrix.indices[matrix.indptr[position] : matrix.indptr[position + 1]])

@@ -1,10 +1,11 @@
 """Weighted least squares of cell fractions on candidates, iteratively reweighted, nonnegative."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse
+import scipy
 
 from sfumato.telemetry.decoding.design import Blocks, CellFractions
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from scipy.stats import norm
+import scipy
 
 from sfumato.core.tables import Table, described
 from sfumato.privacy.noise import discrete as noise
@@ -278,7 +278,7 @@ def confirmed(
         )
         p_value = table.p_value[order]
         notes = [*notes, *table.notes]
-    half_width = norm.isf(level / 2) * error
+    half_width = -scipy.special.ndtri(level / 2) * error
     low, high = np.clip([count - half_width, count + half_width], 0, clients)
     ends = (low, high, p_value, len(candidates), clients, level, tuple(notes))
     return DiscoveredStrings(value, count, error, *ends)

@@ -20,7 +20,7 @@ from sfumato.core.storage import REGISTRIES, Cells
 from sfumato.core.typing import Bytes
 from sfumato.core.validation import flag, integer
 from sfumato.errors import DuplicateReportsError
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.telemetry import marks
 from sfumato.telemetry.reports.jsonl import line_bytes
 from sfumato.telemetry.reports.reports import Reports, added

@@ -365,7 +365,7 @@ def _write(path: str | os.PathLike[str], rows: Any) -> None:
 
 HEADERS = (("client", "user_id"), ("cohort",), ("bloom",), ("prr",), ("irr", "rappor"))
 COLUMNS = ["client", "cohort", "bloom", "prr", "irr"]
-EMPTY = pa.table({name: pa.array([], pa.binary()) for name in COLUMNS})
+EMPTY = pa.schema([(name, pa.binary()) for name in COLUMNS])
 
 
 def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
@@ -409,7 +409,7 @@ def read_reports_csv(path: str | os.PathLike[str], scheme: Scheme) -> Reports:
     """
     _check_kind(scheme)
     refused: Counter[str] = Counter()
-    table = _table(path, refused) if _rows_follow_header(path) else EMPTY
+    table = _table(path, refused) if _rows_follow_header(path) else EMPTY.empty_table()
     rows = _report_rows(
         table["cohort"].combine_chunks(), table["irr"].combine_chunks(), scheme, refused
     )

@@ -182,6 +182,8 @@ def added(refused: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _cohorts(cohorts: Any) -> np.ndarray:
     """Return a column of integers as int32, -1 for those out of range."""
+    if type(cohorts) is np.ndarray and cohorts.dtype == np.int32 and cohorts.ndim == 1:
+        return _fixed(np.maximum(cohorts, np.int32(-1)))
     column = plain_numbers(cohorts)
     if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
         raise ValueError("Reports: cohorts must be one column of integers.")

@@ -4,7 +4,7 @@ import hashlib
 import math
 import struct
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from sfumato.core.validation import flag
 from sfumato.errors import ParameterError
-from sfumato.telemetry.keyed_randomness import Rows, chosen, digests
+from sfumato.telemetry.keyed_randomness import Rows, block_words, chosen, digests
 from sfumato.telemetry.values import Values, reported_column, value_column, values_of
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
 
 HEAD = b"sfumato/bloom/1\0"
 LARGEST = 2**28  # entries of a table of members: 1 GiB
+ENTRIES = 2**20  # of it computed at a time
 
 
 def bloom_cells(
@@ -45,41 +46,54 @@ def bloom_cells(
 
     def more(rows: Rows, block: int) -> np.ndarray:
         own = cohorts[rows]
-        most = int(own.max(initial=0)) + 1
-        if most < own.size:  # a table of all cohorts is shorter
-            return digests(_heads(np.arange(most), block), own, values, codes[rows])
-        return digests(_heads(own, block), np.arange(own.size), values, codes[rows])
+        if own.size == 1:
+            heads, which = _single_head(int(own[0]), block), np.zeros(1, np.int64)
+        elif (most := int(own.max(initial=0)) + 1) < own.size:  # a table of all cohorts is shorter
+            heads, which = _heads(np.arange(most), block), own
+        else:
+            heads, which = _heads(own, block), np.arange(own.size)
+        return digests(heads, len(HEAD) + 8, which, values, codes[rows])
 
     return chosen(codes.size, cells, count, more)
 
 
 def in_all_cohorts(values: Values, cohorts: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the code and cohort of every row of a table of all distinct values in all cohorts.
+    """Return the code and cohort of every row of a table of all distinct values in all cohorts."""
+    check_entries(values, cohorts, count)
+    codes = np.repeat(np.arange(values.distinct), cohorts)
+    return codes, np.tile(np.arange(cohorts, dtype=np.int32), values.distinct)
 
-    Raises ValueError if the table, with `count` cells per value, exceeds 2**28 entries.
-    """
+
+def check_entries(values: Values, cohorts: int, count: int) -> None:
+    """Raise ValueError if a table of all values in all cohorts exceeds 2**28 entries."""
     if values.distinct * cohorts * count > LARGEST:
         raise ValueError(
             f"members: {values.distinct} values in {cohorts} cohorts with {count} cells each are "
             f"more than {LARGEST} entries; take at most {LARGEST // (cohorts * count)} values at a "
             "time, or fewer cohorts."
         )
-    codes = np.repeat(np.arange(values.distinct), cohorts)
-    return codes, np.tile(np.arange(cohorts, dtype=np.int32), values.distinct)
 
 
 def _heads(cohorts: np.ndarray, block: int) -> np.ndarray:
-    """Return the bytes that are hashed before the value, one row per cohort."""
+    """Return the words that are hashed before the value, one row per cohort."""
     out = np.empty((cohorts.size, len(HEAD) + 8), np.uint8)
     out[:, : len(HEAD)] = np.frombuffer(HEAD, np.uint8)
     out[:, len(HEAD) : -4] = cohorts.astype(">u4")[:, np.newaxis].view(np.uint8)
     out[:, -4:] = np.frombuffer(struct.pack(">I", block), np.uint8)
-    return out
+    return block_words(out)
+
+
+@lru_cache(256)
+def _single_head(cohort: int, block: int) -> np.ndarray:
+    """Return the words that are hashed before the value in one cohort: a client never leaves it."""
+    return _heads(np.array([cohort]), block)
 
 
 def hashed_members(values: Values, cohorts: int, cells: int) -> np.ndarray:
     """Return the cell of each row's value in all cohorts: int32 (n, cohorts, 1)."""
-    found: np.ndarray = _table(values, cohorts, cells)[values.codes]
+    found = _table(values, cohorts, cells)
+    if not np.array_equal(values.codes, np.arange(values.distinct)):
+        found = found[values.codes]
     return found[:, :, np.newaxis]
 
 
@@ -93,8 +107,15 @@ def own_hashed_members(values: Values, own: np.ndarray, cohorts: int, cells: int
 
 def _table(values: Values, cohorts: int, cells: int) -> np.ndarray:
     """Return the cells of the distinct values in all cohorts: int32 (distinct, cohorts)."""
-    found = bloom_cells(values, *in_all_cohorts(values, cohorts, 1), cells, 1)
-    return found.reshape(values.distinct, cohorts)
+    check_entries(values, cohorts, 1)
+    out = np.empty((values.distinct, cohorts), np.int32)
+    step = max(1, ENTRIES // cohorts)
+    for begin in range(0, values.distinct, step):
+        some = np.arange(begin, min(begin + step, values.distinct))
+        every = np.tile(np.arange(cohorts, dtype=np.int32), some.size)
+        found = bloom_cells(values, np.repeat(some, cohorts), every, cells, 1)
+        out[some] = found.reshape(some.size, cohorts)
+    return out
 
 
 MOST = 2**16  # cells

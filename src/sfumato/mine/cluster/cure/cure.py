@@ -21,7 +21,7 @@ from sfumato.core.validation import (
     optional,
 )
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine.cluster.representatives import nearest
+from sfumato.kernels.mine.cluster import representatives as representatives_kernels
 from sfumato.mine.cluster.cure.cure_sample import clustered_sample, represented
 from sfumato.mine.cluster.cure.cure_source import PointBatches, uniform_sample
 from sfumato.mine.cluster.estimator_input import (
@@ -314,7 +314,7 @@ class CURE(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _assigned(self, points: np.ndarray) -> np.ndarray:
         out = np.empty(len(points), np.int64)
         places = np.ascontiguousarray(self.representatives_.T)
-        nearest(points, places, self.representative_labels_, out)
+        representatives_kernels.nearest(points, places, self.representative_labels_, out)
         return out
 
     def _columns(self, columns: Sequence[str] | None) -> list[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sfumato.kernels.mine.cluster import linkage as kernels
-from sfumato.kernels.mine.cluster.representatives import merge
+from sfumato.kernels.mine.cluster import representatives
 
 __all__ = ["clustered_sample", "represented"]
 
@@ -86,7 +86,7 @@ def represented(
     labels, count = labels.copy(), int(labels.max()) + 1
     places = np.zeros((count, scattered, points.shape[1]))
     counts = np.zeros(count, np.int64)
-    count = merge(points, labels, shrink, n_clusters, threshold, places, counts)
+    count = representatives.merge(points, labels, shrink, n_clusters, threshold, places, counts)
     chosen = np.arange(scattered) < counts[:count, None]
     owners = np.repeat(np.arange(count), counts[:count])
     return places[:count][chosen], owners, labels

@@ -7,9 +7,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine.cluster.point_distances import euclidean
-from sfumato.kernels.mine.similar.edit_distance import distances as edit_distances
-from sfumato.kernels.mine.similar.shingles import overlaps
+from sfumato.kernels.mine.cluster import point_distances
+from sfumato.kernels.mine.similar import edit_distance, shingles
 from sfumato.mine.cluster.estimator_input import checked_points
 from sfumato.mine.similar.row_distances import code_points, hashed_sets, vector_distances
 from sfumato.mine.similar.set_source import GivenSets
@@ -73,7 +72,7 @@ class _VectorRows:
         rows = self._rows if some is None else self._rows[some]
         if self._metric == "euclidean":
             found = np.empty((len(rows), len(rows)))
-            euclidean(np.ascontiguousarray(rows.T), found)
+            point_distances.euclidean(np.ascontiguousarray(rows.T), found)
             return found
         if self._metric == "manhattan":
             return np.asarray(cdist(rows, rows, "cityblock"))
@@ -148,7 +147,7 @@ class _SetRows(_PairwiseRows):
 
     def _pairs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         shared = np.empty(first.size, np.int64)
-        overlaps(self._members, self._bounds, first, second, shared)
+        shingles.overlaps(self._members, self._bounds, first, second, shared)
         sizes = np.diff(self._bounds)
         either = sizes[first] + sizes[second] - shared
         return np.where(either > 0, 1 - shared / np.maximum(either, 1), 0.0)
@@ -164,5 +163,5 @@ class _TextRows(_PairwiseRows):
 
     def _pairs(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         out = np.empty(first.size, np.int64)
-        edit_distances(self._points, self._bounds, first, second, UNBOUNDED, out)
+        edit_distance.distances(self._points, self._bounds, first, second, UNBOUNDED, out)
         return out.astype(np.float64)

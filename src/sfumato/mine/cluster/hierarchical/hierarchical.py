@@ -16,7 +16,7 @@ from sfumato.core.validation import (
     positive,
 )
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine.cluster.linkage import cut
+from sfumato.kernels.mine.cluster import linkage as linkage_kernels
 from sfumato.mine.cluster.estimator_input import unchanged_on_error
 from sfumato.mine.cluster.hierarchical.distance_matrix import (
     METRICS,
@@ -235,7 +235,7 @@ class Hierarchical(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         merges = merges_of(source, linkage, plain["clustroid"], power)
         applied = applied_merges(source, merges, linkage, plain, power)
         labels = np.empty(len(source), np.int64)
-        count = int(cut(merges, applied, labels))
+        count = int(linkage_kernels.cut(merges, applied, labels))
         for name in ("centroids_", "clustroids_"):
             self.__dict__.pop(name, None)
         if source.rows is None or linkage == "clustroid":

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.kernels.mine.cluster import divisive
 from sfumato.kernels.mine.cluster import linkage as kernels
-from sfumato.kernels.mine.cluster.divisive import divide
 from sfumato.mine.cluster.hierarchical.distance_matrix import RowDistances
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
 
 REPRESENTED = ("centroid", "clustroid")
 LINKAGES = (*REPRESENTED, "single", "complete", "average", "within", "diameter", "density")
-CLUSTROIDS = {"mean": kernels.SUM, "squares": kernels.SQUARES, "largest": kernels.LARGEST}
+CLUSTROIDS = {"mean": "SUM", "squares": "SQUARES", "largest": "LARGEST"}  # in the kernels
 STOPS = ("diameter", "density", "jump")
 
 
@@ -33,7 +33,7 @@ def merges_of(source: RowDistances, linkage: str, clustroid: str, power: float) 
     out = first, second, heights
     order: Any = slice(None)
     if linkage == "divisive":
-        divide(source.matrix(), *out)
+        divisive.divide(source.matrix(), *out)
         order = slice(None, None, -1)
     elif linkage in ("single", "complete", "average", "diameter"):
         _reducible(source, linkage, out)
@@ -72,7 +72,7 @@ def _nearest(distances: np.ndarray, linkage: str, clustroid: str, power: float, 
     elif linkage == "within":
         kernels.nearest_pairs(distances, kernels.WITHIN, sizes * (sizes - 1) / 2, *out)
     else:
-        kernels.nearest_pairs(distances, CLUSTROIDS[clustroid], sizes, *out)
+        kernels.nearest_pairs(distances, getattr(kernels, CLUSTROIDS[clustroid]), sizes, *out)
 
 
 def applied_merges(

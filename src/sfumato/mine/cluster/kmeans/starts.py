@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.mine.cluster import cluster_starts as kernels
 from sfumato.mine.cluster.kmeans.lloyd import Lloyd
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.mine.itemsets import itemset_counts as kernels
 from sfumato.mine.itemsets.methods.passes import BLOCK_BYTES, ItemsetLevels, Level, Passes, level_of
 from sfumato.mine.itemsets.sources.baskets import BasketChunk

@@ -6,7 +6,7 @@ from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr
+import scipy
 
 from sfumato.core.validation import RandomState, check_random_state, flag, fraction, optional
 from sfumato.errors import ParameterError
@@ -179,7 +179,7 @@ def expected_missed(counts: np.ndarray, share: float, threshold: int) -> float:
     found one stands for 1 / (1 - q) such itemsets, so q / (1 - q) of them were missed: without
     bias (Horvitz and Thompson).
     """
-    missed = bdtr(float(threshold - 1), counts, min(share, 1.0))
+    missed = scipy.special.bdtr(float(threshold - 1), counts, min(share, 1.0))
     return float((missed / np.maximum(1 - missed, 1e-12)).sum()) if share < 1 else 0.0
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sfumato.core.ids import as_ids, distinct, ids_of
 from sfumato.errors import NullValueError
-from sfumato.kernels.sparse_rows import group
+from sfumato.kernels import sparse_rows
 from sfumato.mine.itemsets.sources.vocabulary import Ids
 
 __all__ = ["LISTS", "RawChunk", "as_rows", "grouped", "of_arrow", "of_table", "offsets_of"]
@@ -182,7 +182,7 @@ def grouped(baskets: Any, items: Any, basket: str, item: str) -> RawChunk:
     if (np.diff(rows) >= 0).all():
         return RawChunk(offsets, ids)
     order = np.empty(rows.size, np.int64)
-    group(rows, np.arange(rows.size), offsets[:-1].copy(), order)
+    sparse_rows.group(rows, np.arange(rows.size), offsets[:-1].copy(), order)
     return RawChunk(
         offsets, ids[order] if isinstance(ids, np.ndarray) else ids.take(pa.array(order))
     )

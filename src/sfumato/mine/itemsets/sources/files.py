@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.core.validation import flag, one_of, optional
+from sfumato.data.readers.formats import TextFormat
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets.sources.baskets import CHUNK_BYTES, BasketChunk, Baskets, BasketSource
 from sfumato.mine.itemsets.sources.lines import LineSource
@@ -34,6 +35,8 @@ def read_baskets(
     separator: str | None = None,
     text: bool = False,
     encoding: str = "utf-8",
+    delimiter: str | None = None,
+    header: bool | None = None,
 ) -> Baskets:
     """Read baskets from a file of any size, without holding them.
 
@@ -48,11 +51,11 @@ def read_baskets(
         - "lines": one basket per line, items separated by `separator`; .csv, .tsv;
         - "flat": integers of which -1 ends a basket; .flat;
         - "lists": a Parquet column of lists; .parquet;
-        - "long": rows (basket, item) of a .parquet, .csv, .tsv, .jsonl or .json file.
+        - "long": rows (basket, item) of any table that `sfumato.data.read_batches` reads.
 
         None for the one of the file's ending; "long" if `basket` is given.
     basket : str or None, default=None
-        Column of baskets, for "long".
+        Column of baskets, for "long": its name, or its number where it has none.
     item : str or None, default=None
         Column of items for "long", where None means "item"; column of lists for "lists", where None
         means the only one.
@@ -61,7 +64,12 @@ def read_baskets(
     text : bool, default=False
         Whether items are texts even where they look like integers.
     encoding : str, default="utf-8"
-        Encoding of texts in "fimi" and "lines"; one in which a line feed is a byte of its own.
+        Encoding of texts in "fimi" and "lines", one in which a line feed is a byte of its own; and
+        in "long", where it is "utf-8", "latin-1" or "utf-16".
+    delimiter : str or None, default=None
+        Delimiter of the fields of "long" in text; None detects it in line 1.
+    header : bool or None, default=None
+        Whether line 1 of "long" in text contains names; None detects it.
 
     Returns
     -------
@@ -96,7 +104,8 @@ def read_baskets(
     if kind == "long":
         if basket is None:
             raise ParameterError.of(OWNER, "basket", 'must name a column for format "long".')
-        return _made(LongSource(file, basket, "item" if item is None else item, as_text))
+        given = TextFormat.checked(OWNER, delimiter, header, encoding, False)
+        return _made(LongSource(file, basket, "item" if item is None else item, as_text, given))
     if kind == "lists":
         return _made(ListSource(file, item))
     return _made(

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.data.readers.base import missing_column
+from sfumato.data.readers.formats import GIVEN, TextFormat, position_of
 from sfumato.mine.itemsets.sources.by_row import list_rows, text_ids
 from sfumato.mine.itemsets.sources.columns import LISTS, RawChunk, grouped, of_arrow
 
@@ -81,7 +82,10 @@ class LongSource:
     every pass sorts the rows on disk, in bounded memory.
     """
 
-    def __init__(self, path: Path, basket: str, item: str, text: bool) -> None:
+    def __init__(
+        self, path: Path, basket: str, item: str, text: bool, given: TextFormat = GIVEN
+    ) -> None:
+        self.given = given
         self.path, self.name, self.basket, self.item = path, str(path), basket, item
         self.text = [item] if text else []
         self._ordered: bool | None = None
@@ -92,20 +96,21 @@ class LongSource:
         from sfumato.data.tables import names_of
 
         if not self.path.name.lower().removesuffix(".gz").endswith((".json", ".jsonl", ".ndjson")):
-            known = names_of(self.path)
+            if self.given.header is False:
+                return
+            known = names_of(self.path, self.given, private=True)
             for column in (self.basket, self.item):
-                if column not in known:
-                    raise missing_column(self.name, column, known)
+                position_of(self.path, known, column)
 
     def by_row(self) -> "_LongRows":
         """The same baskets for private use: none is refused or changes how another is read."""
-        return _LongRows(self.path, self.basket, self.item)
+        return _LongRows(self.path, self.basket, self.item, self.given)
 
     def _batches(self, columns: list[str]) -> Any:
         from sfumato.data import read_batches
 
         text = [name for name in self.text if name in columns]
-        return read_batches(self.path, columns, text=text)
+        return read_batches(self.path, columns, text=text, **vars(self.given))
 
     def chunks(self, chunk_bytes: int) -> Iterator[RawChunk]:
         """Baskets in order, about so many bytes at a time."""
@@ -155,8 +160,9 @@ class _LongRows:
     A row without basket or item is left out.
     """
 
-    def __init__(self, path: Path, basket: str, item: str) -> None:
+    def __init__(self, path: Path, basket: str, item: str, given: TextFormat = GIVEN) -> None:
         self.path, self.name, self.basket, self.item = path, str(path), basket, item
+        self.given = given
 
     def by_row(self) -> "_LongRows":
         return self
@@ -176,7 +182,7 @@ class _LongRows:
     def _rows(self) -> Iterator[pa.RecordBatch]:
         from sfumato.data.tables import read_one_by_one
 
-        for baskets, items in read_one_by_one(self.path, [self.basket, self.item]):
+        for baskets, items in read_one_by_one(self.path, [self.basket, self.item], self.given):
             columns = [text_ids(baskets), text_ids(items)]
             yield pa.record_batch(columns, names=["basket", "item"])
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.core.ids import FIRST
-from sfumato.kernels.hash_tables import code
+from sfumato.kernels import hash_tables
 
 __all__ = ["Ids", "IntegerCodes", "TextCodes", "coded", "codes_for", "rising"]
 
@@ -28,7 +28,9 @@ class IntegerCodes:
             return np.empty(0, np.int32)
         out, done = np.empty(ids.size, np.int32), 0
         while True:
-            done, self.known = code(ids, done, *self._table, self.known, self._distinct, out)
+            done, self.known = hash_tables.code(
+                ids, done, *self._table, self.known, self._distinct, out
+            )
             if done == ids.size:
                 return out
             self._grow(4 * self._table[0].size)
@@ -38,7 +40,7 @@ class IntegerCodes:
         distinct = np.empty(slots // 2 + 1, np.int64)
         if self.known:
             again = np.empty(self.known, np.int32)
-            code(self._distinct[: self.known], 0, *table, 0, distinct, again)
+            hash_tables.code(self._distinct[: self.known], 0, *table, 0, distinct, again)
         self._table, self._distinct = table, distinct
 
     @property

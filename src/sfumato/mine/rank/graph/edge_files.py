@@ -12,8 +12,11 @@ import pyarrow.compute as pc
 from sfumato.core.ids import as_ids, numbers
 from sfumato.core.validation import flag, one_of, optional
 from sfumato.data import read_batches
+from sfumato.data.readers import formats
+from sfumato.data.readers.arrays import SPARSE
+from sfumato.data.tables import names_of
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine.itemsets.basket_lines import parse
+from sfumato.kernels.mine.itemsets import basket_lines
 from sfumato.mine.itemsets.sources.lines import opened
 from sfumato.mine.rank.graph.graph import Graph
 
@@ -21,7 +24,7 @@ __all__ = ["EdgeFile", "read_graph"]
 
 OWNER = "read_graph"
 FORMATS = ("edges", "table")
-TABLES = (".csv", ".tsv", ".parquet", ".json", ".jsonl", ".ndjson")
+TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 CHUNK = 32 << 20  # bytes of text at a time
 COMMENTS = (b"#", b"%")
 
@@ -37,6 +40,9 @@ def read_graph(
     text: bool = False,
     self_loops: str = "keep",
     multi_edges: str = "sum",
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = "utf-8",
 ) -> Graph:
     """Read a graph from a file of edges.
 
@@ -47,10 +53,11 @@ def read_graph(
     format : {"edges", "table"} or None, default=None
         "edges" is text as of SNAP: an edge per line, its source, its target and perhaps a weight,
         separated by blanks, tabs, commas or semicolons; lines that begin with # or % are comments.
-        "table" has named columns: .parquet, .csv, .tsv, .jsonl or .json. None for "table" at these
-        endings, else "edges".
+        "table" has columns, as `sfumato.data.read_batches` reads them. None for "table" at the
+        endings .parquet, .arrow, .csv, .tsv, .jsonl, .json, .npy and .npz (of which a sparse matrix
+        has an edge per entry), or if `delimiter` or `header` is given; else "edges".
     source : str, default="source"
-        Column of sources, of a table.
+        Column of sources, of a table. One whose columns have no names has them in columns 0, 1.
     target : str, default="target"
         Column of targets, of a table.
     weight : str or None, default=None
@@ -63,6 +70,12 @@ def read_graph(
         As in `Graph`.
     multi_edges : {"sum", "drop", "keep"}, default="sum"
         As in `Graph`.
+    delimiter : str or None, default=None
+        Of a table in text: the delimiter of its fields; None detects it.
+    header : bool or None, default=None
+        Of a table in text: whether line 1 contains names; None detects it.
+    encoding : {"utf-8", "latin-1", "utf-16"} or None, default="utf-8"
+        Encoding of text; None detects it.
 
     Returns
     -------
@@ -91,6 +104,9 @@ def read_graph(
         weight=weight,
         weighted=weighted,
         text=text,
+        delimiter=delimiter,
+        header=header,
+        encoding=encoding,
     )
     chunks = file.read()
     begins, ends, weights = zip(*chunks, strict=True) if chunks else ((), (), ())
@@ -116,6 +132,9 @@ class EdgeFile:
         weight: str | None = None,
         weighted: bool = False,
         text: bool = False,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        encoding: str | None = "utf-8",
     ) -> None:
         self.path = Path(path)
         if self.path.is_dir():
@@ -123,11 +142,14 @@ class EdgeFile:
         if not self.path.is_file():
             raise FileNotFoundError(f"{OWNER}: there is no file {self.path}.")
         named = optional(one_of(FORMATS)).check(OWNER, "format", format)
+        self.given = formats.TextFormat.checked(OWNER, delimiter, header, encoding)
         ending = Path(self.path.name.lower().removesuffix(".gz")).suffix
-        self.table = (named or ("table" if ending in TABLES else "edges")) == "table"
+        columns = ending in TABLES or formats.is_typed(self.path)
+        given_as_text = delimiter is not None or header is not None
+        self.table = (named or ("table" if columns or given_as_text else "edges")) == "table"
         flag.check(OWNER, "weighted", weighted)
         self.text = flag.check(OWNER, "text", text)
-        self.names = [source, target, *([] if weight is None else [weight])]
+        self.names = [*self._ends(source, target), *([] if weight is None else [weight])]
         if not self.table and weight is not None:
             raise ParameterError.of(
                 OWNER, "weight", 'names a column of a table; of "edges", give weighted=True.'
@@ -135,6 +157,14 @@ class EdgeFile:
         if self.table and weighted:
             raise ParameterError.of(OWNER, "weighted", "is of lines; name the column by weight.")
         self.has_weights = weighted or weight is not None
+
+    def _ends(self, source: str, target: str) -> list[str]:
+        """Columns of sources and targets; the first two where there are no names."""
+        if not self.table or (source, target) != ("source", "target"):
+            return [source, target]
+        names = names_of(self.path, self.given)
+        numbered = [*map(str, range(len(names)))]
+        return names[:2] if names in (numbered, [*SPARSE]) else [source, target]
 
     def read(self) -> list[tuple[Any, Any, np.ndarray | None]]:
         """All chunks, read once if their ids are of the kind of the first."""
@@ -160,7 +190,7 @@ class EdgeFile:
 
     def _rows(self) -> Iterator[tuple[Any, Any, np.ndarray | None]]:
         text = self.names[:2] if self.text else []
-        for batch in read_batches(self.path, self.names, text=text):
+        for batch in read_batches(self.path, self.names, text=text, **vars(self.given)):
             if not batch.num_rows:
                 continue
             where = f"{self.path}: column "
@@ -184,7 +214,7 @@ class EdgeFile:
         letters = np.frombuffer(data, np.uint8)
         ids = np.empty(letters.size // 2 + 1, np.int64)
         offsets = np.empty(letters.size + 2, np.int64)
-        _, count, fault = parse(letters, False, ids, offsets)
+        _, count, fault = basket_lines.parse(letters, False, ids, offsets)
         if fault >= 0:
             raise _NotIntegersError
         offsets = offsets[: count + 1]
@@ -197,11 +227,12 @@ class EdgeFile:
         self, data: bytes, lines: np.ndarray | int, as_text: bool
     ) -> tuple[Any, Any, np.ndarray | None]:
         try:
-            words = data.decode()
+            words = data.decode(self.given.encoding or "utf-8")
         except UnicodeDecodeError as error:
             row = data.count(b"\n", 0, error.start)
+            where = f"{self.path}: line {_number(lines, row)}"
             raise ValueError(
-                f"{self.path}: line {_number(lines, row)}: not UTF-8 text; convert the file first."
+                f"{where}: not UTF-8 text; name its encoding, or convert it."
             ) from None
         fields = _fields(words)
         sizes = np.asarray(pc.list_value_length(fields), np.int64)

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +22,8 @@ def sorted_edges(
     file: EdgeFile, scratch: Path, self_loops: str, multi_edges: str, memory_limit: int
 ) -> Iterator["SortedEdges"]:
     """The edges of a file in a database of the folder `scratch`, after the policies."""
+    import duckdb  # only when a graph is sorted on disk
+
     options: dict[str, Any] = {
         "memory_limit": f"{max(memory_limit, LEAST_MEMORY) // 1000}KB",
         "temp_directory": str(scratch / "spill"),

@@ -4,8 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.ids import coded_integers, distinct, ids_of, kind_of, numbers, positions
+from sfumato.core.ids import (
+    coded_integers,
+    distinct,
+    ids_of,
+    kind_of,
+    numbers,
+    positions,
+)
 from sfumato.errors import ParameterError, ParameterTypeError
+from sfumato.kernels.alignment import frozen
 from sfumato.kernels.mine.graphs import graph_rows as kernels
 
 __all__ = [
@@ -106,7 +114,7 @@ def grouped(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Offsets of each key, its values in order of appearance, and their weights."""
     offsets = np.empty(n + 1, np.int64)
-    kernels.count(keys, offsets)
+    kernels.count(frozen(keys), offsets)
     out, moved = np.empty(keys.size, np.int32), np.empty(weights.size)
     kernels.group(keys, values, weights, offsets[:-1].copy(), out, moved)
     return offsets, out, moved
@@ -117,9 +125,10 @@ def transposed(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of the transposed matrix, sorted."""
     turned = np.empty(n + 1, np.int64)
-    kernels.count(targets, turned)
+    kernels.count(frozen(targets), turned)
     out, moved = np.empty(targets.size, np.int32), np.empty(weights.size)
-    kernels.transpose(offsets, targets, weights, turned[:-1].copy(), out, moved)
+    edges = frozen(offsets), frozen(targets), frozen(weights)
+    kernels.transpose(*edges, turned[:-1].copy(), out, moved)
     return turned, out, moved
 
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from sfumato.core.validation import RandomState, integer, random_seed
 from sfumato.errors import ParameterError
-from sfumato.kernels.hash import key_of, unsigned
-from sfumato.kernels.mine.graphs.rmat import rmat
+from sfumato.kernels import hash as hash_kernels
+from sfumato.kernels.mine.graphs import rmat as rmat_kernels
+from sfumato.kernels.seed_keys import key_of
 from sfumato.mine.rank.graph.graph import Graph
 
 __all__ = ["rmat_graph"]
@@ -84,10 +85,10 @@ def _distinct(scale: int, wanted: int, bounds: np.ndarray, seed: int) -> np.ndar
     pairs, first, size = np.empty(0, np.uint64), 0, wanted + wanted // 8 + 64
     while pairs.size < wanted:
         drawn = np.empty(size, np.uint64)
-        rmat(first, key_of(seed), scale, bounds, drawn)
+        rmat_kernels.rmat(first, key_of(seed), scale, bounds, drawn)
         pairs = np.unique(np.concatenate([pairs, drawn]))
         first += size
     hashes = np.empty_like(pairs)
-    unsigned(pairs, key_of(seed), hashes)
+    hash_kernels.unsigned(pairs, key_of(seed), hashes)
     least = np.argpartition(hashes, max(wanted - 1, 0))[:wanted]  # no corner of the matrix is cut
     return pairs[np.sort(least)]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.validation import Limit, checked_values, fraction, integer
-from sfumato.kernels.mine.graphs.neighbour_sums import pull, pull_weighted
+from sfumato.kernels.mine.graphs import neighbour_sums
 from sfumato.mine.rank.graph.graph import Graph
 from sfumato.mine.rank.page_rank.ranks import Ranks
 
@@ -101,6 +101,6 @@ def _sums(
 ) -> None:
     """Sum the values of every node's neighbours into `out`."""
     if weights is None:
-        pull(offsets, members, values, out)
+        neighbour_sums.pull(offsets, members, values, out)
     else:
-        pull_weighted(offsets, members, weights, values, out)
+        neighbour_sums.pull_weighted(offsets, members, weights, values, out)

@@ -18,9 +18,9 @@ from sfumato.core.validation import (
     random_seed,
 )
 from sfumato.errors import ParameterError
-from sfumato.kernels.hash import key_of
+from sfumato.kernels.mine.graphs import neighbour_sums
 from sfumato.kernels.mine.graphs import simrank as kernels
-from sfumato.kernels.mine.graphs.neighbour_sums import pull, pull_both, pull_rows
+from sfumato.kernels.seed_keys import key_of
 from sfumato.mine.rank.graph.graph import Graph
 from sfumato.mine.rank.page_rank.page_rank import random_walk_with_restart
 
@@ -295,9 +295,9 @@ def _all_pairs(graph: Graph, decay: float, tolerance: float) -> np.ndarray:
     inverse = _inverse_degrees(graph)
     scores, half, spare = np.eye(size), np.empty((size, size)), np.empty((size, size))
     for _ in range(levels):
-        pull_rows(graph.in_offsets, graph.sources, inverse, scores, half)  # P' S
+        neighbour_sums.pull_rows(graph.in_offsets, graph.sources, inverse, scores, half)  # P' S
         turned = np.ascontiguousarray(half.T)  # S P, since S is symmetric
-        pull_rows(graph.in_offsets, graph.sources, decay * inverse, turned, spare)
+        neighbour_sums.pull_rows(graph.in_offsets, graph.sources, decay * inverse, turned, spare)
         np.fill_diagonal(spare, 1.0)
         change = float(np.abs(np.subtract(spare, scores, out=half)).max(initial=0.0))
         scores, spare = spare, scores
@@ -315,14 +315,14 @@ def _single_source(
     walks = np.zeros((levels + 1, graph.n_nodes))
     walks[0, at] = 1.0
     for k in range(levels):
-        pull(graph.offsets, graph.targets, walks[k] * inverse, walks[k + 1])
+        neighbour_sums.pull(graph.offsets, graph.targets, walks[k] * inverse, walks[k + 1])
     reached = decay ** np.arange(1, levels + 1) @ walks[1:]
     factors, drawn, weight = _sampled(graph, reached, decay * (1 - inverse), decay, samples, seed)
     sums, spare = (np.zeros((graph.n_nodes, 2)) for _ in range(2))
     step = (decay * inverse)[:, np.newaxis]
     for k in range(levels, -1, -1):
         # Scores and the bound of their variances go through the same sum, Horner's scheme.
-        pull_both(graph.in_offsets, graph.sources, sums, spare)
+        neighbour_sums.pull_both(graph.in_offsets, graph.sources, sums, spare)
         spare *= step
         if k:  # two different nodes have not met at the start
             spare += factors * walks[k][:, np.newaxis]

@@ -11,7 +11,7 @@ from sfumato.core.ids import is_one
 from sfumato.core.typing import Column
 from sfumato.core.validation import between, integer, optional
 from sfumato.errors import ParameterError
-from sfumato.kernels.mine.graphs.page_rank import contribute
+from sfumato.kernels.mine.graphs import page_rank
 from sfumato.mine.rank.graph.graph import Graph
 from sfumato.mine.rank.page_rank.pull_layout import PullLayout, Workers, layout_of
 from sfumato.mine.rank.page_rank.ranks import Ranks
@@ -268,7 +268,7 @@ def _iterated(
     single = _Unlinked(ranks, teleport, layout.active)
     iterations, residual = 0, 1.0
     while True:
-        alive = contribute(ranks, layout.inverse, layout.cell, 1.0, exact)
+        alive = page_rank.contribute(ranks, layout.inverse, layout.cell, 1.0, exact)
         scale, leaked = _power(residual), 1.0 - beta * alive
         residual, alive = workers.pull(
             exact, beta, leaked, teleport, True, scale, ranks, changes[0]

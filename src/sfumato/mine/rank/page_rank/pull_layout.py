@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from sfumato.kernels.mine.graphs import graph_rows
 from sfumato.kernels.mine.graphs import page_rank as kernels
-from sfumato.kernels.mine.graphs.graph_rows import degrees
 from sfumato.mine.rank.graph.edges import NO_WEIGHTS
 from sfumato.mine.rank.graph.graph import Graph
 
@@ -110,7 +110,7 @@ def out_weights(graph: Graph) -> np.ndarray:
     if graph.weights is None:
         return graph.out_degrees.astype(np.float64)
     out = np.empty(graph.n_nodes)
-    degrees(graph.offsets, graph.weights, out)
+    graph_rows.degrees(graph.offsets, graph.weights, out)
     return out
 
 

@@ -18,9 +18,9 @@ from sfumato.core.validation import (
     one_of,
     optional,
 )
-from sfumato.kernels.hash import key_of
-from sfumato.kernels.lanes import aligned
+from sfumato.kernels.alignment import aligned
 from sfumato.kernels.mine.graphs import neighbourhoods as kernels
+from sfumato.kernels.seed_keys import key_of
 from sfumato.mine.rank.graph.graph import Graph
 
 __all__ = ["NeighbourhoodFunction", "neighbourhood_function"]
