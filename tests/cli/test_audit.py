@@ -63,13 +63,13 @@ def test_one_seed_gives_one_answer_and_none_gives_fresh_runs():
     ("arguments", "sentence"),
     [
         (["no-such"], "audit: mechanism must be one of 'binary-response'"),
-        (["laplace", "--epsilon", 0], "audit: epsilon must be a finite number above 0, not 0.0"),
-        (["laplace", "--epsilon", "nan"], "audit: epsilon"),
-        (["laplace", "--trials", 3], "audit: trials must be an integer from 16 up, not 3"),
-        (["laplace", "--confidence", 1], "audit: confidence"),
-        (["laplace", "--delta", 1], "audit: delta"),
+        (["laplace", "--epsilon", 0], "audit: --epsilon must be a finite number above 0, not 0.0"),
+        (["laplace", "--epsilon", "nan"], "audit: --epsilon"),
+        (["laplace", "--trials", 3], "audit: --trials must be an integer from 16 up, not 3"),
+        (["laplace", "--confidence", 1], "audit: --confidence"),
+        (["laplace", "--delta", 1], "audit: --delta"),
         (["gaussian", "--delta", 0], "delta"),
-        (["laplace", "--seed", -1], "InsecureSeededSource: seed"),
+        (["laplace", "--seed", -1], "InsecureSeededSource: --seed"),
     ],
 )
 def test_bad_values_are_one_line_and_exit_code_2(arguments, sentence):

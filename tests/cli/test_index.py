@@ -105,15 +105,15 @@ def test_exact_ranks_need_kept_vectors(folder, vectors):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["build", "none.npy", "-o", "x"], "none.npy: No such file"),
+        (["build", "none.npy", "-o", "x"], "none.npy: there is no such file"),
         (["build", "base.npy", "-o", "a.index"], "is there already; use --force"),
         (["build", "flat.npy", "-o", "x"], "must hold a matrix of numbers"),
         (["build", "text.npy", "-o", "x"], "is no array of numbers"),
         (["build", "base.npy", "-o", "x", "--ids", "few.txt"], "but there are 2 ids"),
         (["build", "base.npy", "-o", "x", "--encoder", "best"], "encoder must be"),
         (["build", "base.npy", "-o", "x", "--bits", "0"], "bits must be"),
-        (["build", "base.npy", "-o", "x", "--id-column", "id"], "goes with Parquet"),
-        (["build", "few.txt", "-o", "x"], "must be .npy or a Parquet file"),
+        (["build", "base.npy", "-o", "x", "--id-column", "id"], "goes with a table"),
+        (["build", "words.txt", "-o", "x"], "row 1: column '1' must hold numbers"),
         (["build", "unnamed.parquet", "-o", "x"], "besides an --id-column"),
         (["build", "empty.npy", "-o", "x"], "is no array of numbers"),
         (["build", "words.parquet", "-o", "x"], "must have one column of lists"),
@@ -132,6 +132,7 @@ def test_what_is_wrong_is_one_sentence_and_no_file(folder, words, sentence):
     np.save(folder / "narrow.npy", np.ones((1, 3)))
     np.save(folder / "text.npy", np.array([{}]), allow_pickle=True)
     (folder / "few.txt").write_text("1\n2\n")
+    (folder / "words.txt").write_text("0.5 tea\n1.5 milk\n")
     pq.write_table(pa.table({"id": [1], "x": [0.5], "y": [1.0]}), folder / "unnamed.parquet")
     (folder / "high.txt").write_text(f"{2**70}\n" * ROWS)
     (folder / "square.txt").write_text("²\n" * ROWS)

@@ -124,10 +124,10 @@ def test_options_imply_the_model_that_has_them(shop, words, kind):
         ("--set regularization=3", "--set regularization: that is --regularization"),
         ("--model sketch --set random_state=3", "--set random_state: that is --seed"),
         ("--model item-neighbours --set k=3", "no parameter 'k'; those that --set gives are: metr"),
-        ("--model item-neighbours --set shrinkage=[1]", "ItemNeighbours: shrinkage must be"),
+        ("--model item-neighbours --set shrinkage=[1]", "ItemNeighbours: --set shrinkage must be"),
         ("--no-ratings --rating-column 2", "--rating-column does not go with --no-ratings"),
         ("--no-ratings --objective ratings", "train has no ratings to learn from"),
-        ("--no-ratings --relevant-from 3", "relevant_from must be None, since train has no"),
+        ("--no-ratings --relevant-from 3", "--relevant-from must be left out, since train has no"),
     ],
 )
 def test_what_a_model_does_not_take_is_one_line_and_nothing_is_written(shop, words, sentence):
@@ -170,7 +170,9 @@ def test_lists_are_measured_where_ratings_cannot_be(shop, pairs):
     assert not ERRORS & alone.keys()
     assert alone["places"] == 10
     words = ["evaluate", "stars.sfu", "pairs.csv", "--relevant-from", "3"]
-    assert "relevant_from must be None, since test has no ratings" in run(shop, *words, code=2)
+    assert "--relevant-from must be left out, since test has no ratings" in run(
+        shop, *words, code=2
+    )
 
 
 def test_a_model_of_lists_is_audited_by_its_scores(pairs):

@@ -161,14 +161,14 @@ def test_similar_documents_are_those_of_the_library(tmp_path):
     assert (tmp_path / "p.csv").read_text().splitlines()[1] == '"r","R",1'
     assert b"<svg" in (tmp_path / "p.svg").read_bytes()
     assert "--column must be given" in run(tmp_path, "mine", "similar", "d.parquet", code=2)
-    assert "no --column" in run(tmp_path, *words, "--column", "x", code=2)
+    assert "no --id-column" in run(tmp_path, *words, "--id-column", "x", code=2)
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         ("itemsets b.dat", "--min-support must be given"),
-        ("itemsets b.dat --min-support 0", "min_support must be"),
+        ("itemsets b.dat --min-support 0", "--min-support must be"),
         ("itemsets b.dat --min-support 3 --method fun", "method must be"),
         ("itemsets b.dat --min-support 3 -o x.txt", "must end in .parquet, .csv, .json"),
         ("itemsets b.dat --min-support 3 -o no/x.csv", "there is no folder"),
@@ -178,7 +178,7 @@ def test_similar_documents_are_those_of_the_library(tmp_path):
         ("itemsets b.dat --epsilon 1", "--max-items must be given"),
         ("itemsets b.dat --epsilon 1 --max-items 3", "vocabulary must be given where delta is 0"),
         ("itemsets b.dat --epsilon 1 --max-items 3 --explain", "--explain goes without"),
-        ("itemsets none.dat --min-support 3", "there is no file none.dat"),
+        ("itemsets none.dat --min-support 3", "none.dat: there is no such file"),
         ("rules b.dat --min-support 3 --figure x.gif", "must end in .png, .svg, .pdf"),
         ("rules b.dat --min-support 3 --metric fun", "metric must be"),
         ("rules b.dat", "--min-support must be given"),

@@ -77,14 +77,14 @@ def test_other_methods_have_their_tables(folder, method):
         ("web.txt --blocks 3", "--blocks goes with --on-disk"),
         ("web.txt --memory-limit 3M", "--memory-limit goes with --on-disk"),
         ("web.txt --on-disk --teleport 3", "without --teleport"),
-        ("web.txt --on-disk --memory-limit 10", "memory_limit must be from"),
+        ("web.txt --on-disk --memory-limit 10", "--memory-limit must be from"),
         ("web.txt --method trustrank", "needs --teleport"),
         ("web.txt --method hits --teleport 3", "takes no --teleport"),
         ("web.txt -o x.txt", "must end in .parquet, .csv, .json"),
         ("web.txt --figure x.gif", "must end in .png, .svg, .pdf"),
-        ("none.txt", "there is no file none.txt"),
+        ("none.txt", "none.txt: there is no such file"),
         ("pages.csv", "source"),
-        ("web.txt --self-loops never", "self_loops must be one of"),
+        ("web.txt --self-loops never", "--self-loops must be one of"),
     ],
 )
 def test_errors_are_one_line(folder, words, sentence):

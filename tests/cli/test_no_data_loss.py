@@ -170,7 +170,7 @@ def test_a_picture_is_not_called_private_where_next_to_nothing_is_hidden():
 
 def test_whole_profiles_warn_by_the_same_rule(shop):
     words = ["profiles", "release", "train.csv", "--users", "users.txt", "--epsilon", "2"]
-    words += ["--mechanism", "blip", "-o", "whole.sfu", "--force", "--typical-size"]
+    words += ["--mechanism", "blip", "-o", "whole.sfu", "--force", "-q", "--typical-size"]
     assert result_of(shop, *words, "10").stderr == ""
     shown = result_of(shop, *words, "12")
     assert shown.stderr.startswith(
@@ -180,7 +180,7 @@ def test_whole_profiles_warn_by_the_same_rule(shop):
 
 
 def test_a_delta_that_gives_units_away_warns(shop):
-    words = [*FIT, "--epsilon", "2", "-o", "delta.sfu", "--force", "--delta"]
+    words = [*FIT, "--epsilon", "2", "-o", "delta.sfu", "--force", "-q", "--delta"]
     assert result_of(shop, *words, "9e-5").stderr == ""
     assert (
         "warning: delta from 0.0001 on may give units away"

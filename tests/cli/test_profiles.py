@@ -109,8 +109,8 @@ def test_whole_users_are_hidden_on_request(shop):
     ("words", "sentence"),
     [
         (["release", "train.csv", "--mechanism", "nope", "--epsilon", "1"], "one of 'blip'"),
-        (["release", "train.csv", "--mechanism", "blip", "--epsilon", "-1"], "Blip: epsilon"),
-        (["release", "train.csv", "--mechanism", "jlt", "--epsilon", "0"], "Jlt: epsilon"),
+        (["release", "train.csv", "--mechanism", "blip", "--epsilon", "-1"], "Blip: --epsilon"),
+        (["release", "train.csv", "--mechanism", "jlt", "--epsilon", "0"], "Jlt: --epsilon"),
         (["release", "gone.csv", "--mechanism", "blip", "--epsilon", "1"], "no such file"),
         (
             ["release", "train.csv", "--mechanism", "jlt", "--epsilon", "1", "--hashes", "2"],

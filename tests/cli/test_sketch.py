@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import sfumato.sketch
 from sfumato.cli import app, sketch_kinds
-from sfumato.sketch import CountMin, HyperLogLog, load
+from sfumato.sketch import BloomFilter, CountMin, HyperLogLog, load
 from sfumato.sketch.base import KeyedSketch
 
 KEYS = np.random.default_rng(8).zipf(1.3, 20_000) % 5000
@@ -187,8 +187,46 @@ def test_estimate_of_a_set_tells_membership_and_of_a_count_one_number(views):
     assert got == [{"key": "1", "contains": True}, {"key": "77777777", "contains": False}]
     build("hyper-log-log", views, "h.sk")
     want = HyperLogLog().update(KEYS).estimate()
-    assert answer("sketch", "estimate", "h.sk") == {"kind": "HyperLogLog", "estimate": want}
+    got = answer("sketch", "estimate", "h.sk")
+    assert (got["kind"], got["estimate"], got["confidence"]) == ("HyperLogLog", want, 0.99)
+    assert got["low"] < len(set(KEYS.tolist())) < got["high"] < 1.1 * want
     assert "takes no key; give none" in refused("sketch", "estimate", "h.sk", "1")
+
+
+def test_sizes_come_from_the_error_or_the_number_of_keys(views):
+    made = build("hyper-log-log", views, "h.sk", "--error", 0.05)
+    assert made["parameters"]["precision"] == HyperLogLog.from_error(0.05).precision
+    made = build("count-min", views, "c.sk", "--error", 0.01, "--set", "seed=4")
+    assert made["parameters"] == CountMin.from_error(0.01, seed=4).parameters
+    made = build("bloom-filter", views, "b.sk", "--capacity", 5000, "--error", 0.002)
+    assert made["parameters"] == BloomFilter.from_capacity(5000, 0.002).parameters
+    assert 0 < made["false_positive_rate"] < 0.002
+    words = ("sketch", "build", "count-min", views, "-c", "user", "-o", "x.sk")
+    assert "--error chooses what --set width=9 sets" in refused(
+        *words, "--error", 0.1, "--set", "width=9"
+    )
+    assert "takes no --capacity" in refused(*words, "--capacity", 9)
+    assert "CountMin: --error must be" in refused(*words, "--error", 2)
+    bloom = ("sketch", "build", "bloom-filter", views, "-c", "user", "-o", "x.sk")
+    assert "needs --capacity" in refused(*bloom, "--error", 0.1)
+    assert "BloomFilter: --capacity must be" in refused(*bloom, "--capacity", 0)
+
+
+def test_every_kind_is_sized_by_what_it_takes(views):
+    for name, kind in sketch_kinds.kinds().items():
+        how = {"capacity": 100} if hasattr(kind, "contains") else {"error": 0.2}
+        assert isinstance(sketch_kinds.maker(name, ["seed=3"], **how)(), kind)
+    assert sketch_kinds.SIZES.keys() == {kind.__name__ for kind in sketch_kinds.kinds().values()}
+
+
+def test_contains_asks_a_filter_and_says_how_often_it_errs(views):
+    build("bloom-filter", views, "b.sk", "--capacity", 5000)
+    got = answer("sketch", "contains", "b.sk", "1", "77777777")
+    assert got["rows"][0] == {"key": "1", "contains": True}
+    assert got["false_positive_rate"] == load("b.sk").error_bound()
+    assert "Of keys that were never added" in run("sketch", "contains", "b.sk", "1").stdout
+    build("hyper-log-log", views, "h.sk")
+    assert "is no Bloom filter" in refused("sketch", "contains", "h.sk", "1")
 
 
 def test_top_lists_the_heaviest_keys_of_a_sketch_that_tracked_them(views):
@@ -229,14 +267,14 @@ MISTAKES = {
     "takes no weights": ("hyper-log-log", "views.csv", "user", "--weights", "hours"),
     "threads must be": ("count-min", "views.csv", "user", "--threads", "0"),
     "a size such as 500MB": ("count-min", "views.csv", "user", "--memory-limit", "lots"),
-    "memory_limit must be at least": ("count-min", "views.csv", "user", "--memory-limit", "1kB"),
-    "must end in .parquet": ("count-min", "out.txt", "user"),
+    "--memory-limit must be at least": ("count-min", "views.csv", "user", "--memory-limit", "1kB"),
+    "must end in .parquet": ("count-min", "out.xlsx", "user"),
 }
 
 
 @pytest.mark.parametrize("sentence", MISTAKES)
 def test_a_mistake_is_one_line_and_writes_nothing(views, sentence):
-    with open("out.txt", "w") as file:
+    with open("out.xlsx", "w") as file:
         file.write("x")
     kind, file, column, *more = MISTAKES[sentence]
     there = set(os.listdir())
@@ -281,7 +319,8 @@ def test_people_get_tables(views):
     result = run("sketch", "build", "count-min", views, "--column", "user", "-o", "out.sk")
     assert result.exit_code == 0
     assert "CountMin" in result.stdout
-    assert result.stderr == ""  # no bar where there is no terminal
+    # Which column it was, and no bar where there is no terminal.
+    assert result.stderr == f"sfumato: {views}: keys from 'user'.\n"
     result = run("sketch", "estimate", "out.sk", "1")
     assert "estimate" in result.stdout
     count = CountMin(65536).update(KEYS).estimate([1])[0]

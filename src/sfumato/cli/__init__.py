@@ -1,7 +1,10 @@
 """The `sfumato` command: every expected error is one line and exit code 2, Ctrl-C is 130."""
 
+import itertools
+import re
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -15,13 +18,18 @@ from sfumato.cli import (
     compare,
     density,
     index,
+    input_files,
     mine,
     models,
     profiles,
     sketch,
+    split,
     telemetry,
+    waiting,
 )
 from sfumato.cli import models as tuning
+from sfumato.cli.bounds import joined
+from sfumato.cli.option_names import command_of, in_options
 from sfumato.cli.options import Json
 
 __all__ = ["app", "main"]
@@ -62,18 +70,29 @@ EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 class _OneLineErrors(TyperGroup):
     """A group whose expected errors, its own and those of all commands below, are one line."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        waiting.add_quiet(self)
+
     def main(self, *args: Any, **options: Any) -> NoReturn:
         options["standalone_mode"] = False
+        input_files.NOTES.clear()
+        words = options.pop("args", args[0] if args else None)
+        given = joined(sys.argv[1:] if words is None else words)
+        title = " ".join(["sfumato", *itertools.takewhile(str.isalpha, given[:2])])
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), waiting.waiting(title, given):
                 warnings.showwarning = _one_line(warnings.showwarning)
-                code = super().main(*args, **options)
+                code = super().main(given, *args[1:], **options)
+            input_files.print_notes()
         except KeyboardInterrupt:
             code = 130
         except Exception as error:
             if not isinstance(error, EXPECTED) and not hasattr(error, "format_message"):
                 raise
-            print(f"sfumato: {_sentence(error)}", file=sys.stderr)
+            command = command_of(self, given)
+            sentence = input_files.readable(_sentence(error, command, given))
+            print(f"sfumato: {sentence}", file=sys.stderr)
             code = 2
         if code == 130:
             print("sfumato: stopped; nothing was written.", file=sys.stderr)
@@ -92,7 +111,7 @@ def _one_line(usual: Any) -> Any:
     return show
 
 
-def _sentence(error: Any) -> str:
+def _sentence(error: Any, command: Any = None, arguments: Sequence[str] = ()) -> str:
     if hasattr(error, "format_message"):  # the command line itself was not understood
         context = getattr(error, "ctx", None)
         hint = f" See {context.command_path} --help." if context else ""
@@ -103,7 +122,12 @@ def _sentence(error: Any) -> str:
         message = "there is not enough memory; make the sketch smaller with --set."
     else:
         message = str(error) or type(error).__name__
-    return " ".join(" ".join([message, _hint(error), *getattr(error, "__notes__", [])]).split())
+    hint = _hint(error)
+    if command is not None and isinstance(error, EXPECTED) and not isinstance(error, OSError):
+        message = in_options(message, error, command, arguments)
+        named = re.fullmatch(r"That is (--[a-z-]+)\.", hint)
+        hint = "" if named and named[1] in message else hint
+    return " ".join(" ".join([message, hint, *getattr(error, "__notes__", [])]).split())
 
 
 def _hint(error: Any) -> str:
@@ -135,6 +159,7 @@ app.command()(models.evaluate)
 app.command()(models.recommend)
 app.command()(tuning.tune)
 app.command()(compare.compare)
+app.command()(split.split)
 
 
 @app.callback(invoke_without_command=True)

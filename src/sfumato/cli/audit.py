@@ -68,9 +68,8 @@ def profiles(
     for path in positions.values():
         check_output(path, force, interactions)
     # A profile is a set, in which a repeated row counts once.
-    rows = input_files.read(
-        interactions, {**input_files.columns(context.params), "duplicates": "keep"}
-    )
+    given = {**input_files.columns(context.params), "duplicates": "keep"}
+    rows = input_files.read(interactions, given, context.params)
     with model_runs.bar("attacking", hidden=quiet or json) as advance:
         found = audit_profiles(
             rows,
@@ -199,6 +198,7 @@ def model(
         typer.Option("--output", "-o", help="Prefix of the files; default: MODEL-audit."),
     ] = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Attack a model to see who was in its data: writes JSON, PNG and a page for the curator."""
@@ -213,7 +213,8 @@ def model(
         check_output(path, force, file, train, test)
     given = input_files.columns(context.params)
     learned = load(file)
-    found = audit_model(learned, input_files.read(train, given), input_files.read(test, given))
+    rows = (input_files.read(each, given, context.params) for each in (train, test))
+    found = audit_model(learned, *rows)
     found.save_json(positions["json"])
     found.save_png(positions["png"])
     found.save_html(positions["html"])

@@ -62,7 +62,7 @@ def compare(
         relevant_from=relevant_from,
         confidence=confidence,
     )
-    data = input_files.read(ratings, input_files.columns(context.params))
+    data = input_files.read(ratings, input_files.columns(context.params), context.params)
     with model_runs.bar("comparing", hidden=quiet or json) as advance:
         found = compared(made, data, protocol, progress=advance, **known)
     if output is not None:

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli import input_files
+from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["app", "show"]
 
@@ -20,14 +21,18 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 File = Annotated[Path, typer.Argument(help="A file that index build wrote.")]
-Vectors = Annotated[Path, typer.Argument(help="Vectors: .npy, or Parquet of numbers or lists.")]
+Vectors = Annotated[
+    Path, typer.Argument(help="Vectors: NumPy, or a table of numbers or lists; - is stdin.")
+]
 Ids = Annotated[Path | None, typer.Option(help="Integer ids, one per line; default: consecutive.")]
-IdColumn = Annotated[str | None, typer.Option(help="The column of ids in a Parquet file.")]
+IdColumn = Annotated[str | None, typer.Option(help="The column of ids of a table.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the index.")]
 
 
 @app.command()
+@takes(input_files.TEXT, before="force")
 def build(
+    context: typer.Context,
     vectors: Vectors,
     output: Out,
     encoder: Annotated[
@@ -48,15 +53,15 @@ def build(
 ) -> None:
     """Encode a file of vectors and write the index atomically."""
     from sfumato.cli import printing
-    from sfumato.data import tables
     from sfumato.retrieve import BinaryIndex
 
     check_output(output, force, vectors, ids)
-    named, rows = tables.read(vectors, ids, id_column)
+    named, rows = _vectors(vectors, ids, 0, context.params)
     begin = time.perf_counter()
-    made = BinaryIndex(
-        bits=bits, encoder=encoder, metric=metric, keep_vectors=keep_vectors, seed=seed
-    )
+    with input_files.naming_options(context.params):
+        made = BinaryIndex(
+            bits=bits, encoder=encoder, metric=metric, keep_vectors=keep_vectors, seed=seed
+        )
     made.fit(rows[:: max(1, len(rows) // SAMPLE)])
     _fill(made, named, rows, hidden=quiet or json)
     made.save(output)
@@ -65,7 +70,9 @@ def build(
 
 
 @app.command()
+@takes(input_files.TEXT, before="force")
 def add(
+    context: typer.Context,
     file: File,
     vectors: Vectors,
     output: Out,
@@ -77,12 +84,11 @@ def add(
 ) -> None:
     """Write the index with more vectors in it; the directions stay as they were."""
     from sfumato.cli import printing
-    from sfumato.data import tables
 
     check_output(output, force, vectors, ids)
     index = _load(file)
     first = int(index.ids.max()) + 1 if len(index) else 0
-    named, rows = tables.read(vectors, ids, id_column, first)
+    named, rows = _vectors(vectors, ids, first, context.params)
     _fill(index, named, rows, hidden=quiet or json)
     index.save(output)
     printing.document(_described(index, output), json)
@@ -108,7 +114,9 @@ def remove(
 
 
 @app.command()
+@takes(input_files.TEXT, before="quiet")
 def search(
+    context: typer.Context,
     file: File,
     queries: Vectors,
     k: Annotated[int, typer.Option("-k", help="How many for each query.", min=1)] = 10,
@@ -120,14 +128,14 @@ def search(
         str | None, typer.Option(help="hamming or asymmetric; default: what suits the codes.")
     ] = None,
     id_column: IdColumn = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """The nearest of the index to each query, best first."""
     from sfumato.cli import printing
-    from sfumato.data import tables
 
     index = _load(file)
-    named, rows = tables.read(queries, None, id_column)
+    named, rows = _vectors(queries, None, 0, context.params)
     order = None if rerank == "none" else rerank
     scores, found = index.search(rows, k, shortlist=shortlist, rerank=order, scan=scan)
     printing.rows(
@@ -146,6 +154,22 @@ def show(file: Path, json: bool) -> None:
     from sfumato.cli import printing
 
     printing.document(_described(_any(file), file), json)
+
+
+def _vectors(file: Path, ids: Path | None, first: int, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Ids and vectors of a file, and which columns they are."""
+    from sfumato.data import tables
+
+    table, given = input_files.located(file), input_files.text_format(options)
+    column = options["id_column"]
+    found = tables.read(table, ids, column, first, given)
+    if not tables.is_matrix(table):
+        names = tables.point_names(table, column, given)
+        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+        input_files.announce(
+            file, {"vectors": shown, **({} if column is None else {"ids": column})}, options
+        )
+    return found
 
 
 def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:

@@ -4,6 +4,10 @@ The options of their columns are those that `takes` gives to several commands.
 """
 
 import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,29 +19,50 @@ from sfumato.cli.options import check_output, given_options, option_name, refuse
 __all__ = [
     "COLUMNS",
     "FEATURES",
-    "PRIVATE_COLUMNS",
+    "NOTES",
+    "TEXT",
     "Columns",
     "Encoding",
     "Header",
     "Report",
+    "announce",
     "check_report",
     "columns",
     "curators_report",
     "features",
     "id_of",
+    "is_table",
+    "lines",
     "listed",
+    "located",
+    "naming_options",
+    "print_notes",
     "private",
     "public",
     "read",
+    "readable",
     "reported",
+    "text_format",
+    "titles",
     "typed",
 ]
 
 Encoding = Annotated[str, typer.Option(help="Of the text: utf-8, latin-1 or utf-16; not guessed.")]
 Header = Annotated[
     bool | None,
-    typer.Option("--header/--no-header", help="Whether line 1 holds names; as it looks if untold."),
+    typer.Option(
+        "--header/--no-header", help="Whether line 1 has the names of columns; default: detected."
+    ),
 ]
+# How delimited text is written, of all commands that read a file.
+TEXT: dict[str, Any] = {
+    "header": Header,
+    "delimiter": Annotated[str | None, typer.Option(help="Field separator; default: detected.")],
+    "encoding": Annotated[
+        str | None,
+        typer.Option(help="utf-8, latin-1 or utf-16; default: detected, utf-8 where private."),
+    ],
+}
 Report = Annotated[
     Path | None,
     typer.Option(
@@ -52,14 +77,8 @@ COLUMNS: dict[str, Any] = {
         for name in ("user", "item", "rating", "time")
     },
     "no_ratings": Annotated[bool, typer.Option("--no-ratings", help="Only users and items.")],
-    "header": Header,
-    "delimiter": Annotated[str | None, typer.Option(help="Field separator; default: detected.")],
+    **TEXT,
     "skip_bad": Annotated[bool, typer.Option("--skip-bad", help="Leave out and count bad rows.")],
-}
-PRIVATE_COLUMNS: dict[str, Any] = {
-    **{name: kind for name, kind in COLUMNS.items() if name != "skip_bad"},
-    "encoding": Annotated[str | None, typer.Option(help="Guessed, but utf-8 with --epsilon.")],
-    "skip_bad": COLUMNS["skip_bad"],
 }
 FEATURES: dict[str, Any] = {
     "item_features": Annotated[
@@ -83,6 +102,10 @@ FEATURES: dict[str, Any] = {
 }
 
 Columns = dict[str, Any]
+TABLES = (
+    *(".csv", ".tsv", ".jsonl", ".ndjson", ".json"),
+    *(".parquet", ".pq", ".arrow", ".feather", ".ipc", ".npy", ".npz"),
+)
 ROLES = ("users", "items", "ratings", "times")
 BETWEEN_FIELDS = re.compile(r"\t|::|;|,")
 
@@ -144,13 +167,142 @@ def curators_report(
     write_atomic(path, (dumps(reports, indent=1) + "\n").encode())
 
 
-def read(path: Path, given: Columns) -> Any:
-    """Read the interactions of a file; the error of a missing one names it."""
-    from sfumato.data import read_interactions
+def read(path: Path, given: Columns, options: Mapping[str, Any]) -> Any:
+    """Read the interactions of a file and say which columns they are; "-" is stdin.
 
-    if not path.exists():
+    options: all of the command.
+    """
+    from sfumato.data import read_interactions
+    from sfumato.data.readers.batches import matches
+    from sfumato.data.readers.ratings import chosen_columns
+
+    file = located(path)
+    with naming_options(TEXT):
+        found = read_interactions(file, **given)
+    announce(path, chosen_columns(matches(file)[0], given), options)
+    return found
+
+
+def text_format(options: Mapping[str, Any], *, private: bool = False) -> Any:
+    """How delimited text is written, by the options of a command; private: nothing is guessed."""
+    from sfumato.data.readers.formats import TextFormat
+
+    given: dict[str, Any] = {name: options.get(name) for name in TEXT}
+    if given["delimiter"] is not None:
+        given["delimiter"] = given["delimiter"].replace("\\t", "\t")
+    if private:
+        given |= {"encoding": given["encoding"] or "utf-8", "guess": False}
+    with naming_options(TEXT):
+        return TextFormat.checked("sfumato", **given)
+
+
+@contextmanager
+def naming_options(options: Iterable[str], **others: str) -> Iterator[None]:
+    """Name the option in place of the library's parameter in errors about one of these.
+
+    others: options by the names of parameters that are called otherwise.
+    """
+    from sfumato.errors import ParameterError, ParameterTypeError
+
+    try:
+        yield
+    except (ParameterError, ParameterTypeError) as error:
+        option = others.get(error.parameter, error.parameter)
+        begin = f"{error.owner}: {error.parameter} "
+        if not str(error).startswith(begin) or option not in {*options, *others.values()}:
+            raise
+        sentence = f"{option_name(option)} {str(error).removeprefix(begin)}"
+        raise type(error)(sentence, owner=error.owner, parameter=error.parameter) from None
+
+
+def announce(
+    file: Path | str, columns: Mapping[str, str] | Sequence[str], options: Mapping[str, Any]
+) -> None:
+    """Note which columns are read, unless --quiet or --json is given."""
+    if options.get("quiet") or options.get("json"):
+        return
+    if isinstance(columns, Mapping):
+        named = [f"{role} from {_shown(name)}" for role, name in columns.items()]
+    else:
+        named = ["columns " + ", ".join(map(_shown, columns))]
+    name = "stdin" if str(file) == "-" else file
+    NOTES.append(f"sfumato: {name}: {', '.join(named)}.")
+
+
+NOTES: list[str] = []  # of the command that runs
+
+
+def print_notes() -> None:
+    """Say on stderr which columns were read, once a command has done its work.
+
+    An error is one line alone.
+    """
+    for note in dict.fromkeys(NOTES):
+        print(readable(note), file=sys.stderr)
+
+
+def is_table(file: Path | str) -> bool:
+    """Whether the name says that the file has columns."""
+    return str(file).lower().removesuffix(".gz").endswith(TABLES)
+
+
+def _shown(column: str) -> str:
+    return f"column {column}" if column.isdigit() else repr(column)
+
+
+# What the first bytes of stdin say that it is.
+BEGINNINGS = {
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"\x93NUMPY": ".npy",
+    b"PK\x03\x04": ".npz",
+    b"{": ".jsonl",
+    b"[": ".json",
+    b"\x1f\x8b": ".txt.gz",
+}
+
+
+def located(path: Path | str) -> Path:
+    """The file, or for "-" and pipes a copy of what they hold, since files are read repeatedly."""
+    path = Path(path)
+    if str(path) == "-":
+        if sys.stdin is None:
+            raise ValueError("stdin is closed; name a file.")
+        return _copied(sys.stdin.buffer, "stdin")
+    if path.exists() and stat.S_ISFIFO(path.stat().st_mode):
+        with path.open("rb") as file:
+            return _copied(file, path.name)
+    if not path.exists() and not any(sign in str(path) for sign in "*?["):
         raise FileNotFoundError(f"{path}: there is no such file.")
-    return read_interactions(path, **given)
+    return path
+
+
+COPIES: dict[str, str] = {}  # what the files in these folders are copies of
+
+
+def readable(sentence: str) -> str:
+    """A sentence with the names of what was copied, in place of those of the copies."""
+    for folder, name in COPIES.items():
+        sentence = re.sub(re.escape(folder) + r"[^\s:;,]*", name, sentence)
+    return sentence
+
+
+def _copied(source: Any, name: str) -> Path:
+    """A copy in a folder of our own, which goes when the command ends."""
+    import atexit
+    import shutil
+    import tempfile
+
+    folder = tempfile.TemporaryDirectory(prefix="sfumato-")
+    atexit.register(folder.cleanup)
+    COPIES[folder.name] = name
+    begin = source.read(16)
+    ending = next((e for b, e in BEGINNINGS.items() if begin.lstrip().startswith(b)), ".txt")
+    file = Path(folder.name, name + ending)
+    with file.open("wb") as copy:
+        copy.write(begin)
+        shutil.copyfileobj(source, copy)
+    return file
 
 
 FEATURE_FILES = {"features": "item_features", "attributes": "user_features"}
@@ -184,7 +336,7 @@ def _features(command: str, name: str, given: dict[str, Any]) -> Any:
     from sfumato.data import read_features
 
     path, columns = given[name], FEATURE_COLUMNS[name]
-    if not path.exists():
+    if str(path) != "-" and not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file; {option_name(name)} names it.")
     if not any(each in given for each in columns):
         wanted = " or ".join(option_name(each) for each in columns)
@@ -196,7 +348,40 @@ def _features(command: str, name: str, given: dict[str, Any]) -> Any:
         called, _, column = each.strip().partition("=")
         categories[called] = _place(column or called)
     separator = given.get("value_separator", "|")
-    return read_features(path, texts=texts or None, categories=categories, separator=separator)
+    return read_features(
+        located(path), texts=texts or None, categories=categories, separator=separator
+    )
+
+
+TITLES = ("title", "titles", "name")
+
+
+def titles(path: Path, options: Mapping[str, Any]) -> dict[str, str]:
+    """Titles of items by their ids, from a table; of an id that occurs twice the first.
+
+    It may be written otherwise than the ratings are, so that its format is detected.
+    """
+    from sfumato.data import read_batches
+    from sfumato.data.readers.formats import TextFormat, position_of
+    from sfumato.data.tables import names_of, point_names
+
+    file, given = located(path), TextFormat(encoding=None)
+    named = [options["title_id_column"], options["title_column"]]
+    if any(each is not None and not each.isdigit() for each in named):
+        given = TextFormat(header=True, encoding=None)
+    names, usable = names_of(file, given), point_names(file, None, given)
+    if len(usable) < 2 and None in named:
+        raise ValueError(f"--titles {path}: must have a column of ids and one of titles.")
+    second = usable[1] if len(usable) > 1 else ""
+    usual = next((name for name in usable if name.lower() in TITLES), second)
+    columns = [each or by for each, by in zip(named, (usable[0], usual), strict=True)]
+    chosen = [names[position_of(file, names, each)] for each in columns]
+    found: dict[str, str] = {}
+    for batch in read_batches(file, chosen, text=chosen, **vars(given)):
+        for item, title in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            found.setdefault(item, title)
+    announce(path, dict(zip(("items", "titles"), chosen, strict=True)), options)
+    return found
 
 
 def reported(*read: Any) -> dict[str, Any]:
@@ -220,23 +405,32 @@ def listed(path: Path, name: str, ratings: Path, encoding: str | None = None) ->
     """Read ids from a text file, one per line: integers if all of them are."""
     if ratings.exists() and path.samefile(ratings):
         raise ValueError(f"{name}: {path} is the file of ratings; write the ids, one a line.")
-    lines = _text(path, name, encoding or "utf-8").splitlines()
-    for at, line in enumerate(lines, 1):
+    written = lines(path, name, encoding)
+    for at, line in enumerate(written, 1):
         if BETWEEN_FIELDS.search(line):
             raise ValueError(
                 f"{name}: line {at} of {path} has several fields; write one id a line."
             )
-    ids = [line for line in lines if line]
+    ids = [line for line in written if line]
     if not ids:
         raise ValueError(f"{name}: {path} lists no ids; write one a line.")
     return typed(ids)
 
 
-def _text(path: Path, name: str, encoding: str) -> str:
+def lines(path: Path, name: str, encoding: str | None = None) -> list[str]:
+    """Lines of a list, also packed by gzip, or of stdin."""
+    import gzip
+    import zlib
+
+    encoding = encoding or "utf-8"
+    data = located(path).read_bytes()
     try:
-        return path.read_text(encoding.replace("utf-8", "utf-8-sig"))
+        data = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        return data.decode(encoding.replace("utf-8", "utf-8-sig")).splitlines()
     except (UnicodeError, LookupError):
         raise ValueError(f"{name}: {path} is not {encoding}; see --encoding.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise ValueError(f"{name}: {path} is cut off or damaged.") from None
 
 
 def typed(texts: list[str]) -> Any:

@@ -5,12 +5,14 @@
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli import input_files, model_options, model_runs
+from sfumato.cli.bounds import pair
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["evaluate", "fit", "models", "recommend", "show", "tune"]
@@ -22,7 +24,7 @@ Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
 
 
 @takes(model_options.LEARNED | input_files.FEATURES, before="valid")
-@takes(model_options.SEED | input_files.PRIVATE_COLUMNS, before="report")
+@takes(model_options.SEED | input_files.COLUMNS, before="report")
 def fit(
     context: typer.Context,
     ratings: Ratings,
@@ -38,8 +40,12 @@ def fit(
         int | None, typer.Option(help="Ratings of a user that are used; with --unit user.")
     ] = None,
     bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(metavar="LOW HIGH", help="Lowest and highest rating; public."),
+        Any,
+        typer.Option(
+            parser=partial(pair, "--bounds"),
+            metavar="LOW,HIGH",
+            help="Lowest and highest rating; public.",
+        ),
     ] = None,
     catalogue: Annotated[
         Path | None, typer.Option(help="Ids of candidate items, one per line; public.")
@@ -72,8 +78,8 @@ def fit(
     model, public = model_options.make("fit", options), input_files.public(options)
     private, given = epsilon is not None, input_files.columns(options)
     public |= input_files.features("fit", [type(model)], options)
-    train = input_files.read(ratings, input_files.private(options) if private else given)
-    watched = None if valid is None else input_files.read(valid, given)
+    train = input_files.read(ratings, input_files.private(options) if private else given, options)
+    watched = None if valid is None else input_files.read(valid, given, options)
     begin, stopped = time.perf_counter(), None
     more: dict[str, Any]
     if private:
@@ -128,6 +134,7 @@ def evaluate(
     relevant_from: Annotated[
         float | None, typer.Option(help="The rating from which on an item was right.")
     ] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Measure a model on test rows: errors of the ratings it predicts, and its lists.
@@ -141,8 +148,8 @@ def evaluate(
     from sfumato.recommend.metrics.rating import evaluate as measured
 
     given = input_files.columns(context.params)
-    rows = input_files.read(test, given)
-    known = None if exclude is None else input_files.read(exclude, given)
+    rows = input_files.read(test, given, context.params)
+    known = None if exclude is None else input_files.read(exclude, given, context.params)
     loaded = load(model)
     errors = getattr(loaded, "predicts_ratings", False) and rows.has_ratings
     if top is None and not (errors and exclude is None and relevant_from is None):
@@ -165,6 +172,17 @@ def recommend(
     likes: Annotated[
         list[str] | None, typer.Option(help="An item that a new user likes; repeatable.")
     ] = None,
+    titles: Annotated[
+        Path | None, typer.Option(help="A table of items with their titles, shown beside ids.")
+    ] = None,
+    title_column: Annotated[
+        str | None,
+        typer.Option(help="Its titles: a name or number; default: title, name, or the second."),
+    ] = None,
+    title_id_column: Annotated[
+        str | None, typer.Option(help="Its ids: a name or number; default: the first.")
+    ] = None,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Recommend items to a user, or to a new user who likes some items."""
@@ -174,15 +192,20 @@ def recommend(
         raise ValueError("recommend: give either a user's id or, for a new user, --likes ITEM.")
     if user is None and exclude is not None:
         raise ValueError("recommend: --seen goes with a user's id; for a new user give --likes.")
+    if titles is None and (title_column or title_id_column):
+        raise ValueError("recommend: --title-column and --title-id-column go with --titles FILE.")
     printing.check_kind(model, "model")
     from sfumato.recommend import load
 
     loaded = load(model)
-    known = (
-        None if exclude is None else input_files.read(exclude, input_files.columns(context.params))
-    )
+    given = input_files.columns(context.params)
+    known = None if exclude is None else input_files.read(exclude, given, context.params)
     found = model_runs.best(loaded, user, likes or [], n, known)
-    printing.rows([{"item": item, "score": score} for item, score in found], json)
+    named = None if titles is None else input_files.titles(titles, context.params)
+    rows: list[dict[str, Any]] = [{"item": item, "score": score} for item, score in found]
+    if named is not None:
+        rows = [{"item": r["item"], "title": named.get(str(r["item"])), **r} for r in rows]
+    printing.rows(rows, json)
 
 
 @takes(model_options.TUNED | input_files.FEATURES, before="force")
@@ -220,7 +243,7 @@ def tune(
     if not kind.grids:
         raise ValueError(f"tune: --model {kind.name} has nothing to tune; name another.")
     known = input_files.features("tune", [kind.kind], context.params)
-    train, held = _parts(input_files.read(ratings, given), valid, given)
+    train, held = _parts(ratings, valid, given, context.params)
     with model_runs.bar("tuning", hidden=quiet or json) as advance:
         try:
             found = search(
@@ -257,8 +280,11 @@ def _value(trial: Any) -> float | None:
     return value
 
 
-def _parts(ratings: Any, valid: Path | None, given: dict[str, Any]) -> tuple[Any, Any]:
+def _parts(
+    file: Path, valid: Path | None, given: dict[str, Any], options: dict[str, Any]
+) -> tuple[Any, Any]:
+    ratings = input_files.read(file, given, options)
     if valid is not None:
-        return ratings, input_files.read(valid, given)
+        return ratings, input_files.read(valid, given, options)
     train, held = ratings.split(0.9, 0.1, random_state=0)
     return train, held

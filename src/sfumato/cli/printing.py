@@ -89,6 +89,8 @@ def _error_bound(sketch: Any) -> dict[str, Any]:
         bound = float(ask(0.99) if "confidence" in needs else ask())
     except ValueError:  # this setting of the sketch has none
         return {}
+    if hasattr(sketch, "contains"):
+        return {"false_positive_rate": bound}
     return {"error_bound": bound, **({"confidence": 0.99} if "confidence" in needs else {})}
 
 

@@ -17,6 +17,7 @@ from sfumato.cli.options import (
     Force,
     Json,
     Ledger,
+    Quiet,
     Relation,
     ReleaseId,
     check_output,
@@ -48,7 +49,7 @@ CODES = {
 TIMELESS = {
     name: kind
     for name, kind in input_files.COLUMNS.items()
-    if name not in ("time_column", "skip_bad")
+    if name not in ("time_column", "skip_bad", "encoding")
 }
 
 
@@ -111,6 +112,7 @@ def release(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", hidden=True)] = False,
     report: input_files.Report = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Write a private profile of every listed user with a statement, charged before it is made.
@@ -128,7 +130,7 @@ def release(
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}
     if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
-    rows = input_files.read(interactions, input_files.private(context.params))
+    rows = input_files.read(interactions, input_files.private(context.params), context.params)
     input_files.curators_report(report, rows, {"users": named})
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
 from sfumato.cli.options import (
     Dataset,
     Force,
@@ -21,6 +22,7 @@ from sfumato.cli.options import (
     Relation,
     ReleaseId,
     check_output,
+    takes,
 )
 
 __all__ = ["about", "app", "compared", "heaviest", "overall"]
@@ -41,13 +43,19 @@ Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sk
 
 
 @app.command()
+@takes(input_files.TEXT, before="threads")
 def build(
+    context: typer.Context,
     kind: Annotated[str, typer.Argument(help=f"One of {KINDS}.")],
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Parquet, CSV, TSV or JSON lines; text also .gz."),
+        typer.Argument(
+            metavar="FILE...", help="Text, Parquet, Arrow, JSON lines or NumPy; - is stdin."
+        ),
     ],
-    column: Annotated[str, typer.Option("--column", "-c", help="The column of keys.")],
+    column: Annotated[
+        str, typer.Option("--column", "-c", help="The column of keys, or its number.")
+    ],
     output: Out,
     weights: Annotated[str | None, typer.Option(help="A column of weights.")] = None,
     clip: Annotated[
@@ -56,6 +64,16 @@ def build(
             help="A public bound that weights are clipped to: then none is refused, and what is no "
             "number counts as 0, as a private release needs."
         ),
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(
+            help="The error wanted in place of sizes: relative for hyper-log-log and ams, of the "
+            "total for count-min, the rate of false positives for Bloom filters; at 99%."
+        ),
+    ] = None,
+    capacity: Annotated[
+        int | None, typer.Option(help="Keys that a Bloom filter is to hold, at --error or 0.01.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -77,7 +95,7 @@ def build(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Sketch a column of files larger than memory. CSV and TSV files start with a header line.
+    """Sketch a column of files larger than memory.
 
     A key is its value, whatever type the file gives it: 7 and "7" are one key, and so are all empty
     values, so that no row changes how another one is read.
@@ -86,15 +104,19 @@ def build(
     from sfumato.data import read_batches
     from sfumato.engine import map_merge
 
-    make = sketch_kinds.maker(kind, settings or [])
+    make = sketch_kinds.maker(kind, settings or [], error, capacity)
     limit = None if memory_limit is None else sketch_kinds.size(memory_limit)
     check_output(output, force)
     columns = [column] if weights is None else [column, weights]
     keys, step = [column], None
     if clip is not None:
         keys, step = columns, sketch_kinds.clipping(make(), column, weights, clip)
-    rows = sketch_kinds.rows_of(files, columns) if skip_bad else files
-    source = read_batches(rows, columns, keys=keys, skip_nulls=skip_nulls)
+    given = input_files.text_format(context.params, private=True)
+    found = [input_files.located(each) for each in files]
+    rows = sketch_kinds.rows_of(found, columns, given) if skip_bad else found
+    source = read_batches(rows, columns, keys=keys, skip_nulls=skip_nulls, **vars(given))
+    roles = {"keys": column, **({} if weights is None else {"weights": weights})}
+    input_files.announce(", ".join(files), roles, context.params)
     begin = time.perf_counter()
     with printing.progress(f"sketching {column}", hidden=quiet or json) as advance:
         sketch = map_merge(
@@ -142,7 +164,33 @@ def estimate(
     if keys:
         printing.rows(about(sketch, keys), json)
     else:
-        printing.document({"kind": type(sketch).__name__, "estimate": overall(sketch)}, json)
+        found = {"kind": type(sketch).__name__, "estimate": overall(sketch)}
+        printing.document({**found, **certainty(sketch)}, json)
+
+
+@app.command()
+def contains(
+    file: File,
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY...", help="After -- if one begins with -.")
+    ],
+    json: Json = False,
+) -> None:
+    """Whether a Bloom filter contains keys, and how often it says so of a key it never got."""
+    from sfumato.cli import printing
+
+    sketch = _load(file)
+    if not hasattr(sketch, "contains"):
+        raise ValueError(
+            f"{_name(sketch)}: is no Bloom filter; sketch estimate asks it about keys."
+        )
+    answers, rate = about(sketch, keys), certainty(sketch)
+    if json:
+        printing.document({"rows": answers, **rate}, json)
+        return
+    printing.rows(answers, json)
+    for value in rate.values():
+        print(f"Of keys that were never added, {value:.3g} are said to be contained.")
 
 
 @app.command()
@@ -159,7 +207,7 @@ def top(
 
     from sfumato.cli import printing
 
-    listed = None if among is None else among.read_text().splitlines()
+    listed = None if among is None else input_files.lines(among, "--among")
     printing.rows(heaviest(_load(file), k, listed), json)
 
 
@@ -251,13 +299,11 @@ def _load(file: Path) -> Any:
     from sfumato.cli.printing import check_kind
 
     check_kind(file, "sketch")
-    import sfumato.profile  # noqa: F401, so that released profiles are known too
-    from sfumato.core.file_format import kind_of_file
-    from sfumato.core.storage import Stored
-    from sfumato.sketch import SketchFormatError, load
+    from sfumato.core.file_format import SketchFormatError, kind_of_file
+    from sfumato.core.storage import Stored, class_of, load
 
     kind = kind_of_file(file)
-    if kind and kind not in Stored.KINDS:
+    if kind and (class_of(kind) is None or kind not in Stored.KINDS):
         raise SketchFormatError(
             f"{file}: holds a {kind}, no sketch of keys; sfumato inspect tells about it."
         )
@@ -286,6 +332,22 @@ def overall(sketch: Any) -> float:
         if query is not None and not inspect.signature(query).parameters:
             return float(query())
     raise ValueError(f"{_name(sketch)}: answers about keys; give one or more after the file.")
+
+
+def certainty(sketch: Any, confidence: float = 0.99) -> dict[str, Any]:
+    """What is known about an answer: an interval of distinct keys, a rate of false positives."""
+    if hasattr(sketch, "contains") and hasattr(sketch, "error_bound"):
+        return {"false_positive_rate": float(sketch.error_bound())}
+    if hasattr(sketch, "interval"):
+        low, high = sketch.interval(confidence)
+    elif type(sketch).__name__ == "HyperLogLog":
+        # |estimate - true| <= 1 + bound * true
+        answer, bound = float(sketch.estimate()), sketch.error_bound(confidence)
+        low = max(0.0, (answer - 1) / (1 + bound))
+        high = (answer + 1) / (1 - bound) if bound < 1 else float("inf")
+    else:
+        return {}
+    return {"low": float(low), "high": float(high), "confidence": confidence}
 
 
 def compared(left: Any, right: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sfumato.sketch
 from sfumato.sketch.base import KeyedSketch
@@ -15,6 +15,20 @@ __all__ = ["clipping", "kinds", "maker", "rows_of", "size"]
 DEFAULTS = {"width": 1 << 16, "bits": 1 << 23, "cells": 1 << 20, "dimensions": 256}
 # What else a kind is built with on the command line, so that every command works on its file.
 CHOICES = {"CountSketch": {"depth": 5, "combine": "median", "track": 100}}
+# What --error or --capacity chooses, by kind; the rest is as --set says.
+SIZES = {
+    "AMS": ("width", "depth"),
+    "BloomFilter": ("bits", "hashes"),
+    "CountMin": ("width", "depth"),
+    "CountSketch": ("width", "depth"),
+    "CountingBloomFilter": ("cells", "hashes"),
+    "FeatureHasher": ("dimensions",),
+    "HyperLogLog": ("precision",),
+    "JohnsonLindenstrauss": ("dimensions",),
+    "MinHash": ("permutations",),
+    "ScalableBloomFilter": ("capacity", "false_positive_rate"),
+}
+FALSE_POSITIVES = 0.01  # of a filter of a given capacity, unless --error says otherwise
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -26,14 +40,45 @@ def kinds() -> dict[str, type[KeyedSketch]]:
     return {re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in keyed}
 
 
-def maker(kind: str, settings: list[str]) -> Callable[[], KeyedSketch]:
+def maker(
+    kind: str, settings: list[str], error: float | None = None, capacity: int | None = None
+) -> Callable[[], KeyedSketch]:
     """What makes empty sketches of a kind; its parameters are checked here, once."""
     known = kinds()
     if kind not in known:
         raise ValueError(f"the kind of sketch must be one of {', '.join(known)}, not {kind!r}.")
-    parameters = _parameters(known[kind], settings)
-    known[kind](**parameters)
+    if error is None and capacity is None:
+        parameters = _parameters(known[kind], settings)
+        known[kind](**parameters)
+    else:
+        parameters = _sized(known[kind], settings, error, capacity).parameters
     return lambda: known[kind](**parameters)
+
+
+def _sized(
+    kind: type[KeyedSketch], settings: list[str], error: float | None, capacity: int | None
+) -> KeyedSketch:
+    """The smallest sketch of a kind for the error wanted, or for a number of keys."""
+    others = CHOICES.get(kind.__name__, {}) | _set(kind, settings)
+    chosen = {name: value for name, value in others.items() if name not in SIZES[kind.__name__]}
+    for setting in settings:
+        if setting.partition("=")[0] not in chosen:
+            wanted = "--error" if error is not None else "--capacity"
+            raise ValueError(
+                f"{kind.__name__}: {wanted} chooses what --set {setting} sets; give one."
+            )
+    if hasattr(kind, "contains"):
+        if capacity is None:
+            raise ValueError(
+                f"{kind.__name__}: --error, the rate of false positives, needs --capacity."
+            )
+        rate = FALSE_POSITIVES if error is None else error
+        if hasattr(kind, "from_capacity"):
+            return cast(KeyedSketch, kind.from_capacity(capacity, rate, **chosen))
+        return kind(capacity=capacity, false_positive_rate=rate, **chosen)  # type: ignore[call-arg]
+    if error is None:
+        raise ValueError(f"{kind.__name__}: takes no --capacity; --error sizes it for any number.")
+    return cast(KeyedSketch, kind.from_error(error, **chosen))  # type: ignore[attr-defined]
 
 
 def clipping(sketch: Any, column: str, weights: str | None, clip: int) -> Callable[[Any, Any], Any]:
@@ -47,7 +92,7 @@ def clipping(sketch: Any, column: str, weights: str | None, clip: int) -> Callab
     return lambda made, batch: made.update(batch.column(column), batch.column(weights), clip=clip)
 
 
-def rows_of(files: list[str], columns: list[str]) -> Iterator[Any]:
+def rows_of(files: list[Path], columns: list[str], given: Any) -> Iterator[Any]:
     """Batches of these columns of files, read row by row; what is no row is in none."""
     import pyarrow as pa
 
@@ -55,7 +100,7 @@ def rows_of(files: list[str], columns: list[str]) -> Iterator[Any]:
     from sfumato.data.tables import read_one_by_one
 
     for file in files:
-        for cells in read_one_by_one(Path(file), columns):
+        for cells in read_one_by_one(file, columns, given):
             texts = [[canonical_key(cell) or None for cell in column] for column in cells]
             yield pa.record_batch([pa.array(each, pa.large_binary()) for each in texts], columns)
 
@@ -73,7 +118,16 @@ def _parameters(kind: type[KeyedSketch], settings: list[str]) -> dict[str, Any]:
     signature = inspect.signature(kind).parameters.values()
     needed = [each.name for each in signature if each.default is each.empty]
     values: dict[str, Any] = {name: DEFAULTS[name] for name in needed if name in DEFAULTS}
-    values |= CHOICES.get(kind.__name__, {})
+    values |= CHOICES.get(kind.__name__, {}) | _set(kind, settings)
+    for name in needed:
+        if name not in values:
+            raise ValueError(f"{kind.__name__}: needs --set {name}=VALUE.")
+    return values
+
+
+def _set(kind: type[KeyedSketch], settings: list[str]) -> dict[str, Any]:
+    """The parameters that --set gives."""
+    values: dict[str, Any] = {}
     for setting in settings:
         name, equals, written = setting.partition("=")
         if not equals:
@@ -82,9 +136,6 @@ def _parameters(kind: type[KeyedSketch], settings: list[str]) -> dict[str, Any]:
             there = ", ".join(kind._limits)
             raise ValueError(f"{kind.__name__}: has no parameter {name!r}; it has {there}.")
         values[name] = _parsed(kind, name, written)
-    for name in needed:
-        if name not in values:
-            raise ValueError(f"{kind.__name__}: needs --set {name}=VALUE.")
     return values
 
 

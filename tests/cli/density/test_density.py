@@ -79,16 +79,16 @@ def test_answers_are_those_of_the_library_in_every_form(folder, rows):
     model = load(folder / "d")
     logs = model.score_samples(rows.select(["a", "b"]))
     found = run_json(folder, "density", "query", "d", "t.csv")["rows"]
-    assert [row["log_density"] for row in found] == pytest.approx(logs.tolist())
-    assert list(found[0]) == ["a", "b", "density", "log_density"]
+    assert [row["log_kernel_mean"] for row in found] == pytest.approx(logs.tolist())
+    assert list(found[0]) == ["a", "b", "kernel_mean", "log_kernel_mean"]
     for name in ("o.csv", "o.parquet"):
         shown = run(folder, "density", "query", "d", "t.npy", "-o", name, "--force")
         assert shown == f"{name}: 2,000 rows.\n"
         table = pa.csv.read_csv if name == "o.csv" else pq.read_table
-        assert table(folder / name)["log_density"].to_pylist() == pytest.approx(logs.tolist())
+        assert table(folder / name)["log_kernel_mean"].to_pylist() == pytest.approx(logs.tolist())
     one = run_json(folder, "density", "query", "d", "--at", "30,40", "--at", "-1,4")["rows"]
     queries = pa.table({"a": [30.0, -1.0], "b": [40.0, 4.0]})
-    assert [row["density"] for row in one] == pytest.approx(model.density(queries).tolist())
+    assert [row["kernel_mean"] for row in one] == pytest.approx(model.density(queries).tolist())
     renamed = ["density", "query", "npy.d", "t.csv", "--columns", "a,b"]
     assert list(run_json(folder, *renamed)["rows"][0])[:2] == ["x0", "x1"]
     assert "1,980 more; -o FILE" in run(folder, "density", "query", "d", "t.csv")
@@ -100,7 +100,7 @@ def test_a_release_of_a_kernel_sketch_is_asked_like_a_model(folder, rows):
     release.save(folder / "grid.rel")
     sketch.save(folder / "grid.sk")
     found = run_json(folder, "density", "query", "grid.rel", "--at", "30,40")["rows"][0]
-    assert found["density"] == pytest.approx(float(release.mean([[30, 40]])[0]))
+    assert found["kernel_mean"] == pytest.approx(float(release.mean([[30, 40]])[0]))
     assert run_json(folder, "inspect", "grid.rel")["statement"]["epsilon"] == 1
     assert "holds a KernelGrid" in run(folder, "density", "query", "grid.sk", "--at", "1,1", code=2)
     for words in (["estimate", "grid.sk", "5"], ["estimate", "grid.rel"], ["top", "grid.sk"]):
@@ -140,7 +140,7 @@ def test_regressions_tell_weights_and_r2(folder, rows):
     checked = run_json(folder, "density", "regress", "r.d", "t.csv", "--target", "price")
     score = expected.score(rows.select(["a", "b"]), rows["price"].to_numpy())
     assert checked["r2"] == pytest.approx(score)
-    assert checked["rows"][0]["true"] == pytest.approx(rows["price"][0].as_py())
+    assert checked["rows"][0]["true_value"] == pytest.approx(rows["price"][0].as_py())
     run(folder, *words, *PRIVATE, "--target-bounds", "-200,400", "-o", "rp.d")
     assert (
         run_json(folder, "density", "regress", "rp.d", "--at", "30,40")["rows"][0]["predicted"]
@@ -155,11 +155,11 @@ def test_people_see_the_strangest_first_and_machines_the_order(folder, rows):
     scores = expected.fit(rows.select(["a", "b"])).score_samples(rows.select(["a", "b"]))
     found = run_json(folder, "density", "anomalies", "an.d", "t.csv")["rows"]
     assert [row["score"] for row in found] == pytest.approx(scores.tolist())
-    assert sum(row["strange"] for row in found) == (scores < expected.offset_).sum()
-    shown = run(folder, "density", "anomalies", "an.d", "t.csv").splitlines()
+    assert sum(row["anomaly"] for row in found) == (scores < expected.offset_).sum()
+    shown = run(folder, "density", "anomalies", "an.d", "t.csv", "-q").splitlines()
     first = [int(line.split()[0].replace(",", "")) for line in shown[3:23]]
     assert first == (np.argsort(scores, kind="stable")[:20] + 1).tolist()
-    assert f"{(scores < expected.offset_).sum()} of 2,000 are strange" in shown[-1]
+    assert f"{(scores < expected.offset_).sum()} of 2,000 are anomalies" in shown[-1]
 
 
 def test_modes_and_samples_come_from_the_file_alone(folder):
@@ -167,7 +167,7 @@ def test_modes_and_samples_come_from_the_file_alone(folder):
     places, values = find_modes(model, random_state=0)
     found = run_json(folder, "density", "modes", "d")["rows"]
     assert [[row["a"], row["b"]] for row in found] == places.tolist()
-    assert [row["density"] for row in found] == values.tolist()
+    assert [row["kernel_mean"] for row in found] == values.tolist()
     words = ["density", "sample", "d", "-n", "50", "--force", "-o", "s.parquet"]
     assert run_json(folder, *words, "--seed", "1") == {
         "file": "s.parquet",
@@ -179,6 +179,28 @@ def test_modes_and_samples_come_from_the_file_alone(folder):
     )
     drawn = [run(folder, *words) and pq.read_table(folder / "s.parquet") for _ in range(2)]
     assert drawn[0] != drawn[1]  # fresh ones each time
+
+
+def test_a_mode_at_the_bounds_is_told_apart(tmp_path):
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(30, 2, 3000), np.full(3000, 250.0)])  # beyond the bounds
+    (tmp_path / "t.csv").write_text("a\n" + "".join(f"{value}\n" for value in values))
+    words = ("--bounds", "0,100", "--bandwidth", "5", "--kernel", "gaussian")
+    run(tmp_path, "density", "build", "t.csv", *words, "-o", "d")
+    found = run_json(tmp_path, "density", "modes", "d")["rows"]
+    assert {round(row["a"], -1): row["at_bounds"] for row in found} == {30: False, 100: True}
+    assert all(row["density"] > 0 for row in found)  # of a kernel that has one
+
+
+def test_the_target_is_no_coordinate_whether_it_is_named_or_not(folder):
+    words = ["density", "build", "t.csv", "--target", "price", "--columns", "a,b", "-o", "free.r"]
+    assert run_json(folder, *words, "--force")["columns"] == ["a", "b"]
+    plain = run_json(folder, "density", "regress", "free.r", "t.csv")["rows"]
+    named = run_json(folder, "density", "regress", "free.r", "t.csv", "--target", "price")["rows"]
+    assert list(plain[0]) == ["a", "b", "predicted"]
+    assert [row["predicted"] for row in plain] == [row["predicted"] for row in named]
+    twice = ["density", "build", "t.csv", "--target", "price", "--columns", "a,price", "-o", "x"]
+    assert "is the column to predict" in run(folder, *twice, code=2)
 
 
 def test_inspect_says_what_was_built_and_a_private_file_tells_no_count(folder):

@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     (here / "null.csv").write_text("a,b,who,price\n1,2,anna,3\n4,,,6\n7,8,bert,\n9,nan,bert,2\n")
     (here / "head.csv").write_text("a,b\n")
     (here / "empty.csv").write_text("")
-    (here / "x.txt").write_text("1 2\n")
+    (here / "x.xlsx").write_text("1 2\n")
     when = pa.array([0, 1], pa.timestamp("s"))
     table = {"a": [1.5, 2.5], "who": ["anna", "bert"], "when": when, "big": [2**53 + 1, 1234567]}
     pq.write_table(pa.table(table), here / "t.parquet")
@@ -61,7 +61,7 @@ BUILDS = [
     (["none.npy", *BOUNDS], "none.npy: has no rows to use"),
     (["empty.csv"], "a first line with the names"),
     (["line.npy"], "must hold a matrix"),
-    (["x.txt"], "the name must end in .npy, .parquet, .csv"),
+    (["x.xlsx"], "the name must end in .parquet, .csv"),
     (["no.csv"], "no.csv: there is no such file"),
     (["."], "is a folder"),
     (["t.npy", "--columns", "a"], "a matrix has no names"),
@@ -270,11 +270,11 @@ def test_a_column_of_numbers_is_no_label(tmp_path):
 
 
 def test_a_column_called_like_an_answer_is_kept(tmp_path):
-    (tmp_path / "n.csv").write_text("density\n1\n2\n")
+    (tmp_path / "n.csv").write_text("kernel_mean\n1\n2\n")
     run(tmp_path, "density", "build", "n.csv", "--bounds", "0,9", "-o", "d")
     run(tmp_path, "density", "query", "d", "n.csv", "-o", "o.csv")
     lines = (tmp_path / "o.csv").read_text().splitlines()
-    assert lines[0] == '"density_given","density","log_density"'
+    assert lines[0] == '"kernel_mean_given","kernel_mean","log_kernel_mean"'
     assert lines[1].startswith("1,0.")
 
 

@@ -99,7 +99,10 @@ def test_ctrl_c_while_reading_charges_and_writes_nothing(tmp_path):
     time.sleep(0.2)
     os.kill(running.pid, signal.SIGINT)
     _, errors = running.communicate(timeout=60)
-    assert (running.returncode, errors) == (130, "sfumato: stopped; nothing was written.\n")
+    assert (running.returncode, errors) == (
+        130,
+        "sfumato: t.csv: columns 'a'.\nsfumato: stopped; nothing was written.\n",
+    )
     ledger.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.ledger", "t.csv"]
     assert ledger.spent("rows").epsilon == 0

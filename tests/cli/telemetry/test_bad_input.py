@@ -179,7 +179,7 @@ def test_values_of_people_are_in_no_sentence(folder):
             "none.csv: there is no",
         ),
         (["encode", ".", "--params", "p.json", "-o", "x"], "is a folder"),
-        (["encode", "-", "-c", "w", "--params", "p.json", "-o", "x"], "stdin is read as lines"),
+        (["encode", "-", "-c", "w", "--params", "p.json", "-o", "x"], "stdin: is empty"),
         (["encode", "words.txt", "--params", "p.json", "-o", "c.counts"], "use --force"),
         (
             ["encode", "words.txt", "--params", "p.json", "--secret-file", "short", "-o", "x"],

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
+from sfumato.cli.bounds import ColumnBounds, column_bounds, pair
 from sfumato.cli.density import files
 from sfumato.cli.options import (
     Dataset,
@@ -18,6 +20,7 @@ from sfumato.cli.options import (
     Relation,
     ReleaseId,
     check_output,
+    takes,
 )
 
 __all__ = ["build"]
@@ -36,24 +39,18 @@ PUBLIC = {"--bounds": KINDS, "--classes": ("classifier",), "--target-bounds": ("
 MOST_CLASSES = 1000  # that a column may turn out to hold; more were hardly meant as classes
 
 
+@takes(input_files.TEXT, before="force")
 def build(
     context: typer.Context,
     data: Annotated[
-        Path, typer.Argument(help="A table: .csv, .tsv, .parquet, .jsonl (also .gz) or .npy.")
+        Path, typer.Argument(help="A table: text, Parquet, Arrow, JSON lines, NumPy; - is stdin.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
     columns: Annotated[
         str | None,
         typer.Option(help="Feature columns: a,b,...; default: all that are not used otherwise."),
     ] = None,
-    bounds: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LOW,HIGH",
-            help="Public limits of all columns, or once for each column in turn; required with "
-            "--epsilon.",
-        ),
-    ] = None,
+    bounds: ColumnBounds = None,
     kind: Annotated[
         str | None,
         typer.Option("--kind", help=f"One of {', '.join(KINDS)}; default: by the options given."),
@@ -126,12 +123,18 @@ def build(
     check_output(output, force, data, ledger)
     beside = label or target
     private = epsilon is not None
-    names = files.chosen(data, columns, beside, private=private)
+    table, written = input_files.located(data), input_files.text_format(given, private=private)
+    names = files.chosen(table, columns, beside, written, private=private)
+    if names is not None:
+        input_files.announce(data, names, given)
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
-    model = _made(kind, given, names)
+    with input_files.naming_options(given):
+        model = _made(kind, given, names)
     stored = release_options.is_stored(ledger, release_id)
-    source = PointFile(data, names, beside, label is not None, skip_nulls, REMEDY, private)
+    source = PointFile(
+        table, names, beside, label is not None, skip_nulls, REMEDY, private, written
+    )
     begin = time.perf_counter()
     with release_options.way_back(ledger, release_id):
         # How many rows there are is not shown of those that are to be hidden.
@@ -200,18 +203,13 @@ def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
     values = {name: given[name] for name in (*CHOICES, *PAID) if given[name] is not None}
     values |= {"epsilon": given["epsilon"], "delta": given["delta"], "random_state": given["seed"]}
     if given["bounds"]:
-        pairs = [_pair("--bounds", each) for each in given["bounds"]]
-        if names is not None and len(pairs) not in (1, len(names)):
-            raise ValueError(
-                f"--bounds must be given once for all columns, or {len(names)} times, once for "
-                f"each of {', '.join(names)}; it is given {len(pairs)} times."
-            )
+        pairs = column_bounds(given["bounds"], names)
         sides = tuple(list(side) for side in zip(*pairs, strict=True))
         values["bounds"] = pairs[0] if len(pairs) == 1 else sides
     if given["classes"] is not None:
         values["classes"] = given["classes"].split(",")
     if given["target_bounds"] is not None:
-        values["target_bounds"] = _pair("--target-bounds", given["target_bounds"])
+        values["target_bounds"] = pair("--target-bounds", given["target_bounds"])
     if given["categorical"] is not None:
         values["categorical"] = _positions(given["categorical"].split(","), names)
     made = getattr(density, KINDS[kind])
@@ -226,13 +224,6 @@ def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
 
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
-
-
-def _pair(option: str, written: str) -> tuple[float, float]:
-    found = files.numbers(option, written)
-    if len(found) != 2 or not found[0] < found[1]:
-        raise ValueError(f"{option} must be LOW,HIGH, the first below the second, not {written!r}.")
-    return found[0], found[1]
 
 
 def _positions(wanted: list[str], names: list[str] | None) -> list[int]:

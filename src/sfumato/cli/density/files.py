@@ -23,7 +23,7 @@ Model = Annotated[
 ]
 Points = Annotated[
     Path | None,
-    typer.Argument(help="A table of points: .csv, .tsv, .parquet, .jsonl (also .gz) or .npy."),
+    typer.Argument(help="A table of points: text, Parquet, Arrow, JSON lines, NumPy; - is stdin."),
 ]
 At = Annotated[
     list[str] | None,
@@ -44,13 +44,16 @@ def numbers(option: str, written: str) -> list[float]:
 
 
 def chosen(
-    file: Path, columns: str | None, beside: str | None, *, private: bool = False
+    file: Path, columns: str | None, beside: str | None, given: Any, *, private: bool = False
 ) -> list[str] | None:
-    """The names of the points' columns: those given, or all but the one beside; of .npy none."""
-    from sfumato.data.readers.text_files import form_of
-    from sfumato.data.tables import names_of
+    """The names of the points' columns: those given, or all but the one beside; of matrices none.
 
-    if file.suffix == ".npy":
+    given: how text is written. Row numbers of pandas are no column of points.
+    """
+    from sfumato.data.readers.formats import form_of, position_of
+    from sfumato.data.tables import is_matrix, names_of, point_names
+
+    if is_matrix(file):
         if columns or beside is not None:
             raise ValueError(f"{file}: a matrix has no names for --columns, --label or --target.")
         return None
@@ -60,7 +63,19 @@ def chosen(
             f"{file}: --columns must be given with --epsilon: the names in a JSON file are rows' "
             "own, and not public."
         )
-    names = columns.split(",") if columns else [n for n in names_of(file) if n != beside]
+    if private and not columns and given.header is False:
+        raise ValueError(
+            f"{file}: --columns must be given with --epsilon and --no-header, as 0,1,...: how many "
+            "columns there are would be read from a row."
+        )
+    if columns:
+        names = columns.split(",")
+    else:
+        other = beside
+        if beside is not None:
+            known = names_of(file, given, private=private)
+            other = known[position_of(file, known, beside)]
+        names = point_names(file, other, given, private=private)
     if len(set(names)) < len(names):
         raise ValueError("--columns names a column twice.")
     if beside in names:
@@ -68,11 +83,14 @@ def chosen(
     return names
 
 
-def query_points(
-    model: Any, file: Path | None, at: list[str] | None, columns: str | None, beside: str | None
-) -> tuple[Any, Any]:
-    """The query points, from a table or --at, and the label column if there is one."""
+def query_points(model: Any, options: dict[str, Any], beside: str | None) -> tuple[Any, Any]:
+    """The query points, from a table or --at, and the label column if there is one.
+
+    options: those of the command.
+    """
     import numpy as np
+
+    file, at, columns = (options[name] for name in ("points", "at", "columns"))
 
     if (file is None) == (not at):
         raise ValueError("give the points as a table or with --at X,Y,..., one of them.")
@@ -83,17 +101,20 @@ def query_points(
         if any(len(point) != model.n_features_in_ for point in found):
             raise ValueError(f"--at must be {model.n_features_in_} numbers between commas.")
         return _named(model, np.array(found)), None
-    return _read(model, file, columns, beside)
+    return _read(model, file, beside, options)
 
 
-def _read(model: Any, file: Path, columns: str | None, beside: str | None) -> tuple[Any, Any]:
+def _read(model: Any, file: Path, beside: str | None, options: dict[str, Any]) -> tuple[Any, Any]:
+    from sfumato.cli import input_files
     from sfumato.data.tables import PointFile
 
-    known = list(getattr(model, "feature_names_in_", ()))
-    given = columns or (",".join(known) if known and file.suffix != ".npy" else None)
-    names = chosen(file, given, beside)
+    named, file = file, input_files.located(file)
+    given = input_files.text_format(options)
+    names = chosen(file, options["columns"] or _known(model, file, given), beside, given)
     text = hasattr(model, "classes_")
-    points, other = PointFile(file, names, beside, text).all()
+    points, other = PointFile(file, names, beside, text, given=given).all()
+    if names is not None:
+        input_files.announce(named, names, options)
     width = points.shape[1]
     if width != model.n_features_in_:
         raise ValueError(
@@ -101,6 +122,18 @@ def _read(model: Any, file: Path, columns: str | None, beside: str | None) -> tu
             "them with --columns a,b,..."
         )
     return _named(model, points), other
+
+
+def _known(model: Any, file: Path, given: Any) -> str | None:
+    """The model's names of columns, where the file has names at all."""
+    from sfumato.data.tables import is_matrix, names_of
+
+    known = list(getattr(model, "feature_names_in_", ()))
+    if not known or is_matrix(file):
+        return None
+    names = names_of(file, given)
+    numbered = names == [*map(str, range(len(names)))]
+    return None if numbered and not set(known) & set(names) else ",".join(known)
 
 
 def _named(model: Any, points: Any) -> Any:

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
 from sfumato.cli.density import files
 from sfumato.cli.density.files import At, Columns, Model, Points
-from sfumato.cli.options import Force, Json, check_output
+from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["TABLES", "anomalies", "check", "classify", "modes", "query", "regress", "sample"]
 
@@ -23,7 +24,9 @@ SHOWN = 20  # rows for people; --json and --output have all
 CURATOR = "This is of the rows themselves, which no release covers: for the curator only."
 
 
+@takes(input_files.TEXT, before="output")
 def query(
+    context: typer.Context,
     file: Model,
     points: Points = None,
     at: At = None,
@@ -34,11 +37,13 @@ def query(
     ] = None,
     output: Output = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """How dense the rows are around each point, and the log of it.
 
-    The p-stable kernel, the default, has no density: its number is the mean kernel value, up to 1.
+    The p-stable kernel, the default, has no density: its number, kernel_mean, is the mean value of
+    the kernel over the rows, up to 1.
     """
     import numpy as np
 
@@ -55,15 +60,18 @@ def query(
         if points is None and not at:
             printing.document({"plot": str(plot)}, json)
             return
-    query_points, _ = files.query_points(model, points, at, columns, None)
+    query_points, _ = files.query_points(model, context.params, None)
     logs = model.score_samples(query_points)
     drawn = {"plot": str(plot)} if plot is not None and json else None
-    _print_rows(query_points, {"density": np.exp(logs), "log_density": logs}, output, json, drawn)
+    name = _measure(model)
+    _print_rows(query_points, {name: np.exp(logs), f"log_{name}": logs}, output, json, drawn)
     if plot is not None and not json:
         print(f"{plot}: a heat map.")
 
 
+@takes(input_files.TEXT, before="output")
 def classify(
+    context: typer.Context,
     file: Model,
     points: Points = None,
     at: At = None,
@@ -73,6 +81,7 @@ def classify(
     ] = None,
     output: Output = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """The likeliest class of each point, and how likely."""
@@ -80,7 +89,7 @@ def classify(
 
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchClassifier")
-    query_points, truth = files.query_points(model, points, at, columns, label)
+    query_points, truth = files.query_points(model, context.params, label)
     probabilities = model.predict_proba(query_points)
     best = probabilities.argmax(axis=1)
     found = {
@@ -93,10 +102,14 @@ def classify(
     right = truth == found["class"].astype(str)
     usual = np.unique(truth, return_counts=True)[1].max() / len(truth)
     metrics = {"accuracy": float(right.mean()), "most_frequent_class": float(usual)}
-    _print_rows(query_points, {**found, "right": right}, output, json, metrics)
+    _print_rows(
+        query_points, {**found, "true_class": truth, "correct": right}, output, json, metrics
+    )
 
 
+@takes(input_files.TEXT, before="output")
 def regress(
+    context: typer.Context,
     file: Model,
     points: Points = None,
     at: At = None,
@@ -104,6 +117,7 @@ def regress(
     target: Annotated[str | None, typer.Option(help="Column of true values: print R2 too.")] = None,
     output: Output = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """The number that is expected at each point."""
@@ -111,23 +125,26 @@ def regress(
 
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchRegressor")
-    query_points, truth = files.query_points(model, points, at, columns, target)
+    query_points, truth = files.query_points(model, context.params, target)
     found = {"predicted": model.predict(query_points)}
     if truth is None:
         _print_rows(query_points, found, output, json)
         return
     left, variance = np.square(truth - found["predicted"]).mean(), truth.var()
     metrics = {"r2": float(1 - left / variance) if variance else None, "rmse": float(np.sqrt(left))}
-    _print_rows(query_points, {**found, "true": truth}, output, json, metrics)
+    _print_rows(query_points, {**found, "true_value": truth}, output, json, metrics)
 
 
+@takes(input_files.TEXT, before="output")
 def anomalies(
+    context: typer.Context,
     file: Model,
     points: Points = None,
     at: At = None,
     columns: Columns = None,
     output: Output = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Score how anomalous each point is (lower is more anomalous), and flag anomalies.
@@ -138,16 +155,16 @@ def anomalies(
 
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchAnomalyDetector")
-    query_points, _ = files.query_points(model, points, at, columns, None)
+    query_points, _ = files.query_points(model, context.params, None)
     scores = model.score_samples(query_points) + 0.0  # no point has a score of -0
-    found = {"score": scores, "strange": scores < model.offset_}
+    found = {"score": scores, "anomaly": scores < model.offset_}
     if json:
         _print_rows(query_points, found, output, json)
         return
     first = np.argsort(scores, kind="stable")
     _print_rows(query_points, found, output, json, order=first)
-    fraction = f"{int(found['strange'].sum()):,} of {len(scores):,}"
-    print(f"{fraction} are strange: below {model.offset_:.6g}, the threshold of the model.")
+    fraction = f"{int(found['anomaly'].sum()):,} of {len(scores):,}"
+    print(f"{fraction} are anomalies: below {model.offset_:.6g}, the threshold of the model.")
 
 
 def check(output: Path | None, endings: tuple[str, ...], force: bool, *inputs: Path | None) -> None:
@@ -200,6 +217,11 @@ def _print_rows(
         print(CURATOR)
 
 
+def _measure(model: Any) -> str:
+    """What the numbers of a model are: a density, or where the kernel has none its mean."""
+    return "kernel_mean" if model.kernel == "p-stable" else "density"
+
+
 def _rows(columns: dict[str, Any]) -> list[dict[str, Any]]:
     lists = [values.tolist() for values in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
@@ -222,9 +244,13 @@ def modes(
     seed: Annotated[int, typer.Option(help="Seed of the starting points.")] = 0,
     json: Json = False,
 ) -> None:
-    """Find the modes of the density that stand out of the noise."""
+    """Find the modes of the density that stand out of the noise.
+
+    at_bounds is true of a mode at a side of the public bounds, where all rows beyond are counted.
+    """
     from sfumato.cli import printing
     from sfumato.density import find_modes
+    from sfumato.density.modes import at_bounds
 
     model = files.load(file, "SketchDensity", "SketchSampler")
     positions, values = find_modes(model, n, threshold=threshold, random_state=seed)
@@ -232,10 +258,12 @@ def modes(
     if not len(positions) and not json:
         print("No mode stands out of the noise.")
         return
+    edges, name = at_bounds(model, positions).tolist(), _measure(model)
+    found = zip(positions.tolist(), values.tolist(), edges, strict=True)
     printing.rows(
         [
-            {**dict(zip(names, mode, strict=True)), "density": value}
-            for mode, value in zip(positions.tolist(), values.tolist(), strict=True)
+            {**dict(zip(names, mode, strict=True)), name: value, "at_bounds": edge}
+            for mode, value, edge in found
         ],
         json,
     )

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
+from sfumato.cli.bounds import ColumnBounds, column_bounds
 from sfumato.cli.mine import files
 from sfumato.cli.options import (
     Dataset,
@@ -20,6 +22,7 @@ from sfumato.cli.options import (
     Relation,
     ReleaseId,
     check_output,
+    takes,
 )
 
 __all__ = ["cluster"]
@@ -30,10 +33,11 @@ PRIVATE = (*PAID, "delta", "bounds", "rounds")
 REMEDY = "--skip-nulls leaves such rows out."
 
 
+@takes(input_files.TEXT, before="figure")
 def cluster(
     context: typer.Context,
     table: Annotated[
-        Path, typer.Argument(help="A table: .csv, .tsv, .parquet, .jsonl (also .gz) or .npy.")
+        Path, typer.Argument(help="A table: text, Parquet, Arrow, JSON lines, NumPy; - is stdin.")
     ],
     clusters: Annotated[
         int | None, typer.Option("--clusters", "-k", help="Number of clusters.", min=1)
@@ -56,13 +60,7 @@ def cluster(
         float | None, typer.Option(help="Make a private release: what one row may cost.")
     ] = None,
     delta: Annotated[float, typer.Option(help="Of the release.")] = 0.0,
-    bounds: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="LOW,HIGH",
-            help="Public limits of all columns, or once for each column in turn; with --epsilon.",
-        ),
-    ] = None,
+    bounds: ColumnBounds = None,
     rounds: Annotated[
         int | None, typer.Option(help="Of a private kmeans: how often centres move.")
     ] = None,
@@ -104,12 +102,14 @@ def cluster(
     if (clusters is None) == (elbow is None):
         raise ValueError("--clusters or --elbow must be given, one of them.")
     _refuse_misfits(given)
+    given["table"] = table = input_files.located(table)
     if epsilon is not None:
         _release(given)
         return
     files.check_outputs(output, figure, force, table)
     begin = time.perf_counter()
-    found = _Streamed(given) if method == "bfr" else _InMemory(given)
+    with input_files.naming_options(("linkage",), n_clusters="clusters"):
+        found = _Streamed(given) if method == "bfr" else _InMemory(given)
     seconds = round(time.perf_counter() - begin, 3)
     if figure is not None:
         _write_figure(figure, found.figure())
@@ -145,7 +145,12 @@ def _refuse_misfits(given: dict[str, Any]) -> None:
 def _names(given: dict[str, Any]) -> list[str] | None:
     from sfumato.cli.density.files import chosen
 
-    return chosen(given["table"], given["columns"], None, private=given["epsilon"] is not None)
+    private = given["epsilon"] is not None
+    written = input_files.text_format(given, private=private)
+    names = chosen(given["table"], given["columns"], None, written, private=private)
+    if names is not None:
+        input_files.announce(given["table"], names, given)
+    return names
 
 
 def _source(given: dict[str, Any], names: list[str] | None) -> Any:
@@ -153,7 +158,12 @@ def _source(given: dict[str, Any], names: list[str] | None) -> Any:
 
     private = given["epsilon"] is not None
     return PointFile(
-        given["table"], names, skip_nulls=given["skip_nulls"], remedy=REMEDY, private=private
+        given["table"],
+        names,
+        skip_nulls=given["skip_nulls"],
+        remedy=REMEDY,
+        private=private,
+        given=input_files.text_format(given, private=private),
     )
 
 
@@ -358,12 +368,9 @@ def _release(given: dict[str, Any]) -> None:
 
 
 def _model(given: dict[str, Any], names: list[str] | None) -> Any:
-    from sfumato.cli.density.files import numbers
     from sfumato.mine.cluster import PrivateBFR, PrivateKMeans
 
-    pairs = [numbers("--bounds", written) for written in given["bounds"]]
-    if any(len(pair) != 2 or not pair[0] < pair[1] for pair in pairs):
-        raise ValueError("--bounds must be LOW,HIGH, the first below the second.")
+    pairs = column_bounds(given["bounds"], names)
     width = len(names) if names is not None else _width(given["table"])
     if len(pairs) not in (1, width):
         raise ValueError(
@@ -379,9 +386,9 @@ def _model(given: dict[str, Any], names: list[str] | None) -> Any:
 
 def _width(file: Path) -> int:
     """Number of columns of a matrix."""
-    import numpy as np
+    from sfumato.data.tables import matrix_of
 
-    return int(np.load(file, mmap_mode="r", allow_pickle=False).shape[1])
+    return int(matrix_of(file).shape[1])
 
 
 def _write_release(output: Path, release: Any, names: list[str] | None) -> None:

@@ -114,6 +114,7 @@ def cur(
     random_state: RandomState = 0,
     output: Output = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Decompose a matrix into some of its own columns and rows, which stay sparse."""
@@ -154,17 +155,24 @@ def _read(file: Path, given: dict[str, Any]) -> tuple[Any, Any]:
     """The matrix of a file, and the names of its columns, None for their numbers."""
     from sfumato.cli import input_files
 
-    if not file.exists():
-        raise FileNotFoundError(f"{file}: there is no such file.")
+    named, file = file, input_files.located(file)
     endings = [each.lower() for each in file.suffixes[-2:]]
-    if any(each in MATRICES for each in endings) and not given["table"]:
+    if any(each in MATRICES for each in endings) and not given["table"] and not _has_names(file):
         return _matrix(file, endings), None
     if given["table"]:
-        return _numbers(file)
+        return _numbers(named, file, given)
     from sfumato.mine.decompose import ratings_matrix
 
-    matrix, _, items = ratings_matrix(input_files.read(file, input_files.columns(given)))
+    ratings = input_files.read(file, input_files.columns(given), given)
+    matrix, _, items = ratings_matrix(ratings)
     return matrix, items
+
+
+def _has_names(file: Path) -> bool:
+    """Whether a .npz holds named columns, and no matrix."""
+    from sfumato.data.tables import is_matrix
+
+    return file.suffix.lower() == ".npz" and not is_matrix(file)
 
 
 def _matrix(file: Path, endings: list[str]) -> Any:
@@ -186,14 +194,17 @@ def _matrix(file: Path, endings: list[str]) -> Any:
         raise ValueError(f"{file}: {wanted} ({type(error).__name__}).") from None
 
 
-def _numbers(file: Path) -> tuple[Any, list[str]]:
+def _numbers(named: Path, file: Path, options: dict[str, Any]) -> tuple[Any, list[str]]:
     """A table of numbers, and the names of its columns."""
     import numpy as np
 
-    from sfumato.data.tables import PointFile, names_of
+    from sfumato.cli import input_files
+    from sfumato.data.tables import PointFile, point_names
 
-    names = names_of(file)
-    points, _ = PointFile(file, names, None, False).all()
+    given = input_files.text_format(options)
+    names = point_names(file, None, given)
+    points, _ = PointFile(file, names, None, False, given=given).all()
+    input_files.announce(named, names, options)
     return np.column_stack([column.to_numpy() for column in points.columns]), names
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
 from sfumato.cli.options import check_output
 
 __all__ = [
@@ -43,12 +44,12 @@ READING = {
         str | None, typer.Option(help="Of a long table: its items; of Parquet: its lists.")
     ],
     "separator": Annotated[str | None, typer.Option(help="Between the items of a line.")],
-    "encoding": Annotated[str | None, typer.Option(help="Of text; default: utf-8.")],
+    **input_files.TEXT,
 }
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 Baskets = Annotated[
-    Path, typer.Argument(help="Baskets: one per line, a long table, or Parquet; also .gz.")
+    Path, typer.Argument(help="Baskets: one per line, or a table of any format; - is stdin.")
 ]
 MinSupport = Annotated[
     float | None,
@@ -80,11 +81,39 @@ def check_outputs(
 
 def opened(file: Path, given: dict[str, Any]) -> Any:
     """The baskets of a file, as the options say."""
-    from sfumato.mine.itemsets import read_baskets
+    from sfumato.mine.itemsets import Baskets, read_baskets
 
+    named, file = file, input_files.located(file)
     names = {"basket_column": "basket", "item_column": "item"}
     options = {names.get(name, name): given[name] for name in READING if given[name] is not None}
-    return read_baskets(file, **options)
+    if "delimiter" in options:
+        options["delimiter"] = options["delimiter"].replace("\\t", "\t")
+    if "basket" in options:
+        roles = {"baskets": options["basket"], "items": options.get("item", "item")}
+        input_files.announce(named, roles, given)
+    elif file.suffix.lower() == ".npz":
+        from sfumato.data.readers.arrays import sparse_of
+
+        return Baskets(sparse_of(file))
+    elif "format" not in options and given.get("epsilon") is None:
+        options |= _lines_of(file, options)
+    with input_files.naming_options(READING):
+        return read_baskets(file, **options)
+
+
+def _lines_of(file: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """Format of baskets in lines, where neither the ending nor an option tells it."""
+    from sfumato.data.readers import formats
+
+    ending = Path(file.name.lower().removesuffix(".gz")).suffix
+    if formats.is_typed(file) or ending in (".dat", ".csv", ".tsv", ".flat"):
+        return {}
+    form = formats.form_of(file)
+    if form is not None and form.layout:
+        return {}
+    start = formats.start_of(file, formats.as_gzip(file)).decode("utf-8", "replace")
+    between = options.get("separator") or next((each for each in ",;\t|" if each in start), None)
+    return {"format": "fimi"} if between is None else {"format": "lines", "separator": between}
 
 
 def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
@@ -97,7 +126,8 @@ def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
     options = {name: given[name] for name in ("method", "max_size")}
     limit = parsed_bytes(given["memory_limit"])
     explain = bool(given.get("explain"))
-    with watched(opened(file, given), hidden=hidden) as baskets:
+    named = input_files.naming_options(("min_support", *options))
+    with named, watched(opened(file, given), hidden=hidden) as baskets:
         found = frequent_itemsets(baskets, support, memory_limit=limit, explain=explain, **options)
         return found, baskets.passes
 

@@ -172,13 +172,9 @@ def _model(given: dict[str, Any]) -> Any:
 
 def _listed(path: Path) -> Any:
     """Public ids, one per line: integers if all of them are."""
-    from sfumato.cli.input_files import typed
+    from sfumato.cli.input_files import lines, typed
 
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except UnicodeError:
-        raise ValueError(f"--vocabulary {path}: is not UTF-8; write one id per line.") from None
-    ids = [line for line in lines if line.strip()]
+    ids = [line for line in lines(path, "--vocabulary") if line.strip()]
     if not ids:
         raise ValueError(f"--vocabulary {path}: lists no ids; write one per line.")
     return typed(ids)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
 from sfumato.cli.mine import files
 from sfumato.cli.options import Force, Json, Quiet, option_name, takes
 
@@ -37,12 +38,12 @@ NAMES = {"source_column": "source", "target_column": "target", "weight_column": 
 DISK = ("blocks", "memory_limit", "update")
 
 
-@takes(READING, before="method")
+@takes(READING | input_files.TEXT, before="method")
 def rank(
     context: typer.Context,
     graph: Annotated[
         Path,
-        typer.Argument(help="Edges: SNAP text, also .gz, or a table: .csv, .parquet, .jsonl."),
+        typer.Argument(help="Edges: SNAP text, also .gz, or a table of any format; - is stdin."),
     ],
     method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "pagerank",
     teleport: Annotated[
@@ -85,11 +86,14 @@ def rank(
     from sfumato.core.validation import one_of
 
     given = context.params
-    one_of(METHODS).check("mine rank", "--method", method)
     files.check_outputs(output, figure, force, graph)
+    given["graph"] = input_files.located(graph)
+    one_of(METHODS).check("mine rank", "--method", method)
     _check(given)
+    _announce(graph, given)
     begin = time.perf_counter()
-    with printing.progress("iteration", hidden=quiet or json) as advance:
+    named = input_files.naming_options((*given, *NAMES.values()))
+    with named, printing.progress("iteration", hidden=quiet or json) as advance:
         found, facts = _on_disk(given, advance) if on_disk else _in_memory(given, advance)
     facts["seconds"] = round(time.perf_counter() - begin, 3)
     table = found.to_arrow()
@@ -120,9 +124,22 @@ def _check(given: dict[str, Any]) -> None:
 
 
 def _reading(given: dict[str, Any]) -> dict[str, Any]:
-    return {
+    options = {
         NAMES.get(name, name): given[name] for name in READING if given[name] not in (None, False)
     }
+    written = vars(input_files.text_format(given))
+    return {**options, **{name: written[name] for name in input_files.TEXT}}
+
+
+def _announce(file: Path, given: dict[str, Any]) -> None:
+    """Say which columns of a table are the edges."""
+    from sfumato.mine.rank.graph.edge_files import EdgeFile
+
+    options = {n: v for n, v in _reading(given).items() if n not in ("self_loops", "multi_edges")}
+    edges = EdgeFile(given["graph"], **options)
+    if edges.table:
+        roles = zip(("sources", "targets", "weights"), edges.names, strict=False)
+        input_files.announce(file, dict(roles), given)
 
 
 def _in_memory(given: dict[str, Any], advance: Any) -> tuple[Any, dict[str, Any]]:

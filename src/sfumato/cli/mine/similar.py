@@ -11,20 +11,22 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
+from sfumato.cli import input_files
 from sfumato.cli.mine import files
-from sfumato.cli.options import Force, Json, Quiet
+from sfumato.cli.options import Force, Json, Quiet, takes
 
 __all__ = ["similar"]
 
 OPTIONS = ("threshold", "k", "unit", "permutations", "recall", "seed")
 
 
+@takes(input_files.TEXT, before="top")
 def similar(
     context: typer.Context,
     documents: Annotated[
         Path,
         typer.Argument(
-            help="Texts: one per line (.txt), or a table: .csv, .tsv, .parquet, .jsonl."
+            help="Texts: one per line, or with --column a table of any format; - is stdin."
         ),
     ],
     threshold: Annotated[float, typer.Option(help="Jaccard similarity from which on.")] = 0.8,
@@ -51,10 +53,11 @@ def similar(
     from sfumato.mine.similar import near_duplicates
 
     files.check_outputs(output, figure, force, documents)
-    texts, names = _read(documents, column, id_column)
+    texts, names = _read(documents, column, id_column, context.params)
     begin = time.perf_counter()
     options = {name: context.params[name] for name in OPTIONS}
-    with printing.progress("pairs", hidden=quiet or json) as advance:
+    named = input_files.naming_options(OPTIONS)
+    with named, printing.progress("pairs", hidden=quiet or json) as advance:
         found = near_duplicates(texts, **options, progress=advance)
     seconds = round(time.perf_counter() - begin, 3)
     if figure is not None:
@@ -125,24 +128,38 @@ def _write_json(file: BinaryIO, tables: Iterable[Any]) -> None:
     file.write(b"]}\n")
 
 
-def _read(file: Path, column: str | None, id_column: str | None) -> tuple[Any, Any]:
+def _read(
+    file: Path, column: str | None, id_column: str | None, options: dict[str, Any]
+) -> tuple[Any, Any]:
     """The texts of a file, and their names if there are any."""
-    if file.suffix.lower() == ".txt":
-        if column is not None or id_column is not None:
-            raise ValueError(f"{file}: has one text per line, and no --column or --id-column.")
-        return file.read_bytes().splitlines(), None
+    named, file = file, input_files.located(file)
     if column is None:
-        raise ValueError(f"{file}: --column must be given: the name of the column of texts.")
+        if input_files.is_table(file):
+            raise ValueError(f"{named}: --column must be given: the name of the column of texts.")
+        if id_column is not None:
+            raise ValueError(f"{named}: has one text per line, and no --id-column.")
+        return _lines(file, options), None
     import pyarrow as pa
 
     from sfumato.data import read_batches
 
     wanted = [column, *([id_column] if id_column is not None else [])]
-    batches = list(read_batches(file, wanted, text=[column]))
+    given = vars(input_files.text_format(options))
+    batches = list(read_batches(file, wanted, text=[column], **given))
+    roles = {"texts": column, **({} if id_column is None else {"names": id_column})}
+    input_files.announce(named, roles, options)
     if not batches:
         return [], None
     rows = pa.Table.from_batches(batches)
     return rows.column(column), rows.column(id_column) if id_column is not None else None
+
+
+def _lines(file: Path, options: dict[str, Any]) -> list[bytes]:
+    """Lines as they are, or in the encoding that was given, as UTF-8."""
+    if options["encoding"] is None and not file.name.endswith(".gz"):
+        return file.read_bytes().splitlines()
+    found = input_files.lines(file, "mine similar", options["encoding"])
+    return [line.encode() for line in found]
 
 
 def _named(table: Any, names: Any) -> Any:

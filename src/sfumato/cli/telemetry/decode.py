@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli import input_files
+from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 from sfumato.cli.telemetry import report_files, values
 from sfumato.data.files import write_table
 
@@ -28,7 +29,9 @@ TABLES = (".csv", ".parquet", ".json")
 NUMBERS = ("estimate", "std_error", "bound", "low", "high")
 
 
+@takes(input_files.TEXT, before="method")
 def decode(
+    context: typer.Context,
     data: Annotated[
         list[Path], typer.Argument(metavar="DATA...", help="A file of counts, or files of reports.")
     ],
@@ -74,9 +77,12 @@ def decode(
     from sfumato.telemetry import decode as decoding
 
     _check(COMMAND, output, plot, force, *data, candidates)
+    data = [input_files.located(each) for each in data]
     scheme = report_files.scheme_for(COMMAND, data, params)
     notes: list[str] = []
-    looked = report_files.candidates(COMMAND, candidates, column, scheme, notes)
+    looked = report_files.candidates(
+        COMMAND, candidates, column, scheme, notes, options=context.params
+    )
     with printing.progress("reading", hidden=quiet or json) as advance:
         gather = report_files.deduplicated if method == "likelihood" else report_files.collected
         read = gather(COMMAND, data, scheme, advance)
@@ -131,7 +137,9 @@ def _summary(found: Any) -> dict[str, Any]:
 ASSOCIATE_COMMAND = "telemetry associate"
 
 
+@takes(input_files.TEXT, before="level")
 def associate(
+    context: typer.Context,
     first: Annotated[Path, typer.Argument(help="File of reports of one variable.")],
     second: Annotated[
         Path, typer.Argument(help="File of reports of the other, of the same clients in order.")
@@ -162,6 +170,7 @@ def associate(
     top: Annotated[int, typer.Option("--top", "-n", help="How many rows are shown.", min=1)] = 20,
     output: Output = None,
     force: Force = False,
+    quiet: Quiet = False,
     json: Json = False,
 ) -> None:
     """Estimate how many clients have each pair of values. Line r of both files is one client.
@@ -182,7 +191,7 @@ def associate(
     notes: list[str] = []
     looked = [
         report_files.candidates(
-            ASSOCIATE_COMMAND, file, None, scheme, notes, f"--candidates-{side}"
+            ASSOCIATE_COMMAND, file, None, scheme, notes, f"--candidates-{side}", context.params
         )
         for file, scheme, side in zip(
             (candidates_first, candidates_second), schemes, ("first", "second"), strict=True

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
 from sfumato.cli.telemetry import values
 from sfumato.data.files import beginning
 
@@ -231,20 +232,25 @@ def candidates(
     of: Any,
     notes: list[str],
     option: str = "--candidates",
+    options: dict[str, Any] | None = None,
 ) -> Any:
     """The values to look for: of a file, of google/rappor's map, or all that the scheme has.
 
-    What people should know of the file is added to the notes.
+    What people should know of the file is added to the notes. options: of the command.
     """
     if file is None:
         if of.domain is None:
             raise ValueError(f"{command}: give {option}, a file of the values to look for.")
         return of.domain
+    named, file, options = file, input_files.located(file), options or {}
     check_file(file, "candidates")
     if is_csv(file) and column is None:
         return _map(file, of, option)
     numbers = getattr(of, "edges", None) is not None
-    found = values.listed(file, column, numbers=numbers, notes=notes)
+    given = input_files.text_format(options)
+    found = values.listed(file, column, numbers=numbers, notes=notes, given=given)
+    if column is not None:
+        input_files.announce(named, {"candidates": column}, options)
     if not found:
         raise ValueError(f"{command}: {file} holds no candidates; write one value a line.")
     return found

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, Quiet, check_output
+from sfumato.cli import input_files
+from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 from sfumato.cli.telemetry import report_files, values
 
 __all__ = ["aggregate", "encode", "show_counts", "show_reports"]
@@ -21,7 +22,9 @@ NO_IDS = "A CSV has no ids of reports: one that is given twice is counted twice.
 WARNING = "Reports with a seed are not private: who knows it can take the noise away."
 
 
+@takes(input_files.TEXT, before="force")
 def encode(
+    context: typer.Context,
     params: Annotated[Path, typer.Option(help="File of parameters.")],
     output: Annotated[
         Path,
@@ -70,8 +73,16 @@ def encode(
     numbers = getattr(scheme, "edges", None) is not None
     empty: Counter[str] | None = Counter() if skip_nulls else None
     columns = values.batches(
-        named, column, numbers=numbers, skip_nulls=skip_nulls, empty=empty, reported=True
+        named,
+        column,
+        numbers=numbers,
+        skip_nulls=skip_nulls,
+        empty=empty,
+        reported=True,
+        given=input_files.text_format(context.params, private=True),
     )
+    if column is not None:
+        input_files.announce(", ".join(named), {"values": column}, context.params)
     begin = time.perf_counter()
     with printing.progress("encoding", hidden=quiet or json) as advance:
         written = write_reports(output, _encoded(encoder, columns, advance))
@@ -116,6 +127,7 @@ def aggregate(
     from sfumato.cli import printing
 
     check_output(output, force, params, *files)
+    files = [input_files.located(each) for each in files]
     scheme = report_files.scheme_for(COMMAND, files, params)
     begin = time.perf_counter()
     with printing.progress("counting", hidden=quiet or json) as advance:

@@ -1,27 +1,29 @@
 """Columns of values for telemetry commands, in batches: text lines, stdin, or a file's column."""
 
 import gzip
+import io
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, cast
 
 import typer
 
-__all__ = ["Column", "SkipNulls", "batches", "is_table", "listed"]
+from sfumato.cli import input_files
+
+__all__ = ["Column", "SkipNulls", "batches", "listed"]
 
 Column = Annotated[
     str | None,
     typer.Option(
-        "--column", "-c", help="Column of values in a CSV, TSV, Parquet or JSON lines file."
+        "--column", "-c", help="Column of values of a table of any format: its name or number."
     ),
 ]
 SkipNulls = Annotated[
     bool, typer.Option("--skip-nulls", help="Leave out rows without a value, and empty lines.")
 ]
-TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 CHUNK = 1 << 22  # bytes of text read at a time
 
 
@@ -33,6 +35,7 @@ def batches(
     skip_nulls: bool = False,
     empty: Counter[str] | None = None,
     reported: bool = False,
+    given: Any = None,
 ) -> Iterator[tuple[str, int, Any]]:
     """The values of all files as Arrow arrays of text, or of floats where `numbers` says so.
 
@@ -40,15 +43,21 @@ def batches(
     there raises at once; no sentence of an error holds a value, only the file and the line or row.
     Empty lines are refused, for lines of two files pair; with `empty` they are counted there. Where
     values are to be `reported` none is refused: what is no UTF-8 is an empty line, empty lines stay
-    unless they are counted, and whether a text is a number is left to the encoder.
+    unless they are counted, and whether a text is a number is left to the encoder. given: how text
+    is written.
     """
+    from sfumato.data.readers.formats import GIVEN
+
+    given = given or GIVEN
     text = column is not None and (not numbers or reported)
     opened = [
         (
             file,
-            _lines(file, empty, reported)
+            _lines(file, empty, reported, given)
             if column is None
-            else _column(file, column, text and not (numbers and _is_typed(file)), skip_nulls),
+            else _column(
+                file, column, text and not (numbers and _is_typed(file)), skip_nulls, given
+            ),
         )
         for file in files or ["-"]
     ]
@@ -56,14 +65,21 @@ def batches(
 
 
 def _is_typed(file: str) -> bool:
-    return file.lower().endswith(".parquet")
+    from sfumato.data.readers.formats import is_typed
+
+    return is_typed(Path(file))
 
 
 def listed(
-    file: Path, column: str | None, *, numbers: bool = False, notes: list[str] | None = None
+    file: Path,
+    column: str | None,
+    *,
+    numbers: bool = False,
+    notes: list[str] | None = None,
+    given: Any = None,
 ) -> list[Any]:
     """All values of one file, without repetitions, which `notes` mention."""
-    parts = batches([str(file)], column, numbers=numbers, empty=Counter())
+    parts = batches([str(file)], column, numbers=numbers, empty=Counter(), given=given)
     found = [value.as_py() for _, _, part in parts for value in part]
     once = list(dict.fromkeys(found))
     if notes is not None:
@@ -82,11 +98,6 @@ def _remarks(file: Path, repeated: int, values: list[Any]) -> list[str]:
     return messages
 
 
-def is_table(file: str) -> bool:
-    """Whether the name says that the file has columns."""
-    return file.lower().removesuffix(".gz").endswith(TABLES)
-
-
 def _all(opened: list[tuple[str, Iterator[Any]]], numbers: bool) -> Iterator[tuple[str, int, Any]]:
     for file, found in opened:
         row = 1
@@ -95,38 +106,46 @@ def _all(opened: list[tuple[str, Iterator[Any]]], numbers: bool) -> Iterator[tup
             row += len(batch)
 
 
-def _column(file: str, column: str, as_text: bool, skip_nulls: bool) -> Iterator[Any]:
+def _column(file: str, column: str, as_text: bool, skip_nulls: bool, given: Any) -> Iterator[Any]:
     from sfumato.data import read_batches
 
-    if file == "-":
-        raise ValueError("--column goes with files; stdin is read as lines, one value each.")
-    text = [column] if as_text else []
-    found = read_batches(file, [column], text=text, skip_nulls=skip_nulls)
+    text, path = [column] if as_text else [], input_files.located(file)
+    found = read_batches(path, [column], text=text, skip_nulls=skip_nulls, **vars(given))
     return (batch.column(0) for batch in found)
 
 
-def _lines(file: str, empty: Counter[str] | None, reported: bool) -> Iterator[Any]:
+def _lines(file: str, empty: Counter[str] | None, reported: bool, given: Any) -> Iterator[Any]:
     if file == "-":
         if sys.stdin is None:
             raise ValueError("stdin is closed; name a file of values.")
-        return _split(sys.stdin.buffer, "stdin", empty, reported)
-    if is_table(file):
+        return _split(_decoded(sys.stdin.buffer, given.encoding), "stdin", empty, reported)
+    if input_files.is_table(file):
         raise ValueError(f"{file}: has columns; name one with --column.")
     if Path(file).is_dir():
         raise IsADirectoryError(f"{file}: is a folder, not a file of values.")
     if not Path(file).exists():
         raise FileNotFoundError(f"{file}: there is no such file.")
-    return _unpacked(file, empty, reported)
+    return _unpacked(file, empty, reported, given)
 
 
-def _unpacked(file: str, empty: Counter[str] | None, reported: bool) -> Iterator[Any]:
-    with gzip.open(file) if file.endswith(".gz") else open(file, "rb") as opened:
-        yield from _split(opened, file, empty, reported)  # type: ignore[arg-type]
+def _unpacked(file: str, empty: Counter[str] | None, reported: bool, given: Any) -> Iterator[Any]:
+    from sfumato.data.readers.formats import encoding_of
+
+    zipped, code = file.endswith(".gz"), given.encoding
+    if code is None and given.guess and Path(file).is_file():
+        code = encoding_of(Path(file), zipped)
+    with gzip.open(file) if zipped else open(file, "rb") as opened:
+        yield from _split(_decoded(cast(BinaryIO, opened), code), file, empty, reported)
 
 
-def _split(
-    opened: BinaryIO, name: str, empty: Counter[str] | None, reported: bool
-) -> Iterator[Any]:
+def _decoded(opened: BinaryIO, encoding: str | None) -> Any:
+    """The file itself where it is UTF-8, else its texts."""
+    if encoding in (None, "utf-8"):
+        return opened
+    return io.TextIOWrapper(opened, encoding=encoding, errors="replace", newline="")
+
+
+def _split(opened: Any, name: str, empty: Counter[str] | None, reported: bool) -> Iterator[Any]:
     """Arrays of the lines; the last may be empty."""
     rest, line = b"", 1
     while chunk := _read(opened, name):
@@ -140,9 +159,10 @@ def _split(
         yield _text(rest.removesuffix(b"\n"), name, line, empty, reported)
 
 
-def _read(opened: BinaryIO, name: str) -> bytes:
+def _read(opened: Any, name: str) -> bytes:
     try:
-        return opened.read(CHUNK)
+        data = opened.read(CHUNK)
+        return data.encode() if isinstance(data, str) else bytes(data)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise ValueError(f"{name}: is cut off or damaged; gzip cannot read it.") from None
 
