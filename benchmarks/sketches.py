@@ -9,6 +9,7 @@ first cache, one reading of the input), measured in the same process right befor
 """
 
 import functools
+import os
 import subprocess
 import sys
 import time
@@ -17,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from _measure import Ceilings, peer, rate, show, together, write
+
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # which polars reads when it is imported
 
 from sfumato.core.hashing import hash_column
 from sfumato.sketch import (
@@ -45,6 +48,11 @@ class Inputs:
     def __init__(self):
         self.integers = np.random.default_rng(0).integers(0, 2**62, ITEMS)
         self.strings = pa.array(self.integers % 1_000_000).cast(pa.string())
+        random = np.random.default_rng(1)
+        lengths = random.integers(3, 12, 100_000)
+        words = ["".join(map(chr, random.integers(97, 123, length))) for length in lengths]
+        self.words = pa.array(words).take(pa.array(random.integers(0, len(words), ITEMS)))
+        self.urls = pa.array([f"https://example.org/page/{x:015x}" for x in self.integers >> 2])
         self.few_integers = self.integers[:FEW].tolist()
         self.few_strings = self.strings[:FEW].to_pylist()
 
@@ -126,7 +134,7 @@ def bloom(data):
         filled.update(data.few_integers)
         return looped(filled.__contains__, data.few_integers)
 
-    added = {"rbloom": peer(lambda: looped(rbloom().add, data.few_integers), FEW)}
+    added = {"rbloom": peer(lambda: functools.partial(rbloom().update, data.few_integers), FEW)}
     queries = {"rbloom": peer(lookups, FEW)}
     for layout, keys in (("plain", ITEMS), ("blocked", ITEMS), ("plain", FEW), ("blocked", FEW)):
         sketch = BloomFilter.from_capacity(keys, 0.01, layout=layout)
@@ -153,6 +161,28 @@ def bloom(data):
     yield row(name, add, lambda: CEILING.increments(cells, np.uint8) / k, runs=3)
 
 
+def databases(column):
+    """Approximate numbers of distinct values of a column in polars and DuckDB, one thread each."""
+
+    def polars():
+        import polars
+
+        series = polars.from_arrow(pa.array(column))
+        assert polars.thread_pool_size() == 1
+        return series.approx_n_unique
+
+    def duckdb():
+        import duckdb
+
+        connection = duckdb.connect()
+        connection.execute("SET threads=1")
+        connection.register("keys", pa.table({"k": pa.array(column)}))
+        query = "SELECT approx_count_distinct(k) FROM keys"
+        return lambda: connection.execute(query).fetchone()
+
+    return {"polars": peer(polars, ITEMS), "DuckDB": peer(duckdb, ITEMS)}
+
+
 def hll(data):
     """HyperLogLog, 2**14 registers, and the hash alone."""
 
@@ -169,12 +199,19 @@ def hll(data):
     def reading_text():
         return CEILING.stream(data.strings.nbytes / ITEMS)
 
-    beside = {"datasketches": peer(datasketches, FEW)}
-    some, words = HyperLogLog(14), HyperLogLog(14)
+    beside = {"datasketches": peer(datasketches, FEW)} | databases(data.integers)
+    some = HyperLogLog(14)
     name, update = "HyperLogLog update int", lambda: some.update(data.integers)
     yield row(name, update, CEILING.stream, target=500, peers=beside)
-    name, update = "HyperLogLog update Arrow string", lambda: words.update(data.strings)
-    yield row(name, update, reading_text)
+    texts = {"digits as text": data.strings, "words": data.words, "40-byte URLs": data.urls}
+    for name, column in texts.items():
+        sketch = HyperLogLog(14)
+
+        def read(column=column):
+            return CEILING.stream(column.nbytes / ITEMS)
+
+        work = functools.partial(sketch.update, column)
+        yield row(f"HyperLogLog update {name}", work, read, peers=databases(column))
     yield row("hash of integers", lambda: hash_column(data.integers), CEILING.stream)
     beside = {"xxhash": peer(xxhash, FEW)}
     name = "XXH64 of Arrow strings"
@@ -199,7 +236,10 @@ def minhash(data):
         return lambda: RMinHash.digest_matrix_from_flat_token_hashes(flat, offsets, 128, 1)
 
     slow = {"datasketch": peer(datasketch, small)}
-    for kind, sizes in (("permutations", {1000: 140}), ("one-permutation", {1000: 250, 200: 130})):
+    for kind, sizes in (
+        ("permutations", {1000: 140, 20: None}),
+        ("one-permutation", {1000: 250, 200: 130, 20: 30}),
+    ):
         sketch = MinHash(128, kind=kind)
         for size, target in sizes.items():
             offsets = np.arange(0, ITEMS + 1, size)
