@@ -5,10 +5,15 @@ BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 THREADS ?= auto
 
-.PHONY: demo test lint mutants bench soak docs site clean
+.PHONY: demo browser test lint mutants bench soak docs site clean
 
-.venv/ready: pyproject.toml constraints.txt
+# What runs the package, and nothing else.
+.venv/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv .venv; }
+	$(PIP) -e .
+	touch .venv/demo
+
+.venv/ready: .venv/demo
 	$(PIP) -e ".[test,lint,docs]"
 	touch .venv/ready
 
@@ -22,8 +27,14 @@ THREADS ?= auto
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
 	touch .venv-peers/ready
 
-demo: .venv/ready
+# A tour that ends by itself, so ONCE=1 changes nothing.
+demo: .venv/demo
 	$(BIN)/sfumato demo
+
+# The one target that installs a system package: Debian's chromium, for the tests of web/.
+browser:
+	@command -v chromium >/dev/null || { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; } \
+		|| { echo "make browser: chromium is missing and could not be installed; as root: apt-get install chromium" >&2; exit 1; }
 
 # A worker a core: threads of the linear algebra beside them only wait for each other.
 test: .venv/ready
@@ -43,9 +54,11 @@ soak: .venv/ready
 	$(BIN)/python -m pytest -m soak
 
 bench: .venv/bench .venv-peers/ready
+	$(BIN)/python benchmarks/first_use.py
 	$(BIN)/python benchmarks/sketches.py
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/accounting.py

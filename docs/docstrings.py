@@ -29,6 +29,8 @@ WORDS = {
     "Column": "array_like",
     "Matrix": "array_like",
     "Ids": "array_like or scalar",
+    "Key": "scalar",
+    "Keys": "array_like or scalar",
     "Bytes": "bytes_like",
     "os.PathLike": "path_like",
     "Sequence": "sequence",

@@ -135,6 +135,42 @@ def test_import_is_light():
     assert out.stdout.strip() == "[]"
 
 
+def test_names_of_rooms_load_neither_compiler_nor_libraries_that_they_may_never_use():
+    # A kernel, a sparse matrix or a table is imported when it is first used.
+    names = [
+        "sketch.HyperLogLog",
+        "sketch.MinHash",
+        "sketch.Race",
+        "retrieve.BinaryIndex",
+        "profile.Blip",
+        "telemetry.decode",
+        "telemetry.ReportEncoder",
+        "recommend.SketchFactorization",
+        "recommend.LinearItems",
+        "recommend.ALS",
+        "privacy.Ledger",
+        "privacy.discrete_laplace",
+        "mine.itemsets.frequent_itemsets",
+        "mine.similar.near_duplicates",
+        "mine.decompose.svd",
+        "mine.rank.pagerank",
+        "attack.audit",
+        "data.Interactions",
+    ]
+    heavy = "numba scipy.special scipy.sparse scipy.stats sklearn pandas duckdb matplotlib"
+    code = f"""
+import importlib, sys
+for name in {names}:
+    room, _, public = name.rpartition(".")
+    getattr(importlib.import_module("sfumato." + room), public)
+    loaded = [each for each in "{heavy}".split() if each in sys.modules]
+    if loaded:
+        sys.exit(name + " loads " + " ".join(loaded))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_only_estimators_load_scikit_learn():
     rooms = (
         "data privacy sketch engine retrieve recommend profile telemetry attack density mine cli"

@@ -18,7 +18,7 @@ from support import cli_workspace
 from support.kill_points import Killer
 
 ROUNDS = int(os.environ.get("SFUMATO_KILLS", "200"))
-# What is written, by which command. PAID: with a ledger, as release ID; FIRST: one made before.
+# What is written (names of files), by which command. PAID: with a ledger, as release ID; FIRST: one made before.
 WRITING = {
     "s.sketch": "sketch build count-min keys.csv --column item --text",
     "m.sketch": "sketch merge a.sketch b.sketch",
@@ -27,6 +27,7 @@ WRITING = {
     "d.sfu": "fit train.csv --dense --epochs 1",
     "p.sfu": "fit train.csv --epsilon 0.01 --delta 1e-9 --bounds 1 5 "
     "--catalogue items.txt --accounts users.txt --report r.json PAID",
+    "learn.csv held.csv": "split few.csv",
     "c.html": "compare few.csv --models item-neighbours",
     "t.sfu": "tune few.csv --dense --epochs 1 --factors 2 --log t.log",
     "b.profiles": "profiles release train.csv --mechanism blip --epsilon 0.001 "
@@ -180,7 +181,7 @@ def test_a_killed_command_leaves_nothing_half_done(shop, tmp_path, name):
     def words(at):
         with_ledger = f"--ledger shop.ledger --dataset rows --release-id round{at}"
         given = result.replace("PAID", with_ledger).replace("FIRST", "roundfirst")
-        return [*given.split(), "-o", name, "--force"]
+        return [*given.split(), "-o", *name.split(), "--force"]
 
     if "FIRST" in result:
         release = WRITING["s.release"].replace("PAID", "--ledger shop.ledger --dataset rows")

@@ -25,22 +25,22 @@ def opened(folder):
     return folder
 
 
-def run(folder, *words, code=0):
+def run(folder, *words, code=0, stdin=None):
     """What a command prints in this folder, and that it ends as it should."""
-    return result_of(folder, *words, code=code).output
+    return result_of(folder, *words, code=code, stdin=stdin).output
 
 
-def result_of(folder, *words, code=0):
+def result_of(folder, *words, code=0, stdin=None):
     """The same with stdout and stderr apart."""
     before = os.getcwd()
     os.chdir(folder)
     try:
-        result = CliRunner().invoke(app, list(words))
+        result = CliRunner().invoke(app, list(words), input=stdin)
     finally:
         os.chdir(before)
     assert result.exit_code == code, result.output
     return result
 
 
-def run_json(folder, *words):
-    return json.loads(result_of(folder, *words, "--json").stdout)
+def run_json(folder, *words, stdin=None):
+    return json.loads(result_of(folder, *words, "--json", stdin=stdin).stdout)

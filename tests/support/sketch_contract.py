@@ -359,6 +359,60 @@ def check_other_version_is_refused(make: Factory) -> None:
         load(pack(header, sketch._arrays()))
 
 
+SINGLE = ["tea", 7, 7.0, b"tea", None, np.nan, True, np.int64(-3), 2**70, np.str_("milk"), ""]
+
+
+def check_one_key_is_added_as_in_a_column(make: Factory) -> None:
+    sketch = make(1)
+    if not isinstance(sketch, KeyedSketch) or _takes_coordinates(sketch):
+        return
+    want = make(1)
+    for key in SINGLE:
+        assert sketch.add(key) is sketch
+        assert sketch == want.update([key])
+    before = sketch.to_bytes()
+    for column in (
+        ["tea"],
+        ("tea",),
+        np.array(["tea"]),
+        np.array(7),
+        {"tea": 1},
+        {"tea"},
+        object(),
+    ):
+        with pytest.raises(TypeError, match="one key is expected"):
+            sketch.add(column)
+    with pytest.raises(TypeError, match="add takes one key"):
+        sketch.update("tea")
+    assert sketch.to_bytes() == before
+
+
+def check_one_key_is_answered_as_in_a_column(make: Factory) -> None:
+    sketch = make(1)
+    if not isinstance(sketch, KeyedSketch) or _takes_coordinates(sketch):
+        return
+    feed(sketch).update(SINGLE)
+    asks = [name for name in ("estimate", "contains") if _takes_keys(sketch, name)]
+    for ask in (getattr(sketch, name) for name in asks):
+        for key in [*SINGLE, "rum", 10**6]:
+            got, (want,) = ask(key), ask([key]).tolist()
+            assert type(got) is type(want)
+            assert got == want
+    if hasattr(sketch, "contains"):
+        for key in [*SINGLE, "rum", 10**6]:
+            assert (key in sketch) is bool(sketch.contains([key])[0])
+        with pytest.raises(TypeError, match="one key is expected, not list"):
+            assert ["tea"] in sketch
+
+
+def _takes_coordinates(sketch: Sketch) -> bool:
+    return sketch.parameters.get("kind") == "hadamard"
+
+
+def _takes_keys(sketch: Sketch, name: str) -> bool:
+    return hasattr(sketch, name) and "keys" in inspect.signature(getattr(sketch, name)).parameters
+
+
 def check_every_kind_of_column_is_alike(make: Factory) -> None:
     sketch = make(1)
     if not isinstance(sketch, KeyedSketch):
@@ -378,7 +432,7 @@ def check_a_key_of_another_type_changes_no_other(make: Factory) -> None:
     if not isinstance(sketch, KeyedSketch):
         return
     keys = [7, -3, 2**53 + 1, 0]
-    if sketch.parameters.get("kind") == "hadamard":  # its keys are coordinates
+    if _takes_coordinates(sketch):
         return
     for odd in ("guest", None, 0.5, object(), True, 2**70, "7.5"):
         alone = make(1).update(keys).update([odd])

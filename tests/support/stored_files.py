@@ -331,6 +331,8 @@ def _indexes() -> Iterator[bytes]:
         for metric, keep in (("cosine", False), ("inner", True)):
             index = BinaryIndex(8, kind, metric=metric, keep_vectors=keep)
             yield _saved(index.fit(vectors).add(np.arange(24), vectors))
+    celled = BinaryIndex(8, metric="inner", partitions=3)
+    yield _saved(celled.add(np.arange(24), vectors).remove([3]))
     for metric, width in (("cosine", None), ("inner", None), ("euclidean", 2.0)):
         table = LshIndex(2, 3, metric=metric, width=width)
         yield _saved(table.fit(vectors).add(np.arange(24), vectors))
