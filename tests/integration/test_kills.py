@@ -18,7 +18,7 @@ from support import cli_workspace
 from support.kill_points import Killer
 
 ROUNDS = int(os.environ.get("SFUMATO_KILLS", "200"))
-# What is written (names of files), by which command. PAID: with a ledger, as release ID; FIRST: one made before.
+# Files that are written, by which command. PAID: with a ledger, as release ID; FIRST: made before.
 WRITING = {
     "s.sketch": "sketch build count-min keys.csv --column item --text",
     "m.sketch": "sketch merge a.sketch b.sketch",
