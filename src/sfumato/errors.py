@@ -9,6 +9,7 @@ from typing import Any, Self
 __all__ = [
     "BudgetExceeded",
     "DuplicateReportsError",
+    "EngineError",
     "FormatError",
     "IndexFormatError",
     "LedgerDamaged",
@@ -154,6 +155,20 @@ class NullValueError(SfumatoError, ValueError):
     ... except NullValueError as error:
     ...     print(error)
     users: row 1 is null (type string); drop or fill nulls first.
+    """
+
+
+class EngineError(SfumatoError, ValueError):
+    """An engine cannot run the work: it is not installed, not reachable, or cannot read the source.
+
+    Examples
+    --------
+    >>> from sfumato.engine import SparkEngine
+    >>> try:
+    ...     SparkEngine("nowhere")
+    ... except EngineError as error:
+    ...     print(error)
+    SparkEngine: master must be an address of Spark, such as local[2] or spark://host:7077.
     """
 
 

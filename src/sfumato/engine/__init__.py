@@ -1,5 +1,18 @@
-"""Engines that build sketches from large sources: one interface, `map_merge`, on local threads."""
+"""Engines, on which sketches are built and algorithms run: threads of this machine, or Spark."""
 
-from sfumato.engine.local import Engine, Progress, map_merge
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Engine", "Progress", "map_merge"]
+from sfumato.engine.base import Engine, Progress
+from sfumato.engine.local import LocalEngine, map_merge
+
+if TYPE_CHECKING:
+    from sfumato.engine.spark import SparkEngine
+
+__all__ = ["Engine", "LocalEngine", "Progress", "SparkEngine", "map_merge"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SparkEngine":  # pyspark is imported when it is used
+        return importlib.import_module("sfumato.engine.spark").SparkEngine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

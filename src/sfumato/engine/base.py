@@ -1,0 +1,174 @@
+"""What every engine offers: rows in partitions, folded and merged, and `map_merge` on top of it."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import EngineError
+from sfumato.sketch import Sketch
+
+__all__ = [
+    "Engine",
+    "Progress",
+    "S",
+    "Step",
+    "check_maker",
+    "columns_of",
+    "filled",
+    "first_null",
+    "step_of",
+]
+
+S = TypeVar("S", bound=Sketch)
+T = TypeVar("T")
+Progress = Callable[[int, int | None], None]
+Step = Callable[[Any, pa.RecordBatch], Any]
+
+
+class Engine(Protocol):
+    """Protocol of where work runs: threads of this machine, or Spark.
+
+    An algorithm asks the engine it was given for these two verbs and does not know which it is.
+
+    Parameters
+    ----------
+    *args, **kwargs : object
+        Not used: engines follow this protocol, and it is never instantiated.
+
+    Examples
+    --------
+    >>> from sfumato.engine import LocalEngine
+    >>> engine: Engine = LocalEngine(threads=2)
+    >>> engine.lacks
+    {}
+    """
+
+    @property
+    def lacks(self) -> Mapping[str, str]:
+        """Options of its methods that the engine does not support, each with the reason."""
+        ...
+
+    def map_merge(
+        self,
+        source: Any,
+        make_sketch: Callable[[], S],
+        *,
+        column: str | Sequence[str] | None = None,
+        weights: str | None = None,
+        batch_rows: int | None = None,
+        progress: Progress | None = None,
+        update: Step | None = None,
+    ) -> S:
+        """Build the sketch of all rows of a source; see `sfumato.engine.map_merge`.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine.
+        make_sketch : callable
+            Returns a new, empty sketch; always with the same parameters.
+        column : str, sequence of str or None, default=None
+            Name of the column of keys, or of the columns that are the rows of a matrix.
+        weights : str or None, default=None
+            Name of the column of weights; None counts every row once.
+        batch_rows : int or None, default=None
+            Maximum number of rows per batch.
+        progress : callable or None, default=None
+            Called with the number of rows done and the total number, or None if unknown.
+        update : callable or None, default=None
+            Called as ``update(sketch, batch)`` in place of ``sketch.update``.
+
+        Returns
+        -------
+        Sketch
+            The sketch of all rows.
+        """
+        ...
+
+    def fold(
+        self,
+        source: Any,
+        fold: Callable[[Iterator[pa.RecordBatch]], T],
+        merge: Callable[[T, T], T],
+        *,
+        columns: Sequence[str],
+        batch_rows: int | None = None,
+        progress: Progress | None = None,
+    ) -> T:
+        """Fold the batches of every partition into one value, and merge the values into one.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine.
+        fold : callable
+            Called once per partition with an iterator of its Arrow record batches; returns a value
+            that can be pickled.
+        merge : callable
+            Called with two values; returns one. It must be associative and commutative, since
+            neither the partitions nor their order are fixed.
+        columns : sequence of str
+            Names of the columns to read.
+        batch_rows : int or None, default=None
+            Maximum number of rows per batch.
+        progress : callable or None, default=None
+            Called with the number of rows done and the total number, or None if unknown.
+
+        Returns
+        -------
+        object
+            The value of all rows.
+        """
+        ...
+
+
+def check_maker(make_sketch: Any) -> Any:
+    """Return a sketch of the maker; TypeError if it is no function."""
+    if not callable(make_sketch):
+        raise TypeError("map_merge: make_sketch must be a function that makes an empty sketch.")
+    return make_sketch()
+
+
+def columns_of(column: str | Sequence[str] | None, weights: str | None) -> list[str]:
+    """Names of all columns that `map_merge` reads."""
+    keys = [] if column is None else [column] if isinstance(column, str) else list(column)
+    return keys if weights is None else [*keys, weights]
+
+
+def step_of(sketch: Any, column: str | Sequence[str], weights: str | None) -> Step:
+    """How a batch is added to a sketch: its keys, or its rows as a matrix, with their weights."""
+    if weights is not None and "weights" not in inspect.signature(sketch.update).parameters:
+        raise EngineError(f"{type(sketch).__name__}: takes no weights; leave them out.")
+
+    def step(sketch: Any, batch: pa.RecordBatch) -> None:
+        rows = batch.column(column) if isinstance(column, str) else _matrix(batch, column)
+        if weights is None:
+            sketch.update(rows)
+        else:
+            sketch.update(rows, batch.column(weights))
+
+    return step
+
+
+def _matrix(batch: pa.RecordBatch, columns: Sequence[str]) -> np.ndarray:
+    return np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
+
+
+def filled(sketch: T, step: Step, batches: Iterable[pa.RecordBatch]) -> T:
+    """Add all batches to a sketch; each is dropped before the next one is decoded."""
+    for batch in batches:
+        step(sketch, batch)
+        del batch
+    return sketch
+
+
+def first_null(batch: pa.RecordBatch) -> tuple[int, str] | None:
+    """Row and column of the first null in a batch, or None."""
+    columns = zip(batch.schema.names, batch.columns, strict=True)
+    return min(
+        ((each.is_null().index(True).as_py(), name) for name, each in columns if each.null_count),
+        default=None,
+    )

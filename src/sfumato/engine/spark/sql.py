@@ -1,0 +1,76 @@
+"""Sketches in Spark SQL: aggregates that build and merge them, and a function that reads them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.engine.spark.session import translated
+from sfumato.engine.sql_functions import MAKERS, built_bytes, estimates_of, merged_bytes
+
+__all__ = ["register"]
+
+EXACT = 2.0**53  # up to which a float is any integer
+
+
+def register(session: Any) -> None:
+    """Register functions of sketches for SQL of a session.
+
+    Parameters
+    ----------
+    session : SparkSession
+        The session.
+
+    Notes
+    -----
+    ``sfumato_hll(column)``, ``sfumato_count_min(column)``, ``sfumato_count_sketch(column)``,
+    ``sfumato_bloom(column)`` and ``sfumato_min_hash(column)`` aggregate a column of keys to the
+    bytes of a sketch (of the parameters in `sfumato.engine.sql_functions.MAKERS`), nulls left out.
+    ``sfumato_merge(sketch)`` aggregates such bytes. ``sfumato_estimate(sketch)`` is the number of
+    distinct keys or the total of counts, and ``sfumato_estimate(sketch, key)`` that of a key.
+
+    **Guarantee.** The bytes are those of the same sketch on one machine; `sfumato.load` reads them.
+    A column of integers beyond 2**53 that also has nulls is refused, since Spark passes it on as
+    floats: cast it to text.
+
+    Spark brings all keys of a group to one task before Python aggregates them. For large groups
+    use `SparkEngine.map_merge`, which moves only sketches.
+
+    Examples
+    --------
+    >>> def by_country(session):
+    ...     register(session)
+    ...     return session.sql("SELECT country, sfumato_hll(user) FROM events GROUP BY country")
+    """
+    from pyspark.sql.functions import PandasUDFType, pandas_udf
+
+    def aggregate(function: Callable[[Any], bytes | None]) -> Any:
+        return pandas_udf(function, "binary", PandasUDFType.GROUPED_AGG)
+
+    with translated():
+        for name in MAKERS:
+            session.udf.register(name, aggregate(_building(name)))
+        session.udf.register("sfumato_merge", aggregate(lambda column: merged_bytes(column)))
+        session.udf.register(
+            "sfumato_estimate", pandas_udf(_estimated, "double", PandasUDFType.SCALAR)
+        )
+
+
+def _building(name: str) -> Callable[[Any], bytes]:
+    return lambda column: built_bytes(name, _keys(column))
+
+
+def _keys(column: Any) -> pa.Array:
+    """A pandas column of keys as Arrow's; NaN is how Spark writes a null of numbers."""
+    if column.dtype.kind == "f" and column.isna().any() and (column.abs() >= EXACT).any():
+        raise ValueError(
+            "sfumato: integers beyond 2**53 with nulls among them arrive as floats; cast the "
+            "column to string."
+        )
+    return pa.array(column, from_pandas=True)
+
+
+def _estimated(*columns: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(estimates_of(*columns), dtype=float)

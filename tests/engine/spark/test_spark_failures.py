@@ -1,0 +1,119 @@
+"""A killed executor, a failed task or a repeated micro-batch changes nothing in the result."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sfumato.engine.spark import StreamSketch
+from sfumato.sketch import CountMin, load
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def make():
+    return CountMin(1024, seed=3)
+
+
+JOB = textwrap.dedent(
+    """
+    import os, signal, sys, threading, time, warnings
+    from pathlib import Path
+    warnings.simplefilter("ignore")
+    from sfumato.engine import SparkEngine
+    from sfumato.sketch import CountMin
+
+    folder = Path(sys.argv[1])
+    started = folder / "started"
+    started.mkdir()
+
+    def make():
+        return CountMin(1024, seed=3)
+
+    def slow(sketch, batch):
+        (started / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+        time.sleep(0.2)
+        sketch.update(batch.column("key"))
+
+    def executors():
+        found = []
+        for each in Path("/proc").iterdir():
+            if each.name.isdigit():
+                try:
+                    words = (each / "cmdline").read_bytes().split(b"\\0")
+                    if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
+                        if str(os.getpid()).encode() in (each / "environ").read_bytes():
+                            found.append(int(each.name))
+                except OSError:
+                    pass
+        return found
+
+    small = {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
+    killed = []
+
+    def kill():
+        while len(list(started.iterdir())) < 3:
+            time.sleep(0.02)
+        victim = executors()[0]
+        os.kill(victim, signal.SIGKILL)
+        killed.append(victim)
+
+    os.environ["SFUMATO_TEST_JOB"] = f"job {os.getpid()} "
+    with SparkEngine("local-cluster[2,1,1024]", settings=small) as engine:
+        threading.Thread(target=kill, daemon=True).start()
+        made = engine.map_merge(str(folder / "rows"), make, column="key", update=slow)
+        made.save(folder / "made.sfu")
+    print("killed", len(killed), "batches", len(list(started.iterdir())))
+    """
+)
+
+
+def test_a_killed_executor_changes_nothing(tmp_path):
+    keys = np.random.default_rng(0).integers(0, 5000, 40_000)
+    (tmp_path / "rows").mkdir()
+    for at, part in enumerate(np.array_split(keys, 2)):
+        write(tmp_path / "rows", at, part)
+    done = subprocess.run(
+        [sys.executable, "-c", JOB, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    _, killed, _, batches = done.stdout.split()
+    assert (killed, int(batches) > 20) == ("1", True)  # a partition was read again
+    assert load(tmp_path / "made.sfu").to_bytes() == make().update(keys).to_bytes()
+
+
+def write(folder, at, keys):
+    pq.write_table(pa.table({"key": keys}), folder / f"{at}.parquet")
+
+
+def test_a_stream_counts_every_row_once(spark, tmp_path):
+    rows, state = tmp_path / "rows", tmp_path / "state"
+    rows.mkdir()
+    keys = np.random.default_rng(0).integers(0, 500, (3, 1000))
+
+    def run():
+        frame = spark.session.readStream.schema("key bigint").parquet(str(rows))
+        stream = StreamSketch(spark, make, state)
+        stream.start(frame, column="key").awaitTermination()
+        return stream.read()
+
+    for at in range(2):
+        write(rows, at, keys[at])
+        assert run() == make().update(keys[: at + 1].ravel())
+    assert run() == make().update(keys[:2].ravel())  # nothing new
+    # The driver dies after the sketch was stored and before Spark noted the batch as done.
+    write(rows, 2, keys[2])
+    run()
+    newest = max((state / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    newest.unlink()
+    (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+    assert run() == make().update(keys.ravel())
+    assert len(list(state.glob("sketch-*.sfu"))) == 1
+
+
+def test_a_stream_that_has_not_begun_is_empty(spark, tmp_path):
+    assert StreamSketch(spark, make, tmp_path / "new").read() == make()
