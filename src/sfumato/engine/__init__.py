@@ -3,13 +3,13 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engine.base import Engine, Progress
+from sfumato.engine.base import Engine, Progress, Rows
 from sfumato.engine.local import LocalEngine, map_merge
 
 if TYPE_CHECKING:
     from sfumato.engine.spark import SparkEngine
 
-__all__ = ["Engine", "LocalEngine", "Progress", "SparkEngine", "map_merge"]
+__all__ = ["Engine", "LocalEngine", "Progress", "Rows", "SparkEngine", "map_merge"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,9 @@ from sfumato.sketch import Sketch
 
 __all__ = [
     "Engine",
+    "Mapped",
     "Progress",
+    "Rows",
     "S",
     "Step",
     "check_maker",
@@ -28,10 +30,117 @@ Progress = Callable[[int, int | None], None]
 Step = Callable[[Any, pa.RecordBatch], Any]
 
 
+Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Rows(Protocol):
+    """Protocol of rows in partitions, on which an algorithm works without knowing the engine.
+
+    Nothing is computed before `fold`, `batches`, `write` or `persist`.
+
+    Parameters
+    ----------
+    *args, **kwargs : object
+        Not used: engines make rows, and the protocol is never instantiated.
+
+    Examples
+    --------
+    >>> from sfumato.engine import LocalEngine
+    >>> rows: Rows = LocalEngine().rows({"item": ["tea", "milk"]}, ["item"])
+    >>> [batch.num_rows for batch in rows.batches()]
+    [2]
+    """
+
+    def map(self, function: Mapped, schema: pa.Schema) -> Self:
+        """Convert the batches of every partition.
+
+        Parameters
+        ----------
+        function : callable
+            Called with an iterator of the batches of a partition, once per partition; returns an
+            iterator of other batches. It must be picklable and always give the same rows.
+        schema : Schema
+            Arrow schema of the batches that it returns.
+
+        Returns
+        -------
+        Self
+            The converted rows.
+        """
+        ...
+
+    def shuffle(self, by: str) -> Self:
+        """Move rows, so that all rows of one value of a column are in one partition.
+
+        Parameters
+        ----------
+        by : str
+            Name of the column.
+
+        Returns
+        -------
+        Self
+            The same rows in other partitions.
+        """
+        ...
+
+    def persist(self) -> Self:
+        """Keep the rows when they are first computed, for work that passes over them again.
+
+        Returns
+        -------
+        Self
+            Rows that are computed once; `release` frees them.
+        """
+        ...
+
+    def release(self) -> None:
+        """Free what `persist` keeps."""
+        ...
+
+    def fold(self, fold: Callable[[Iterator[pa.RecordBatch]], T], merge: Callable[[T, T], T]) -> T:
+        """Fold the batches of every partition into one value, and merge the values into one.
+
+        Parameters
+        ----------
+        fold : callable
+            Called once per partition with an iterator of its batches; returns a value that can be
+            pickled.
+        merge : callable
+            Called with two values; returns one. It must be associative and commutative.
+
+        Returns
+        -------
+        object
+            The value of all rows.
+        """
+        ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Bring the rows to the caller, partition by partition.
+
+        Returns
+        -------
+        iterator of RecordBatch
+            The batches.
+        """
+        ...
+
+    def write(self, path: Any) -> None:
+        """Write the rows as Parquet files of a folder.
+
+        Parameters
+        ----------
+        path : path_like
+            The folder; it must not be there yet.
+        """
+        ...
+
+
 class Engine(Protocol):
     """Protocol of where work runs: threads of this machine, or Spark.
 
-    An algorithm asks the engine it was given for these two verbs and does not know which it is.
+    An algorithm asks the engine it was given and does not know which it is.
 
     Parameters
     ----------
@@ -85,6 +194,23 @@ class Engine(Protocol):
         -------
         Sketch
             The sketch of all rows.
+        """
+        ...
+
+    def rows(self, source: Any, columns: Sequence[str]) -> Rows:
+        """Take the rows of a source, to work on them in partitions.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine.
+        columns : sequence of str
+            Names of the columns to read.
+
+        Returns
+        -------
+        Rows
+            The rows, not yet read.
         """
         ...
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +28,9 @@ from sfumato.engine.base import (
     step_of,
 )
 from sfumato.errors import NullValueError
+
+if TYPE_CHECKING:
+    from sfumato.engine.local_rows import LocalRows
 
 __all__ = ["Crew", "LocalEngine", "lacks", "map_merge"]
 
@@ -234,6 +237,11 @@ class LocalEngine:
         self.threads = THREADS.check("map_merge", "threads", threads)
         self.memory_limit = MEMORY.check("map_merge", "memory_limit", memory_limit)
 
+    @property
+    def workers(self) -> int:
+        """Number of threads that work."""
+        return self.threads or _cores()
+
     def __repr__(self) -> str:
         return described(self, threads=self.threads, memory_limit=self.memory_limit)
 
@@ -327,11 +335,30 @@ class LocalEngine:
         plan = self._plan(batches, 0, batch_rows, None)
         return _merged(Crew(batches, plan, progress).run([fold] * plan.threads), merge)
 
+    def rows(self, source: Any, columns: Sequence[str]) -> "LocalRows":
+        """Take the rows of a source, to work on them in partitions.
+
+        Parameters
+        ----------
+        source : object
+            Anything that `sfumato.data.read_batches` accepts, or its result.
+        columns : sequence of str
+            Names of the columns to read.
+
+        Returns
+        -------
+        LocalRows
+            The rows, not yet read.
+        """
+        from sfumato.engine.local_rows import LocalRows
+
+        return LocalRows(self, _batches(source, list(columns), keyed=False))
+
     def _plan(
         self, batches: Batches, state: int, batch_rows: int | None, most: int | None
     ) -> Reading:
         """Threads and rows per batch for folds whose state has so many bytes."""
-        wanted = most or self.threads or _cores()
+        wanted = most or self.workers
         if batch_rows is None:
             batch_rows = batches.reading.batch_rows
         rows = integer(1, 2**31 - 1).check("map_merge", "batch_rows", batch_rows)

@@ -18,6 +18,7 @@ from sfumato.engine.base import (
     first_null,
     step_of,
 )
+from sfumato.engine.spark.rows import SparkRows
 from sfumato.engine.spark.session import OWNER, session_for, translated
 from sfumato.errors import EngineError, NullValueError, SfumatoError
 
@@ -232,6 +233,23 @@ class SparkEngine:
             return fold(iter(()))
         value: T = pickle.loads(packed)
         return value
+
+    def rows(self, source: Any, columns: Sequence[str]) -> SparkRows:
+        """Take the rows of a source, to work on them in partitions.
+
+        Parameters
+        ----------
+        source : DataFrame, path_like or list of path_like
+            A data frame of Spark or paths of Parquet or ORC files.
+        columns : sequence of str
+            Names of the columns to read.
+
+        Returns
+        -------
+        SparkRows
+            The rows, not yet read.
+        """
+        return SparkRows(self, self.read(source, columns))
 
     def _refuse(self, **given: Any) -> None:
         for name, value in given.items():

@@ -142,6 +142,9 @@ MEANINGS = (
 )
 
 
+RAISED = re.compile(r"^(?:[\w.]*\.)?(?:ValueError|TypeError|\w+Error): (\w+: .+)$", re.M)
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Raise what Spark says as one sentence, where it is known what it means."""
@@ -154,6 +157,9 @@ def translated() -> Iterator[None]:
         for pattern, meaning in MEANINGS:
             if re.search(pattern, text):
                 raise EngineError(f"{OWNER}: {meaning}") from error
+        raised = RAISED.findall(text)
+        if raised:  # by our code on an executor
+            raise EngineError(raised[-1].strip()) from error
         column = re.search(r"UNRESOLVED_COLUMN[^`]*`([^`]+)`", text)
         if column:
             raise EngineError(f"{OWNER}: there is no column {column[1]!r}.") from error

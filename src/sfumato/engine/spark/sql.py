@@ -1,5 +1,6 @@
 """Sketches in Spark SQL: aggregates that build and merge them, and a function that reads them."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -42,18 +43,18 @@ def register(session: Any) -> None:
     ...     register(session)
     ...     return session.sql("SELECT country, sfumato_hll(user) FROM events GROUP BY country")
     """
-    from pyspark.sql.functions import PandasUDFType, pandas_udf
+    functions: Any = importlib.import_module("pyspark.sql.functions")
+    kinds = functions.PandasUDFType
 
     def aggregate(function: Callable[[Any], bytes | None]) -> Any:
-        return pandas_udf(function, "binary", PandasUDFType.GROUPED_AGG)
+        return functions.pandas_udf(function, "binary", kinds.GROUPED_AGG)
 
     with translated():
         for name in MAKERS:
             session.udf.register(name, aggregate(_building(name)))
         session.udf.register("sfumato_merge", aggregate(lambda column: merged_bytes(column)))
-        session.udf.register(
-            "sfumato_estimate", pandas_udf(_estimated, "double", PandasUDFType.SCALAR)
-        )
+        estimate = functions.pandas_udf(_estimated, "double", kinds.SCALAR)
+        session.udf.register("sfumato_estimate", estimate)
 
 
 def _building(name: str) -> Callable[[Any], bytes]:
