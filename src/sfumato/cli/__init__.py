@@ -1,6 +1,5 @@
 """The `sfumato` command: every expected error is one line and exit code 2, Ctrl-C is 130."""
 
-import itertools
 import re
 import sys
 import warnings
@@ -17,6 +16,7 @@ from sfumato.cli import (
     budget,
     compare,
     density,
+    engines,
     index,
     input_files,
     mine,
@@ -79,8 +79,9 @@ class _OneLineErrors(TyperGroup):
         input_files.NOTES.clear()
         words = options.pop("args", args[0] if args else None)
         given = joined(sys.argv[1:] if words is None else words)
-        title = " ".join(["sfumato", *itertools.takewhile(str.isalpha, given[:2])])
+        title = " ".join(["sfumato", *engines.command_words(given)])
         try:
+            engines.check(given)
             with warnings.catch_warnings(), waiting.waiting(title, given):
                 warnings.showwarning = _one_line(warnings.showwarning)
                 code = super().main(given, *args[1:], **options)
@@ -166,7 +167,15 @@ app.command()(split.split)
 def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    engine: Annotated[
+        str, typer.Option(help="Where long work runs: local (threads of this machine) or spark.")
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Spark's master, such as spark://host:7077 or local[2]."),
+    ] = None,
 ) -> None:
+    context.obj = {"engine": engine, "master": master}
     if version:
         import sfumato
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.options import (
     Dataset,
     Force,
@@ -22,6 +22,8 @@ from sfumato.cli.options import (
     Relation,
     ReleaseId,
     check_output,
+    given_options,
+    refuse_options,
     takes,
 )
 
@@ -101,39 +103,68 @@ def build(
     values, so that no row changes how another one is read.
     """
     from sfumato.cli import printing, sketch_kinds
-    from sfumato.data import read_batches
-    from sfumato.engine import map_merge
 
+    given = context.params
     make = sketch_kinds.maker(kind, settings or [], error, capacity)
-    limit = None if memory_limit is None else sketch_kinds.size(memory_limit)
     check_output(output, force)
-    columns = [column] if weights is None else [column, weights]
-    keys, step = [column], None
-    if clip is not None:
-        keys, step = columns, sketch_kinds.clipping(make(), column, weights, clip)
-    given = input_files.text_format(context.params, private=True)
-    found = [input_files.located(each) for each in files]
-    rows = sketch_kinds.rows_of(found, columns, given) if skip_bad else found
-    source = read_batches(rows, columns, keys=keys, skip_nulls=skip_nulls, **vars(given))
-    roles = {"keys": column, **({} if weights is None else {"weights": weights})}
-    input_files.announce(", ".join(files), roles, context.params)
+    step = None if clip is None else sketch_kinds.clipping(make(), column, weights, clip)
     begin = time.perf_counter()
-    with printing.progress(f"sketching {column}", hidden=quiet or json) as advance:
-        sketch = map_merge(
-            source,
-            make,
-            column=column,
-            weights=weights,
-            threads=threads,
-            memory_limit=limit,
-            progress=advance,
-            update=step,
-        )
+    with engines.chosen(context) as engine:
+        built = _on_threads if engine is None else _on_spark
+        sketch, facts = built(engine, make, step, given)
     sketch.save(output)
     seconds = round(time.perf_counter() - begin, 3)
-    printing.document(
-        {**printing.info(sketch, output), "rows_read": advance.rows, "seconds": seconds}, json
+    printing.document({**printing.info(sketch, output), **facts, "seconds": seconds}, json)
+
+
+def _on_threads(_: None, make: Any, step: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The sketch by threads of this machine, and how many rows were read."""
+    from sfumato.cli import printing, sketch_kinds
+    from sfumato.data import read_batches
+    from sfumato.engine import LocalEngine
+
+    limit = given["memory_limit"]
+    engine = LocalEngine(
+        given["threads"], memory_limit=None if limit is None else sketch_kinds.size(limit)
     )
+    columns, text = _columns(given), input_files.text_format(given, private=True)
+    found = [input_files.located(each) for each in given["files"]]
+    rows = sketch_kinds.rows_of(found, columns, text) if given["skip_bad"] else found
+    keys = columns[:1] if step is None else columns
+    skip = given["skip_nulls"]
+    source = read_batches(rows, columns, keys=keys, skip_nulls=skip, **vars(text))
+    _announce(given)
+    title, hidden = f"sketching {given['column']}", given["quiet"] or given["json"]
+    with printing.progress(title, hidden=hidden) as advance:
+        sketch = engine.map_merge(source, make, **_roles(given), progress=advance, update=step)
+    return sketch, {"rows_read": advance.rows}
+
+
+def _on_spark(
+    engine: Any, make: Any, step: Any, given: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The sketch by Spark, of Parquet files that its executors can read."""
+    local = ("threads", "memory_limit", "skip_bad", *input_files.TEXT)
+    refuse_options("sketch build", "--engine spark", given_options(given), local)
+    columns = _columns(given)
+    frame = engine.read(given["files"], columns)
+    _announce(given)
+    frame = frame.dropna(subset=columns) if given["skip_nulls"] else frame
+    return engine.map_merge(frame, make, **_roles(given), update=step), {"engine": repr(engine)}
+
+
+def _columns(given: dict[str, Any]) -> list[str]:
+    return [name for name in _roles(given).values() if name is not None]
+
+
+def _roles(given: dict[str, Any]) -> dict[str, Any]:
+    return {"column": given["column"], "weights": given["weights"]}
+
+
+def _announce(given: dict[str, Any]) -> None:
+    roles = {"keys": given["column"], "weights": given["weights"]}
+    taken = {role: name for role, name in roles.items() if name is not None}
+    input_files.announce(", ".join(given["files"]), taken, given)
 
 
 @app.command()

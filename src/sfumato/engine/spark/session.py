@@ -128,6 +128,11 @@ MEANINGS = (
         "the files do not have one schema: a column has several types; write them alike, or read "
         "each kind into a data frame and cast it.",
     ),
+    (
+        r"is not a Parquet file|Could not read footer|UNABLE_TO_INFER_SCHEMA|Malformed ORC",
+        "a file is not Parquet (or ORC, where all names end in .orc); read others into a data "
+        "frame.",
+    ),
     (r"PATH_NOT_FOUND|Path does not exist", "there is no such file or folder."),
     (
         r"Total size of serialized results .* is bigger than spark.driver.maxResultSize",
