@@ -106,8 +106,8 @@ def test_one_load_reads_every_example_as_its_room_does(examples, tmp_path):
             assert same(sfumato.load(source), expected), (loader, type(source))
 
 
-# An example of every kind is read by a process that has imported nothing but the package itself: classes that
-# are known only once their module is imported would not be found.
+# An example of every kind is read by a process that has imported nothing but the package itself:
+# classes that are known only once their module is imported would not be found.
 FRESH = """
 import json, os, sys
 import numpy, pyarrow  # once for all
