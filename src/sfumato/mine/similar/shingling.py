@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, one_of
 from sfumato.errors import ParameterError
