@@ -48,8 +48,9 @@ def text_array(rows: Sequence[str]) -> pa.Array:
     """
     if len(rows) > FEW or "pandas" in sys.modules:
         return pa.array(rows, pa.large_string())
-    words = [row.encode() for row in rows]
-    ends = np.zeros(len(words) + 1, np.int64)
-    np.cumsum([len(word) for word in words], out=ends[1:])
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(words))]
-    return pa.Array.from_buffers(pa.large_string(), len(words), buffers)
+    letters = "".join(rows)
+    words = rows if letters.isascii() else [row.encode() for row in rows]
+    ends = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, words), np.int64, len(rows)), out=ends[1:])
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(letters.encode())]
+    return pa.Array.from_buffers(pa.large_string(), len(rows), buffers)

@@ -312,9 +312,9 @@ class HyperLogLog(KeyedSketch):
         tally = self._tally
         if not tally.size:
             tally = np.bincount(self._registers, minlength=64 - self.precision + 2)
+            if "numba" not in sys.modules:  # loading it takes longer
+                return float(register_estimate.distinct(tally.tolist(), self._registers.size))
             vars(self)["_tally"] = tally
-        if "numba" not in sys.modules:  # loading it takes longer
-            return float(register_estimate.distinct(tally.tolist(), self._registers.size))
         return float(counters.distinct(tally, self._registers.size))
 
     def interval(self, confidence: float = 0.99) -> tuple[float, float]:
