@@ -1,11 +1,12 @@
 """Ertl's estimate of a number of keys from the registers of HyperLogLog. Needs no compiler."""
 
 import math
+from typing import Any
 
 __all__ = ["distinct"]
 
 
-def distinct(tally, size):
+def distinct(tally: Any, size: int) -> float:
     """Ertl's estimate from the number of registers of each value, `size` in all.
 
     sigma(x) = x + sum over k of x**(2**k) 2**(k - 1), for the fraction x of empty registers;
