@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from sfumato.core.ids import IdIndex, ids_of, numbers, plain_numbers, positions
+from sfumato.core.ids import IdIndex, coded_integers, ids_of, numbers, plain_numbers, positions
 from sfumato.data import Interactions
 from sfumato.density import SketchDensity
 from sfumato.retrieve import BinaryIndex
@@ -117,3 +118,15 @@ def test_the_table_of_an_index_is_not_pickled():
     before = pickle.dumps(index)
     index.positions(np.array([3]))
     assert pickle.dumps(index) == before
+
+
+def test_few_integers_are_encoded_alike_with_and_without_the_compiler(monkeypatch):
+    draw = np.random.default_rng(0).integers
+    columns = [draw(-9, 9, 500), draw(0, 2**62, 500), np.empty(0, np.int64), np.arange(9)[::-2]]
+    compiled = [coded_integers(np.ascontiguousarray(column)) for column in columns]
+    monkeypatch.delitem(sys.modules, "numba")
+    for column, (codes, distinct) in zip(columns, compiled, strict=True):
+        few, found = coded_integers(column)
+        np.testing.assert_array_equal(few, codes)
+        np.testing.assert_array_equal(found, distinct)
+        assert (few.dtype, found.dtype) == (codes.dtype, distinct.dtype)

@@ -106,6 +106,43 @@ def test_one_load_reads_every_example_as_its_room_does(examples, tmp_path):
             assert same(sfumato.load(source), expected), (loader, type(source))
 
 
+# An example of every kind is read by a process that has imported nothing but the package itself:
+# classes that are known only once their module is imported would not be found.
+FRESH = """
+import json, os, sys
+import numpy, pyarrow  # once for all
+import sfumato
+for at, (loader, text) in enumerate(json.load(open(sys.argv[1]))):
+    if loader in sys.argv[2:]:
+        continue
+    child = os.fork()
+    if not child:
+        try:
+            sfumato.load(text.encode("latin-1"))
+        except BaseException as error:
+            print(f"example {at}, {loader}: {type(error).__name__}: {error}", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.parametrize(
+    "loaders",
+    [("scheme", "counts"), pytest.param((), marks=pytest.mark.soak)],  # all take a minute
+    ids=["telemetry", "all"],
+)
+def test_a_fresh_process_reads_every_kind(examples, tmp_path, loaders):
+    first = {}
+    for loader, data in listed(examples):
+        kinds = data if loader in ("scheme", "counts") else frozenset(stored_files.kinds_in(data))
+        if loader in loaders or not loaders:
+            first.setdefault((loader, kinds), [loader, data.decode("latin-1")])
+    (tmp_path / "some.json").write_text(json.dumps(list(first.values())))
+    command = [sys.executable, "-c", FRESH, str(tmp_path / "some.json"), *sorted(NOT_LOADED)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
 def test_one_load_raises_nothing_but_the_format_error(examples):
     made = listed(examples)
     for number in range(2000):

@@ -158,6 +158,7 @@ def test_names_of_rooms_load_neither_compiler_nor_libraries_that_they_may_never_
         "data.Interactions",
     ]
     heavy = "numba scipy.special scipy.sparse scipy.stats sklearn pandas duckdb matplotlib"
+    heavy += " pyarrow.compute"
     code = f"""
 import importlib, sys
 for name in {names}:

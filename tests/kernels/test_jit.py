@@ -86,6 +86,26 @@ def test_helpers_are_inlined_without_code_of_their_own():
     assert not compiled.library._codegen._engine.is_symbol_defined(compiled.fndesc.llvm_func_name)
 
 
+def test_compiling_loads_no_linear_algebra_and_leaves_other_code_of_numba_alone(tmp_path):
+    code = """
+import sys, numba, numpy as np
+from sfumato.kernels.jit import kernel
+@kernel
+def ours(values, out):
+    out[0] = min(len(np.zeros(3)), values.size)
+ours(np.ones(2), out := np.empty(1))
+print(out[0], "scipy.linalg" in sys.modules)
+@numba.njit(nogil=True, error_model="numpy")
+def theirs(values):
+    return min(len(np.zeros(3)), values.size), np.dot(values, values)
+print(*theirs(np.ones(2)))
+"""
+    file = tmp_path / "caller.py"
+    file.write_text(code)
+    done = subprocess.run([sys.executable, file], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2.0", "False", "2", "2.0"]
+
+
 def test_python_may_call_a_helper():
     assert _length(3, 4) == 5
     assert _length(np.float32(3), 4.0) == 5

@@ -1,5 +1,7 @@
 """HyperLogLog: distinct counts within the stated error from one key to many."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,12 @@ def test_full_registers_mean_more_than_can_be_counted():
     assert sketch.estimate() > 1e18
     full._registers[:] = 61
     assert full.estimate() == np.inf
+
+
+def test_the_estimate_is_the_same_with_and_without_the_compiler(monkeypatch):
+    sketches = [HyperLogLog(p).update(range(n)) for p in (4, 11) for n in (0, 1, 30, 50_000)]
+    full = HyperLogLog(4)
+    full._registers[:] = 64 - 4 + 1
+    compiled = [sketch.estimate() for sketch in (*sketches, full)]
+    monkeypatch.delitem(sys.modules, "numba")
+    assert [sketch.estimate() for sketch in (*sketches, full)] == compiled

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from sfumato.core import arrow_compute as pc
 
 __all__ = ["MISSING", "canonical_key", "digits", "plain_rows", "without_point"]
 

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
+from sfumato.core.arrow_arrays import text_array
 from sfumato.core.canonical_keys import MISSING, canonical_key, digits, plain_rows, without_point
 from sfumato.core.few_keys import few_hashes, key_hash
 from sfumato.core.tables import described
@@ -496,6 +497,8 @@ def _arrow(column: Any, name: str) -> Any:
 
 
 def _from_python(column: Any) -> pa.Array:
+    if isinstance(column, list | tuple) and set(map(type, column)) == {str}:
+        return text_array(column)
     try:
         return pa.array(column)
     except (OverflowError, pa.ArrowInvalid):

@@ -5,14 +5,16 @@ appearance, and stored in files.
 """
 
 import math
+import sys
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
+from sfumato.core.arrow_arrays import cells, number_array
 from sfumato.core.hashing import KeyColumn, canonical_key, hash_column
 from sfumato.core.storage import Cells
 from sfumato.errors import NullValueError
@@ -246,7 +248,8 @@ def positions(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     if ids.dtype != among.dtype or not among.size:
         return np.full(ids.size, -1, np.int64)
     found = pc.index_in(_arrow(ids), value_set=_arrow(among))
-    return np.asarray(pc.fill_null(found, -1), np.int64)
+    missing = number_array(np.full(1, -1, np.int32))[0]
+    return cells(pc.coalesce(found, missing)).astype(np.int64)
 
 
 @dataclass(eq=False)
@@ -337,7 +340,8 @@ def positions_by_text(ids: np.ndarray, among: np.ndarray) -> np.ndarray:
     if ids.dtype == among.dtype == np.int64 or not among.size:
         return positions(ids, among)
     found = pc.index_in(texts(ids), value_set=texts(among))
-    return np.asarray(pc.fill_null(found, -1), np.int64)
+    missing = number_array(np.full(1, -1, np.int32))[0]
+    return cells(pc.coalesce(found, missing)).astype(np.int64)
 
 
 def are_distinct(ids: np.ndarray) -> bool:
@@ -391,17 +395,13 @@ def ids_from(name: str, arrays: dict[str, np.ndarray]) -> np.ndarray:
 def _arrow(column: np.ndarray) -> pa.Array:
     if column.dtype == object:
         return pa.array(column, pa.large_string())
-    cells = np.ascontiguousarray(column)  # not by pa.array, which imports pandas where it is there
-    buffers = [None, pa.py_buffer(cells)]
-    return pa.Array.from_buffers(pa.from_numpy_dtype(cells.dtype), cells.size, buffers)
+    return number_array(column)
 
 
 def _plain(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     combined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_integer(combined.type) and not combined.null_count:
-        # Not by Arrow, which imports pandas where it is there.
-        cells = np.frombuffer(combined.buffers()[1], combined.type.to_pandas_dtype())
-        return cells[combined.offset :][: len(combined)].copy()
+        return cells(combined).copy()
     return np.array(combined.to_numpy(zero_copy_only=False))
 
 
@@ -417,6 +417,7 @@ def _texts(name: str, letters: np.ndarray, ends: np.ndarray) -> pa.Array:
 
 FIRST = 1 << 10  # slots of the table at the start
 DENSE = 2  # places of a table per value, up to which each integer between has one
+FEW = 1 << 16  # values that are sorted sooner than the compiler is loaded
 
 
 def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -427,6 +428,8 @@ def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     >>> coded_integers(np.array([30, 10, 30]))
     (array([0, 1, 0], dtype=int32), array([30, 10]))
     """
+    if values.size <= FEW and "numba" not in sys.modules:
+        return _coded_few(values)
     positions, slots, done, known = np.empty(values.size, np.int32), FIRST, 0, 0
     low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
     if high - low <= DENSE * values.size:
@@ -445,6 +448,15 @@ def coded_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if done == values.size:
             return positions, distinct[:known].copy()
         slots *= 4
+
+
+def _coded_few(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `coded_integers`, by sorting, in a process that compiles nothing."""
+    _, first, places = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    ranks = np.empty(order.size, np.int32)
+    ranks[order] = np.arange(order.size, dtype=np.int32)
+    return ranks[places], values[first[order]]
 
 
 def among(values: np.ndarray, listed: np.ndarray) -> np.ndarray:

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import ids_of, kind_of, positions, unique
 from sfumato.core.ids import numbers as finite_numbers
 from sfumato.core.tables import Page, Table, described

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import as_ids, coded_integers, numbers

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.deprecation import renamed_arguments
 from sfumato.core.validation import (
     RANDOM_STATE,

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.row_values import cells_of, numbers_of
 from sfumato.data.files import beginning, write_table
 from sfumato.data.readers import arrays, arrow, formats

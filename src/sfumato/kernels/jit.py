@@ -9,7 +9,9 @@ from numba.core import caching, codegen, compiler, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
+from numba.core.targetconfig import ConfigStack
 from numba.core.types import IntegerLiteral, int64
+from numba.core.typing import templates
 
 __all__ = ["inline", "kernel"]
 
@@ -79,8 +81,26 @@ class _HelperLibrary(codegen.JITCodeLibrary):
         self._finalized = True
 
 
+@functools.cache
+def _load_array_functions():
+    """Load Numba's array functions without SciPy's linear algebra, which they only look for."""
+    from numba.np import linalg
+
+    look = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None  # SciPy is installed; a matrix product looks for it again
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = look
+    arraymath.ensure_blas = look
+
+
 class _KernelCompiler(compiler.Compiler):
     library = _KernelLibrary
+
+    def __init__(self, *arguments):
+        _load_array_functions()
+        super().__init__(*arguments)
 
     def define_pipelines(self):
         state = self.state
@@ -117,7 +137,33 @@ def _uncollected():
         gc.enable()
 
 
-class _Helper(CPUDispatcher):
+class _Options(compiler.Flags):
+    """Options of a kernel or helper, equal if both compile a function of Numba's alike."""
+
+    _OF_WRAPPERS = frozenset(("no_cpython_wrapper", "no_cfunc_wrapper", "no_compile"))
+
+    def values(self):
+        # By these Numba finds what it has compiled for a caller.
+        values = super().values()
+        return {name: values[name] for name in values.keys() - self._OF_WRAPPERS}
+
+
+class _Compiled(CPUDispatcher):
+    """A function with a pipeline of ours."""
+
+    def __init__(self, function, options, pipeline):
+        super().__init__(function, {}, options, pipeline_class=pipeline)
+        self._compiler._customize_flags = _Options
+
+
+class _LibraryHelper(_Compiled):
+    """A function of Numba's that kernels call."""
+
+    def add_overload(self, lowered):
+        self.overloads[tuple(lowered.signature.args)] = lowered  # Python never calls it
+
+
+class _Helper(_Compiled):
     """A function that kernels call; from Python, a kernel of its own is compiled on demand."""
 
     def compile(self, sig):
@@ -141,7 +187,7 @@ class _Helper(CPUDispatcher):
         return self._kernel(*args)
 
 
-class _Kernel(CPUDispatcher):
+class _Kernel(_Compiled):
     """A function that Python calls; other kernels call a helper of the same code."""
 
     def compile(self, sig):
@@ -150,7 +196,7 @@ class _Kernel(CPUDispatcher):
 
     @functools.cached_property
     def _helper(self):
-        return _Helper(self.py_func, {}, HELPER, pipeline_class=_HelperCompiler)
+        return _Helper(self.py_func, HELPER, _HelperCompiler)
 
     def get_call_template(self, args, kws):
         return self._helper.get_call_template(args, kws)
@@ -167,11 +213,28 @@ KERNEL = {
     "no_cfunc_wrapper": True,  # nothing takes a kernel's address
 }
 HELPER = KERNEL | {"no_cpython_wrapper": True}
+LIBRARY = {"nopython": True, "no_cpython_wrapper": True}  # of all but few of Numba's functions
+_numbas_decorator = templates._OverloadFunctionTemplate._get_jit_decorator
+
+
+def _library_helper(**options):
+    """The decorator of a function of Numba's that is neither optimised nor compiled by itself."""
+    options |= {"no_cfunc_wrapper": True}
+    return lambda function: _LibraryHelper(function, options, _HelperCompiler)
+
+
+def _decorator(template):
+    """Ours for what a kernel of ours calls, Numba's for all other code of the process."""
+    ours = isinstance(ConfigStack.top_or_none(), _Options) and template._jit_options == LIBRARY
+    return _library_helper if ours else _numbas_decorator(template)
+
+
+templates._OverloadFunctionTemplate._get_jit_decorator = _decorator
 
 
 def kernel(function):
     """Compile an array kernel that runs without the GIL and is loaded from disk the next time."""
-    compiled = _Kernel(function, {}, KERNEL, pipeline_class=_KernelCompiler)
+    compiled = _Kernel(function, KERNEL, _KernelCompiler)
     compiled._cache = _Cache(function)
     return compiled
 
@@ -182,4 +245,4 @@ def inline(function):
     It is neither optimised nor made machine code on its own, which takes most of the time of a
     compilation; nor is it stored, as only a kernel that has to be compiled needs it.
     """
-    return _Helper(function, {}, HELPER | {"forceinline": True}, pipeline_class=_HelperCompiler)
+    return _Helper(function, HELPER | {"forceinline": True}, _HelperCompiler)

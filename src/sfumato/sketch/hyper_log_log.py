@@ -1,6 +1,7 @@
 """HyperLogLog: the number of distinct keys, in a few kilobytes; and its private release."""
 
 import math
+import sys
 from functools import cached_property
 from statistics import NormalDist
 from typing import Annotated, Self, Unpack
@@ -10,7 +11,7 @@ import numpy as np
 from sfumato.core.storage import Cells
 from sfumato.core.typing import Column, Key
 from sfumato.core.validation import fraction, integer
-from sfumato.kernels.sketch import counters
+from sfumato.kernels.sketch import counters, register_estimate
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
@@ -311,6 +312,8 @@ class HyperLogLog(KeyedSketch):
         tally = self._tally
         if not tally.size:
             tally = np.bincount(self._registers, minlength=64 - self.precision + 2)
+            if "numba" not in sys.modules:  # loading it takes longer
+                return float(register_estimate.distinct(tally.tolist(), self._registers.size))
             vars(self)["_tally"] = tally
         return float(counters.distinct(tally, self._registers.size))
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.core.arrow_arrays import cells, text_array
 from sfumato.core.hashing import KeyColumn
 from sfumato.core.ids import coded_integers
 from sfumato.core.row_values import plain_column
@@ -137,7 +138,7 @@ def _texts(rows: list[Any]) -> pa.Array:
     """Return rows as Arrow text, or as bytes if some are not text."""
     if set(map(type, rows)) == {str}:
         try:
-            return pa.array(rows, pa.large_string())
+            return text_array(rows)
         except UnicodeEncodeError:
             pass
     return pa.array([_reported(value) for value in rows], pa.large_binary())
@@ -228,7 +229,9 @@ def _encoded(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Return the distinct texts of an Arrow array and the code of every row."""
     if not isinstance(values, pa.DictionaryArray):
         found = _encodable(values).dictionary_encode()
-        return _bytes(found.dictionary), np.asarray(found.indices)
+        if found.indices.null_count:
+            return _bytes(found.dictionary), np.asarray(found.indices)
+        return _bytes(found.dictionary), cells(found.indices)
     rows = np.asarray(values.indices)
     used = np.bincount(rows, minlength=len(values.dictionary)) > 0
     words = _encodable(values.dictionary).filter(pa.array(used))  # the others are no row's value

@@ -182,7 +182,7 @@ def _converted(file: Path, options: dict[str, Any]) -> Any:
 def _made(options: dict[str, Any]) -> Any:
     """The scheme that the options describe; what they leave out keeps its default."""
     import sfumato.telemetry  # noqa: F401, so that every scheme is known
-    from sfumato.telemetry.schemes.base import Scheme
+    from sfumato.telemetry.schemes.base import known_schemes
 
     _refuse(options, ["own"], "without a .csv of parameters")
     kind = SHORT.get(options["scheme"], options["scheme"] or "rappor")
@@ -200,7 +200,7 @@ def _made(options: dict[str, Any]) -> Any:
     wanted = "f" if "f" in SCHEMES[kind] else "epsilon"
     if wanted not in given:
         raise ValueError(f"{COMMAND}: give {option_name(wanted)}, which sets the noise.")
-    return Scheme.KNOWN[kind](**given)
+    return known_schemes()[kind](**given)
 
 
 def _rappor(given: dict[str, Any]) -> Any:

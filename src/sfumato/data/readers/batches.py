@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.tables import described
 from sfumato.core.validation import integer
 from sfumato.data.readers import arrays, arrow, formats, text_files

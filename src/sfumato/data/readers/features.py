@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.row_values import strict
 from sfumato.core.validation import one_of
 from sfumato.data.features import Features

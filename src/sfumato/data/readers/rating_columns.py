@@ -16,8 +16,8 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import as_ids, numbers
 from sfumato.core.row_values import strict
 from sfumato.data.interactions import Interactions

@@ -40,11 +40,12 @@ def sort(keys, rows, spare_keys, spare_rows):
             _pass(keys, rows, shift, positions, spare_keys, spare_rows)
 
 
-@inline
+@kernel  # not inlined: the compiler would unroll the loop and write it once for every digit
 def _pass(keys, rows, shift, positions, spare_keys, spare_rows):
     """One stable pass by the digit at `shift`, and back."""
     low, digit = np.uint64(shift), np.uint64((1 << DIGIT) - 1)
-    positions[:] = 0
+    for d in range(positions.size):
+        positions[d] = 0
     for i in range(keys.size):
         positions[((keys[i] >> low) & digit) + np.uint64(1)] += 1
     for d in range(1 << DIGIT):

@@ -9,13 +9,12 @@ war counters: every cell takes every key, with a sign of its own for each. Hyper
 register [first p bits of a hash] = 1 + most leading zeros of the rest.
 """
 
-import math
-
 import numpy as np
 
 from sfumato.kernels.hash import GOLDEN, ROW, mix, row_slot
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import bits, count_leading_zeros, count_trailing_zeros, load
+from sfumato.kernels.sketch import register_estimate
 
 __all__ = [
     "VALUES",
@@ -280,38 +279,4 @@ def observe(registers, precision, hashes, tally):
                 tally[rank] += 1
 
 
-@inline
-def _sigma(x):
-    """x + sum over k of x**(2**k) 2**(k - 1), for the fraction x of empty registers."""
-    if x == 1.0:
-        return np.inf
-    y, z, last = 1.0, x, -1.0
-    while z != last:
-        x, last = x * x, z
-        z += x * y
-        y += y
-    return z
-
-
-@inline
-def _tau(x):
-    """(1 - x - sum over k of (1 - x**(2**-k))**2 2**-k) / 3, for 1 - x of full registers."""
-    if x == 0.0 or x == 1.0:
-        return 0.0
-    y, z, last = 1.0, 1 - x, -1.0
-    while z != last:
-        x, last = math.sqrt(x), z
-        y *= 0.5
-        z -= (1 - x) ** 2 * y
-    return z / 3
-
-
-@kernel
-def distinct(tally, size):
-    """Ertl's estimate from the number of registers of each value, `size` in all."""
-    top = tally.size - 1
-    z = size * _tau(1 - tally[top] / size)
-    for k in range(top - 1, 0, -1):
-        z = 0.5 * (z + tally[k])
-    z += size * _sigma(tally[0] / size)
-    return size / (2 * math.log(2.0)) * size / z if z else np.inf
+distinct = kernel(register_estimate.distinct)

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import distinct, ids_of, positions
 from sfumato.core.tables import described
 from sfumato.core.typing import Column

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.core.arrow_arrays import cells, number_array
 from sfumato.core.validation import integer
 
 __all__ = ["PAIRS", "PairOutput"]
@@ -79,7 +80,9 @@ class PairOutput:
         """Append pairs."""
         self.check(first.size)
         self.count += first.size
-        table = pa.table([first, second, values], schema=self.schema)
+        columns = zip((first, second, values), self.schema.types, strict=True)
+        cast = [number_array(np.asarray(each, kind.to_pandas_dtype())) for each, kind in columns]
+        table = pa.table(cast, schema=self.schema)
         if self._writer is not None:
             self._writer.write_table(table)
         else:
@@ -90,9 +93,9 @@ class PairOutput:
         metadata = {name: str(value) for name, value in facts.items()}
         if self.path is not None:
             return self._data_set(metadata)
-        found = pa.concat_tables([self.schema.empty_table(), *self._parts])
-        order = np.lexsort((found["second"].to_numpy(), found["first"].to_numpy()))
-        return found.take(order).replace_schema_metadata(metadata).combine_chunks()
+        found = pa.concat_tables(self._parts or [self.schema.empty_table()])
+        order = np.lexsort((cells(found["second"]), cells(found["first"])))
+        return found.take(number_array(order)).replace_schema_metadata(metadata).combine_chunks()
 
     def _data_set(self, metadata: dict[str, str]) -> Any:
         import pyarrow.dataset  # imported here: it is slow to import

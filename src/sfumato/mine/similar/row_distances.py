@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.arrays import rows as as_rows
 from sfumato.core.hashing import hash_column
 from sfumato.core.validation import one_of

@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from sfumato.core import arrow_compute as pc
+from sfumato.core.arrow_arrays import number_array, text_array
 
 __all__ = ["Texts", "address", "offsets"]
 
@@ -51,7 +53,7 @@ class Texts:
         """Copy the texts of ascending rows into one array."""
         cuts = np.searchsorted(rows, self._starts)
         parts = [
-            chunk.take(pa.array(rows[low:high] - start))
+            chunk.take(number_array(rows[low:high] - start))
             for chunk, start, low, high in zip(
                 self.chunks, self._starts, cuts, cuts[1:], strict=False
             )
@@ -93,7 +95,9 @@ def _arrow(owner: str, texts: Any) -> Any:
     rows = list(texts)
     _refuse_others(owner, rows)
     try:
-        return pa.array(rows, from_pandas=True) if rows else pa.array([], pa.large_string())
+        if set(map(type, rows)) <= {str}:
+            return text_array(rows)
+        return pa.array(rows, from_pandas=True)
     except UnicodeEncodeError:
         raise ValueError(
             f"{owner}: texts must be valid Unicode; half of a surrogate pair stands alone."

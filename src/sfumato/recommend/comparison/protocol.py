@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import positions
 from sfumato.core.tables import described
 from sfumato.core.validation import Limit, between, checked, fraction, integer, one_of, optional

@@ -4,9 +4,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import scipy.sparse as sp
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import positions
 from sfumato.core.validation import Limit, integer, optional
 from sfumato.data.features import CategoryColumn, Features

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy.sparse import csr_array, issparse
 
+from sfumato.core import arrow_compute as pc
 from sfumato.recommend.metrics.ranking import as_column, filled, listed_column
 
 __all__ = ["coverage", "diversity", "novelty"]

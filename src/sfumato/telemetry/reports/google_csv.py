@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.file_format import atomic_writer, write_atomic
 from sfumato.errors import ParameterError
 from sfumato.privacy.random_source import SystemSource

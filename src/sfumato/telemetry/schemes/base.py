@@ -5,6 +5,7 @@ are rounded so that the privacy loss never exceeds the requested epsilon.
 """
 
 import hashlib
+import importlib
 import json
 import math
 import unicodedata
@@ -34,6 +35,7 @@ __all__ = [
     "VERSION",
     "Scheme",
     "SymbolScheme",
+    "known_schemes",
     "log_ratio",
     "log_up",
     "pair_statement",
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 FORMAT, VERSION = "sfumato telemetry parameters", 1
+MODULES = ("google_rappor", "hadamard_response", "local_hashing", "rappor", "subset_selection")
 LONGEST = 200  # bytes of a metric's name
 ENTRIES = 1 << 20  # of a table of members, built at a time
 COVERS = (
@@ -438,9 +441,11 @@ def read_scheme(text: str | bytes) -> Scheme:
         raise ValueError(f"parameters: the text must be JSON of the format {FORMAT!r}.")
     if (version := fields.pop("version", None)) != VERSION:
         raise ValueError(f"parameters: version must be {VERSION}, not {version!r}.")
-    kind = Scheme.KNOWN.get(str(name := fields.pop("scheme", None)))
+    kind = known_schemes().get(str(name := fields.pop("scheme", None)))
     if kind is None:
-        raise ValueError(f"parameters: scheme must be one of {sorted(Scheme.KNOWN)}, not {name!r}.")
+        raise ValueError(
+            f"parameters: scheme must be one of {sorted(known_schemes())}, not {name!r}."
+        )
     fingerprint = fields.pop("fingerprint", None)
     if unknown := sorted(set(fields) - {each.name for each in fields_of(kind)}):
         raise ValueError(f"parameters: {unknown[0]!r} is no parameter of the scheme {name!r}.")
@@ -454,6 +459,13 @@ def read_scheme(text: str | bytes) -> Scheme:
             "changed; take the complete text from where it was made."
         )
     return scheme
+
+
+def known_schemes() -> dict[str, type[Scheme]]:
+    """All schemes by name; a scheme is known once its module is imported, which this does."""
+    for name in MODULES:
+        importlib.import_module(f"sfumato.telemetry.schemes.{name}")
+    return Scheme.KNOWN
 
 
 def log_up(ratio: Fraction) -> float:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.hashing import hash_column
 from sfumato.core.ids import texts
 from sfumato.kernels.mine.itemsets import truncated_baskets as kernels

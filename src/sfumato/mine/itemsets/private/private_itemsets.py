@@ -5,8 +5,8 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import id_arrays, ids_of, kind_of, texts, unique
 from sfumato.core.tables import described
 from sfumato.core.typing import Ids

@@ -8,9 +8,9 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.validation import flag, one_of, optional
 from sfumato.data.readers.formats import TextFormat
 from sfumato.errors import ParameterError

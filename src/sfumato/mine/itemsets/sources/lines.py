@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine.itemsets import basket_lines as kernels
 from sfumato.mine.itemsets.sources.columns import RawChunk, offsets_of

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.core import arrow_compute as pc
 from sfumato.data.readers.base import missing_column
 from sfumato.data.readers.formats import GIVEN, TextFormat, position_of
 from sfumato.mine.itemsets.sources.by_row import list_rows, text_ids

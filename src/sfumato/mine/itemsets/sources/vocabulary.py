@@ -4,8 +4,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import FIRST
 from sfumato.kernels import hash_tables
 

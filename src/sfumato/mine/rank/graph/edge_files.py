@@ -7,8 +7,8 @@ from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.ids import as_ids, numbers
 from sfumato.core.validation import flag, one_of, optional
 from sfumato.data import read_batches

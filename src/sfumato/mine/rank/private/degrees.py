@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.arrays import without_rows
 from sfumato.core.edge_columns import numbered_ends, readable_edges, texts_of, two_columns
 from sfumato.core.hashing import KeyColumn
