@@ -21,7 +21,7 @@ def run(line):
 
 
 @pytest.fixture
-def keys(tmp_path, monkeypatch):
+def keys(tmp_path, monkeypatch, spark):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     users = [None if user == 7 else f"user {user}" for user in rng.integers(0, 300, 3000)]
@@ -43,23 +43,23 @@ def test_a_sketch_of_spark_is_that_of_one_machine(keys, capfd, options):
     )
     capfd.readouterr()
     line = f"sketch build {options.split()[0]} keys.parquet -o b {options.split(' ', 1)[1]} --json"
-    assert run(f"--engine spark --master local[1] {line}") == 0
-    assert json.loads(capfd.readouterr().out)["engine"] == "SparkEngine(master='local[1]')"
+    assert run(f"--engine spark --master local[2] {line}") == 0
+    assert json.loads(capfd.readouterr().out)["engine"] == "SparkEngine(master='local[2]')"
     assert load("a").to_bytes() == load("b").to_bytes()
 
 
 WRONG = {
     "--engine dask sketch info a": "--engine must be one of local, spark, not 'dask'.",
-    "--master local[1] sketch info a": "--master is of --engine spark; give both or neither.",
+    "--master local[2] sketch info a": "--master is of --engine spark; give both or neither.",
     "--engine spark sketch info a": "sketch info: runs on this machine only, leave --engine out; "
     "Spark runs: ",
     "--engine spark --master here sketch build hyper-log-log keys.parquet -c user -o x": "master "
     "must be an address of Spark",
     "--engine spark sketch build hyper-log-log keys.csv -c user -o x --delimiter ;": "sketch build:"
     " --delimiter does not go with --engine spark.",
-    "--engine spark --master local[1] sketch build hyper-log-log keys.csv -c user -o x": "a file "
+    "--engine spark --master local[2] sketch build hyper-log-log keys.csv -c user -o x": "a file "
     "is not Parquet",
-    "--engine spark --master local[1] sketch build hyper-log-log keys.parquet -c film -o x": "there"
+    "--engine spark --master local[2] sketch build hyper-log-log keys.parquet -c film -o x": "there"
     " is no column 'film'; the columns are: user, n.",
 }
 

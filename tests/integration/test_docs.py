@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import sfumato.attack
 import sfumato.data
 import sfumato.density
+import sfumato.engine.spark
 import sfumato.privacy.mechanisms
 import sfumato.profile
 import sfumato.recommend.metrics
@@ -40,6 +41,7 @@ def module(path):
         "docs/clustering.md",
         "docs/decomposition.md",
         "docs/density.md",
+        pytest.param("docs/engines.md", marks=pytest.mark.xdist_group("spark")),
         "docs/mining.md",
         "docs/privacy.md",
         "docs/profiles.md",
@@ -54,6 +56,12 @@ def test_the_code_of_the_pages_runs(name):
     assert blocks
     for block in blocks:
         exec(compile(block, name, "exec"), {})
+
+
+def test_every_public_name_of_engines_is_explained():
+    text = (ROOT / "docs" / "engines.md").read_text()
+    names = [*sfumato.engine.__all__, *sfumato.engine.spark.__all__]
+    assert [name for name in names if not re.search(rf"`[^`\n]*\b{name}\b", text)] == []
 
 
 @pytest.mark.parametrize("room", [sfumato.privacy, sfumato.privacy.mechanisms, sfumato.attack])

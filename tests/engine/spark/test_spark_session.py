@@ -26,6 +26,13 @@ def test_an_address_that_is_none_is_refused(master):
     assert sentence(master).startswith("SparkEngine: master must be an address of Spark, such as")
 
 
+def test_one_process_has_one_session(spark):
+    with SparkEngine("local[2]") as again:
+        assert again.session is spark.session
+    assert spark.session.range(3).count() == 3  # it was not stopped
+    assert "a session of the master local[2] runs" in sentence("local[1]")
+
+
 def test_a_session_must_be_one():
     with pytest.raises(TypeError, match="session must be a SparkSession or an address, not int"):
         SparkEngine(7)

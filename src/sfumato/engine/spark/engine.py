@@ -40,9 +40,10 @@ class SparkEngine:
     Parameters
     ----------
     session : SparkSession or str, default="local[*]"
-        A session, or the address of a master, with which a session is started that `stop` ends.
+        A session, or the address of a master, with which a session is started that `stop` ends,
+        unless one of that master runs already.
         The executors need the same version of this package.
-    settings : dict of str to str, default=None
+    settings : dict of str to str or None, default=None
         Settings of the session to start, such as ``{"spark.executor.memory": "4g"}``.
 
     Attributes
@@ -75,8 +76,9 @@ class SparkEngine:
     def __init__(
         self, session: Any = "local[*]", *, settings: dict[str, str] | None = None
     ) -> None:
-        self._own = isinstance(session, str)
-        self.session = session_for(session, settings) if self._own else session
+        self.session, self._own = session, False
+        if isinstance(session, str):
+            self.session, self._own = session_for(session, settings)
         if not hasattr(self.session, "sparkContext"):
             raise TypeError(
                 f"{OWNER}: session must be a SparkSession or an address, not "

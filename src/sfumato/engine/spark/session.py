@@ -30,8 +30,8 @@ REACH = 5.0  # seconds to wait for a master
 MASTER = re.compile(r"local(\[[^\]]*\])?|local-cluster\[\d+,\d+,\d+\]|spark://.+|yarn|k8s://.+")
 
 
-def session_for(master: str, settings: dict[str, str] | None = None) -> Any:
-    """Return the active session of Spark with this master, or start one.
+def session_for(master: str, settings: dict[str, str] | None = None) -> tuple[Any, bool]:
+    """Find the running session of Spark with this master, or start one.
 
     Parameters
     ----------
@@ -42,8 +42,10 @@ def session_for(master: str, settings: dict[str, str] | None = None) -> Any:
 
     Returns
     -------
-    SparkSession
-        The session; the caller stops it.
+    session : SparkSession
+        The session.
+    started : bool
+        Whether it was started here, so that the caller stops it.
     """
     if not isinstance(master, str) or not MASTER.fullmatch(master):
         raise EngineError(
@@ -55,13 +57,21 @@ def session_for(master: str, settings: dict[str, str] | None = None) -> Any:
     _check_reachable(master)
     from pyspark.sql import SparkSession
 
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        if running.sparkContext.master != master:
+            raise EngineError(
+                f"{OWNER}: a session of the master {running.sparkContext.master} runs in this "
+                "process, which can have one only; stop it, or pass it as session."
+            )
+        return running, False
     local = ON_ONE_MACHINE if master.startswith("local") else {}
     builder = SparkSession.builder.master(master)
     for name, value in {**SETTINGS, **local, **(settings or {})}.items():
         builder = builder.config(name, value)
     _set_environment(local=bool(local))
     with translated():
-        return builder.getOrCreate()
+        return builder.getOrCreate(), True
 
 
 def _find_java() -> None:
