@@ -103,7 +103,7 @@ def _move(to, source, length):
 
 @inline
 def _elements(here, end, to, out, last):
-    """Decompress while both ends are far; where input and output continue, the latter as `_element`.
+    """Decompress elements while both ends are far; returns what `_element` returns.
 
     It stops before literals above 60 bytes and offsets of 4 bytes. A copy follows most literals.
     """
@@ -143,7 +143,7 @@ def _elements(here, end, to, out, last):
 
 @inline
 def _element(here, end, to, out, last):
-    """Decompress an element; where input and output continue, the latter behind its end if damaged."""
+    """Decompress one; where input and output continue, the latter behind its end if damaged."""
     tag = byte_at(here)
     kind = tag & THREE
     if kind == ZERO:

@@ -109,7 +109,7 @@ class Shingling:
         else:
             kernels.word_windows(start, bounds, self.k, seed, self._stop_table, hashes, ends)
         fingerprints = np.empty(count, np.uint64)
-        hash_kernels.strings(start, bounds, seed, fingerprints)
+        hash_kernels.strings(start, bounds, seed, _scratch(), fingerprints)
         return Hashed(hashes[: ends[-1]], ends, fingerprints)
 
     def _normalised(self, chunk: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -133,7 +133,8 @@ class Shingling:
             return np.empty(0, np.uint64)
         data, bounds = self._normalised(pa.array(self.stop_words, pa.large_string()))
         words = np.empty(bounds.size - 1, np.uint64)
-        hash_kernels.strings(np.uint64(data.ctypes.data), bounds, np.uint64(self.seed), words)
+        start, seed = np.uint64(data.ctypes.data), np.uint64(self.seed)
+        hash_kernels.strings(start, bounds, seed, _scratch(), words)
         table = np.zeros(1 << (2 * words.size).bit_length(), np.uint64)
         for word in set(words.tolist()):
             slot = word % table.size
@@ -147,6 +148,11 @@ def _is_ascii(chunk: pa.Array, ends: np.ndarray) -> bool:
     data = chunk.buffers()[2]
     used = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]] if data else np.empty(0, np.uint8)
     return not used.size or int(used.max()) < 128
+
+
+def _scratch() -> np.ndarray:
+    """What the kernel that hashes texts writes to in between."""
+    return np.empty((3, hash_kernels.ROOM), np.uint64)
 
 
 @functools.cache
