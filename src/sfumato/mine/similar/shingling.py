@@ -148,7 +148,6 @@ def _is_ascii(chunk: pa.Array, ends: np.ndarray) -> bool:
     return not used.size or int(used.max()) < 128
 
 
-
 @functools.cache
 def _table(normalise: tuple[str, ...], collapse: bool, size: int) -> np.ndarray:
     """What each code point becomes: itself, its lower case, a space (32), or nothing (0)."""
