@@ -1,7 +1,8 @@
 """HyperLogLog of a Parquet column beside DuckDB's approx_count_distinct, one thread each.
 
 Every run is a process of its own. Seconds are CPU time: of the query alone with the libraries
-imported and kernels loaded, and of the whole process. Peak memory is the process's, as the
+imported and the sketch's kernels loaded (those of Parquet are loaded by the query), and of the
+whole process. Peak memory is the process's, as the
 operating system (Linux) counts it, and before the query.
 """
 

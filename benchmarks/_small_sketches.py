@@ -21,7 +21,7 @@ __all__ = ["rows"]
 WIDTH, DEPTH, BITS, PRECISION = 16_384, 4, 1_000_000, 14
 SIZES = (1, 10, 100)
 FIXED, PER_KEY = 5.0, 0.03  # microseconds of an update: once, and for each key
-CONSTRUCT, ESTIMATE, SCALAR, LIST, PACK = 15.0, 5.0, 3.0, 8.0, 3000.0
+CONSTRUCT, ESTIMATE, SCALAR, LIST, PACK = 15.0, 5.0, 3.0, 8.0, 2000.0
 WORDS = [f"key {at}" for at in range(1000)]
 KEYS = {
     "integers": list(range(1000)),

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.core.hashing import MISSING, KeyColumn, hash_column
-from sfumato.kernels.hash import ROW, strings
+from sfumato.kernels.hash import ROOM, ROW, strings
 
 WORDS = ["", "a", "tea", "twelve bytes", "thirteen byte", "é" * 9, "x" * 31, "y" * 32, "z" * 100]
 
@@ -86,7 +86,8 @@ def test_no_page_beside_the_keys_is_read():
         for start in (0, len(data) - size):
             out = np.empty(9, np.uint64)
             offsets = np.array([start] * 9 + [start + size])
-            strings(np.uint64(address + mmap.PAGESIZE), offsets, np.uint64(3), out)
+            scratch = np.empty((3, ROOM), np.uint64)
+            strings(np.uint64(address + mmap.PAGESIZE), offsets, np.uint64(3), scratch, out)
             want = reference([b""] * 8 + [data[start : start + size]], 3)
             assert out.tolist() == want
 
@@ -359,6 +360,21 @@ def test_a_strict_column_names_type_and_row_of_what_it_refuses(column, message):
 def test_what_is_no_column_of_keys_is_refused(column, message):
     with pytest.raises((TypeError, ValueError), match=f"^basket: .*{message}"):
         hash_column(column, name="basket")
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_hashes_of_a_dictionary_are_those_of_its_present_words_and_seed(frozen):
+    for first in range(9):  # the memory of one may be that of the next
+        words = np.arange(first, first + 1000)
+        words.flags.writeable = not frozen
+        data = [None, pa.py_buffer(words)]
+        shared = pa.Array.from_buffers(pa.int64(), 1000, data)
+        indices = np.arange(999, -1, -1, dtype=np.int32)
+        column = pa.DictionaryArray.from_arrays(pa.array(indices), shared)
+        for seed in (0, 1, 0, 0):
+            assert hash_column(column, seed).tolist() == hash_column(words[::-1], seed).tolist()
+            if not frozen:
+                words += 5
 
 
 @pytest.mark.parametrize("index", [-1, 1, 2**30])

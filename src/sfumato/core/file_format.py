@@ -32,10 +32,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sfumato.core.hashing import hash_column
 from sfumato.core.validation import integer
 from sfumato.core.xxh64 import xxh64
 from sfumato.errors import FormatError, ModelFormatError, SketchFormatError
+from sfumato.kernels import hash as kernels
 from sfumato.kernels.alignment import aligned
 
 __all__ = [
@@ -443,9 +443,9 @@ def checksum(view: memoryview) -> bytes:
     """XXH64 of the bytes."""
     if len(view) <= SMALL and "numba" not in sys.modules:
         return xxh64(view).to_bytes(8, "little")
-    offsets = pa.py_buffer(np.array([0, len(view)], np.int64))
-    column = pa.Array.from_buffers(pa.large_binary(), 1, [None, offsets, pa.py_buffer(view)])
-    return int(hash_column(column)[0]).to_bytes(8, "little")
+    data = pa.py_buffer(view)
+    where = np.uint64(data.address), np.uint64(data.size)
+    return int(kernels.xxh64(*where, np.uint64(0))).to_bytes(8, "little")
 
 
 def _check_shape(name: str, dtype: str, shape: list[int], cells: Any) -> None:

@@ -8,6 +8,7 @@ cryptographic: an adversary can construct long texts that collide for most seeds
 probabilities stated by sketches hold for keys that were not chosen against the hash.
 """
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -272,7 +273,8 @@ class _Piece:
         if isinstance(values, pa.DictionaryArray):
             self.words = KeyColumn(values.dictionary, name=f"{name} (its dictionary)")
             self.kind, self.indices = self.words.kind or "text", _integers(values.indices)
-            if self.indices.min() < 0 or self.indices.max() >= self.words.size:
+            unsigned = self.indices.view(f"u{self.indices.itemsize}")  # a negative one is large
+            if int(unsigned.max()) >= self.words.size:
                 raise ValueError(f"{name}: an index of the dictionary is out of its range.")
 
     @property
@@ -317,8 +319,33 @@ class _Piece:
     def _words(self, seed: int) -> np.ndarray:
         known = self.dictionary  # read once: another thread may set it for another seed
         if known is None or known[1] != seed:
-            known = self.dictionary = hash_column(self.words, seed), seed
+            known = self.dictionary = _word_hashes(self.values, self.words, seed), seed
         return known[0]
+
+
+SHORT = 4 << 20  # bytes of a dictionary that is remembered
+_last = threading.local()  # of each thread: where a short dictionary is, its seed, itself, hashes
+
+
+def _word_hashes(column: Any, words: KeyColumn, seed: int) -> np.ndarray:
+    """The hashes of a column's dictionary; batches of a file share theirs, which is hashed once."""
+    where, known = _fixed_memory(column.dictionary), getattr(_last, "dictionary", None)
+    if known is not None and known[:2] == (where, seed):
+        return np.asarray(known[3])
+    hashes = hash_column(words, seed)
+    if where is not None:
+        _last.dictionary = where, seed, words, hashes  # no other array takes its memory
+    return hashes
+
+
+def _fixed_memory(words: pa.Array) -> tuple[Any, ...] | None:
+    """What tells a dictionary from all others in memory; None if it is long or may change."""
+    buffers = [each for each in words.buffers() if each is not None]
+    flat = pa.types.is_integer(words.type) or any(is_kind(words.type) for is_kind in VIEW)
+    size = sum(each.size for each in buffers)
+    if not flat or size > SHORT or any(each.is_mutable for each in buffers):
+        return None
+    return (words.type, words.offset, len(words), *((each.address, each.size) for each in buffers))
 
 
 def _hash_integers(values: np.ndarray, seed: int, out: np.ndarray) -> None:
@@ -328,9 +355,10 @@ def _hash_integers(values: np.ndarray, seed: int, out: np.ndarray) -> None:
 
 def _hash_text(values: pa.Array, seed: int, out: np.ndarray) -> None:
     buffers, kind, first = values.buffers(), values.type, values.offset
+    settings = np.uint64(seed), np.empty((3, kernels.ROOM), np.uint64)
     if any(is_kind(kind) for is_kind in VIEW):
         addresses = np.array([b.address for b in buffers[2:]] or [0], np.uint64)
-        kernels.views(np.uint64(buffers[1].address + 16 * first), addresses, np.uint64(seed), out)
+        kernels.views(np.uint64(buffers[1].address + 16 * first), addresses, *settings, out)
         return
     if pa.types.is_fixed_size_binary(kind):
         width = kind.byte_width
@@ -340,7 +368,7 @@ def _hash_text(values: pa.Array, seed: int, out: np.ndarray) -> None:
         wide = np.int64 if any(is_kind(kind) for is_kind in LARGE) else np.int32
         offsets = np.frombuffer(buffers[1], wide)[first : first + out.size + 1]
         data = buffers[2]
-    kernels.strings(np.uint64(data.address if data else 0), offsets, np.uint64(seed), out)
+    kernels.strings(np.uint64(data.address if data else 0), offsets, *settings, out)
 
 
 def _missing_hash(seed: int) -> np.uint64:

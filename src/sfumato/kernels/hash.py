@@ -30,6 +30,7 @@ from sfumato.kernels.lanes import (
 from sfumato.kernels.seed_keys import GOLDEN, key_of
 
 __all__ = [
+    "ROOM",
     "ROW",
     "byte_at",
     "gather",
@@ -405,9 +406,11 @@ def _texts(keys, count, seed):
 
 
 @kernel
-def strings(data, offsets, seed, out):
-    """out[i] = the hash of the bytes offsets[i] to offsets[i + 1] after the address data."""
-    keys = np.empty((3, ROOM), np.uint64)
+def strings(data, offsets, seed, keys, out):
+    """out[i] = the hash of the bytes offsets[i] to offsets[i + 1] after the address data.
+
+    keys: scratch of shape (3, ROOM), as in `views`; the code of an allocation here loads slowly.
+    """
     for first in range(0, out.size, MANY):
         count = min(MANY, out.size - first)
         for i in range(count):
@@ -420,9 +423,8 @@ def strings(data, offsets, seed, out):
 
 
 @kernel
-def views(data, buffers, seed, out):
+def views(data, buffers, seed, keys, out):
     """out[i] = the hash of Arrow view i of 16 bytes at data: short ones inline, long in buffers."""
-    keys = np.empty((3, ROOM), np.uint64)
     for first in range(0, out.size, MANY):
         count = min(MANY, out.size - first)
         for i in range(count):

@@ -14,8 +14,10 @@ from sfumato.kernels.alignment import aligned
 from sfumato.kernels.lane_types import F32, F64, FLOATS, MASKS, NUMBERS, U32, U64, WHOLE
 
 __all__ = [
+    "add_at",
     "aligned",
     "bits",
+    "cells_at",
     "count_leading_zeros",
     "count_trailing_zeros",
     "f32x16",
@@ -78,6 +80,18 @@ def stripes_at(typing, addresses, mask):
     Four words are loaded at a time: faster than `words_at` four times.
     """
     return code.stripes_at(addresses, mask)
+
+
+@intrinsic
+def cells_at(typing, array, low, high):
+    """Sixteen float32 at the flat elements that two u64x8 name, unchecked."""
+    return code.cells_at(array, low, high)
+
+
+@intrinsic
+def add_at(typing, array, low, high, value):
+    """Add sixteen float32 to the flat elements that two u64x8 name, one after the other."""
+    return code.add_at(array, low, high, value)
 
 
 @intrinsic

@@ -67,18 +67,16 @@ def _header(here, end):
     return np.uint64(0), end + np.uint64(1)
 
 
-DEEPEST = 8  # structs inside structs
-
-
 @kernel
-def page_header(page, size, out):
+def page_header(page, size, outer, out):
     """out[0, f] = integer field f of the header; out[s, f] = field f of the struct in field s.
 
-    A header is a struct of Thrift's compact protocol. Returns its size; -1 if it is longer than the
-    `size` bytes at the address, or has fields of other types than page headers have.
+    A header is a struct of Thrift's compact protocol; structs inside structs are noted in `outer`.
+    Returns its size; -1 if it is longer than the `size` bytes at the address, has more structs
+    inside each other, or fields of other types than page headers have.
     """
     here, end = page, page + np.uint64(size)
-    outer, depth, field = np.zeros(DEEPEST, np.int64), 0, np.int64(0)
+    depth, field = 0, np.int64(0)
     while here < end:
         kind = byte_at(here)
         here += np.uint64(1)
@@ -95,7 +93,7 @@ def page_header(page, size, out):
             field = _signed(number)
         kind, number = kind & np.uint64(15), np.uint64(0)
         if kind == np.uint64(12):
-            if depth == DEEPEST:
+            if depth == outer.size:
                 return -1
             outer[depth], field = field, np.int64(0)
             depth += 1
@@ -126,15 +124,32 @@ def _signed(number):
     return np.int64(number >> np.uint64(1)) ^ -np.int64(number & np.uint64(1))
 
 
+@inline
+def _unpack(page, size, bit, bits, out, begin, end):
+    """out[begin:end] = numbers of `bits` bits from this bit of the page on, which has them all."""
+    last = (np.uint64(1) << bits) - np.uint64(1)
+    readable = (8 * size - 57 - np.int64(bit)) // np.int64(bits) + 1  # as words inside the page
+    middle = begin + max(min(end - begin, readable), 0)
+    for i in range(begin, middle):
+        word = word64_at(page + (bit >> np.uint64(3)))
+        out[i] = np.int32(word >> (bit & np.uint64(7)) & last)
+        bit += bits
+    for i in range(middle, end):
+        here, stop = page + (bit >> np.uint64(3)), page + np.uint64(size)
+        word = _bytes_at(here, min(EIGHT, stop - here), stop)
+        out[i] = np.int32(word >> (bit & np.uint64(7)) & last)
+        bit += bits
+    return bit
+
+
 @kernel
-def indices(page, size, width, state, out):
+def indices(page, size, width, words, state, out):
     """out = the next numbers of `width` bits, in runs of one number or of packed ones; 0, or -1.
 
     state: the offset behind the current run, how many numbers are left of it, the bit of the next
-    packed one (-1 if the run repeats a number), and the repeated number.
+    packed one (-1 if the run repeats a number), and the repeated number. All must be below `words`.
     """
     end, bits = page + np.uint64(size), np.uint64(width)
-    last = (np.uint64(1) << bits) - np.uint64(1)
     done = 0
     while done < out.size:
         if state[1] == 0:
@@ -149,16 +164,14 @@ def indices(page, size, width, state, out):
             state[0] = np.int64(here - page) + stored
         count = min(state[1], out.size - done)
         if state[2] < 0:
-            for i in range(count):
-                out[done + i] = state[3]
+            for i in range(done, done + count):
+                out[i] = state[3]
         else:
             bit = np.uint64(state[2])
-            for i in range(count):
-                here = page + (bit >> np.uint64(3))
-                word = _bytes_at(here, min(EIGHT, end - here), end)
-                out[done + i] = np.int64(word >> (bit & np.uint64(7)) & last)
-                bit += bits
-            state[2] = np.int64(bit)
+            state[2] = np.int64(_unpack(page, size, bit, bits, out, done, done + count))
         state[1] -= count
         done += count
-    return 0
+    largest = np.uint32(0)
+    for i in range(out.size):
+        largest = max(largest, np.uint32(out[i]))
+    return 0 if largest < words else -1

@@ -31,9 +31,9 @@ def _copier(size):
 
 
 _copy1, _copy16, _copy64 = _copier(1), _copier(16), _copier(64)
-ONE, TWO, THREE, FOUR, BYTE = (np.uint64(each) for each in (1, 2, 3, 4, 8))
+ZERO, ONE, TWO, THREE, FOUR, BYTE = (np.uint64(each) for each in (0, 1, 2, 3, 4, 8))
 SIXTEEN, LONGEST, EXTENDED = np.uint64(16), np.uint64(64), np.uint64(60)
-MARGIN = 96  # bytes from the end up to which an element may be moved together with what follows
+MARGIN = 192  # bytes from an end up to which two elements may be moved with what follows them
 
 
 @inline
@@ -58,12 +58,22 @@ def _size(here, end):
     return np.uint64(0), here
 
 
+def _copies_by_tag():
+    """Length of a copy, and bits 8 to 10 of its offset where the tag has them, by its tag."""
+    tags = np.arange(256)
+    near = 4 + (tags >> 2 & 7) | tags >> 5 << 8
+    return np.where(tags & 3 == 1, near, (tags >> 2) + 1).astype(np.uint64)
+
+
+COPIES = _copies_by_tag()  # a branch on the tag would often be predicted wrongly
+
+
 @inline
-def _copied(tag, word):
-    """Length and offset of a copy: its tag, and the bytes behind it as far as they belong to it."""
-    if tag & THREE == ONE:
-        return FOUR + ((tag >> TWO) & np.uint64(7)), (tag >> np.uint64(5)) << BYTE | word
-    return (tag >> TWO) + ONE, word
+def _copied(tag, word, count):
+    """Length and offset of a copy: its tag, and a word whose first `count` bytes belong to it."""
+    entry = COPIES[tag]
+    low = word & ((ONE << (BYTE * count)) - ONE)
+    return entry & np.uint64(255), low | (entry & np.uint64(0x700))
 
 
 @inline
@@ -91,6 +101,67 @@ def _move(to, source, length):
         i += ONE
 
 
+@inline
+def _elements(here, end, to, out, last):
+    """Decompress elements while both ends are far; returns what `_element` returns.
+
+    It stops before literals above 60 bytes and offsets of 4 bytes. A copy follows most literals.
+    """
+    far = np.uint64(MARGIN)
+    while end - here > far and last - out > far:
+        tag = byte_at(here)
+        if tag & THREE == ZERO:
+            length = (tag >> TWO) + ONE
+            if length <= SIXTEEN:
+                _copy16(out, here + ONE)
+            elif length <= EXTENDED:
+                _copy64(out, here + ONE)
+            else:
+                break
+            here += ONE + length
+            out += length
+            tag = byte_at(here)
+        kind = tag & THREE
+        if kind == ZERO:
+            continue
+        if kind == THREE:
+            break
+        length, offset = _copied(tag, word32_at(here + ONE), kind)
+        if offset - ONE >= out - to:  # also if the offset is 0
+            return here, last + ONE
+        if offset < SIXTEEN:
+            _move(out, out - offset, length)
+        else:
+            _copy16(out, out - offset)
+            if length > SIXTEEN:
+                for i in range(16, 64, 16):
+                    _copy16(out + np.uint64(i), out + np.uint64(i) - offset)
+        here += ONE + kind
+        out += length
+    return here, out
+
+
+@inline
+def _element(here, end, to, out, last):
+    """Decompress one; where input and output continue, the latter behind its end if damaged."""
+    tag = byte_at(here)
+    kind = tag & THREE
+    if kind == ZERO:
+        length, here = _literal(here, end)
+        if end - here < length or last - out < length:
+            return here, last + ONE
+        _move(out, here, length)
+        return here + length, out + length
+    count = FOUR if kind == THREE else kind
+    if end - here <= count:
+        return here, last + ONE
+    length, offset = _copied(tag, _number(here + ONE, count), count)
+    if offset - ONE >= out - to or last - out < length:
+        return here, last + ONE
+    _move(out, out - offset, length)
+    return here + ONE + count, out + length
+
+
 @kernel
 def decompress(source, stored, to, size):
     """Decompress the `stored` bytes at an address into `size` bytes at another; 0, or -1."""
@@ -98,43 +169,9 @@ def decompress(source, stored, to, size):
     announced, here = _size(source, end)
     if announced != np.uint64(size):
         return -1
-    far, out = np.uint64(MARGIN), to
-    while here < end:
-        tag = byte_at(here)
-        roomy = end - here > far and last - out > far
-        if tag & THREE == np.uint64(0):
-            length = (tag >> TWO) + ONE
-            if roomy and length <= EXTENDED:
-                if length <= SIXTEEN:
-                    _copy16(out, here + ONE)
-                else:
-                    _copy64(out, here + ONE)
-                here += ONE
-            else:
-                length, here = _literal(here, end)
-                if end - here < length or last - out < length:
-                    return -1
-                _move(out, here, length)
-            here += length
-        else:
-            kind = tag & THREE
-            count = FOUR if kind == THREE else kind
-            if end - here <= count:
-                return -1
-            if roomy:
-                word = word32_at(here + ONE) & ((ONE << (BYTE * count)) - ONE)
-            else:
-                word = _number(here + ONE, count)
-            length, offset = _copied(tag, word)
-            if offset == np.uint64(0) or offset > out - to or last - out < length:
-                return -1
-            if roomy and offset >= SIXTEEN:
-                _copy16(out, out - offset)
-                if length > SIXTEEN:
-                    for i in range(16, 64, 16):
-                        _copy16(out + np.uint64(i), out + np.uint64(i) - offset)
-            else:
-                _move(out, out - offset, length)
-            here += ONE + count
-        out += length
+    out = to
+    while here < end and out <= last:
+        here, out = _elements(here, end, to, out, last)
+        if out <= last:
+            here, out = _element(here, end, to, out, last)
     return 0 if out == last else -1

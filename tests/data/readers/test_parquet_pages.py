@@ -10,6 +10,7 @@ import pytest
 from sfumato.data import read_batches
 from sfumato.data.readers import arrow
 from sfumato.engine import map_merge
+from sfumato.kernels import parquet
 from sfumato.kernels.snappy import decompress
 from sfumato.sketch import HyperLogLog
 
@@ -126,6 +127,25 @@ def test_damaged_pages_raise_or_are_read_but_never_crash(form, tmp_path):
             errors.append(str(error))
     assert errors
     assert all("k.parquet: cannot be read as Parquet" in error for error in errors)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 8, 13, 15, 16, 24, 31])
+def test_indices_of_every_width_are_unpacked_up_to_the_last_byte_of_a_page(width):
+    numbers = RNG.integers(0, 2**width, 8 * 40)
+    bits = numbers[:, np.newaxis] >> np.arange(width) & 1
+    run = np.packbits(bits.astype(np.uint8), bitorder="little")
+    page = np.concatenate([np.array([40 << 1 | 1], np.uint8), run])
+    out = np.empty(numbers.size, np.int32)
+    assert _unpacked(page, width, int(numbers.max()) + 1, out) == 0
+    np.testing.assert_array_equal(out, numbers)
+    assert _unpacked(page, width, int(numbers.max()), out) == -1  # beyond the dictionary
+    assert _unpacked(page[:-1], width, 2**31, out) == -1
+    assert _unpacked(page, width, 2**31, np.empty(numbers.size + 1, np.int32)) == -1
+
+
+def _unpacked(page, width, words, out):
+    state = np.zeros(4, np.int64)
+    return parquet.indices(np.uint64(page.ctypes.data), page.size, width, words, state, out)
 
 
 def test_snappy_blocks_are_decompressed_and_damaged_ones_stay_in_their_buffers():

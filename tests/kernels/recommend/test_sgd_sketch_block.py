@@ -6,7 +6,7 @@ import pytest
 from sfumato.core.hashing import hash_column
 from sfumato.kernels.recommend import sgd_sketch_block as factor_block
 from sfumato.kernels.recommend import sgd_sketch_component as factor_component
-from sfumato.recommend.factorization.factor_cells import FactorCells
+from sfumato.recommend.factorization.factor_cells import LANES, FactorCells
 
 RATES = {"clip": np.inf, "rate": 0.05, "weight": 0.1}
 
@@ -27,12 +27,36 @@ def started(factors, depth, width=60, **more):
 
 
 def slowly(cells, data, clip=np.inf, back=0.0, median=False):
-    """The same pass, number by number."""
-    twin = FactorCells(**cells.shape, table=cells.table)
-    rates = np.array([0.05, -0.005, twin.bias_scale, back], np.float32)
-    given = twin._keys, twin.width, np.float32(2 * clip), rates, twin.bias_direction, twin._scale
-    factor_component.descend(*data, *given, median, twin.table)
+    """The same pass in NumPy, from the written rule of cells and signs."""
+    twin, lanes = FactorCells(**cells.shape, table=cells.table), LANES[cells.layout]
+    table, used, n = twin.table.astype(np.float64), twin._scale > 0, twin.bias_direction
+    for user, item, rating in zip(*data, strict=True):
+        sides = [numbers_of(twin, h, lanes) for h in (user, item)]
+        rows = [table[at] * signs for at, signs in sides]
+        x, y = (used * (np.median if median else np.mean)(each, axis=0) for each in rows)
+        p, q, lift = n @ x, n @ y, twin.bias_scale
+        error = rating - x @ y + p * q - lift * (p + q)
+        if error**2 > 2 * clip:
+            continue
+        e = 0.05 * error
+        moves = (
+            e * y - 0.005 * x + (e * (1 / lift - q) + back * p) * n,
+            e * x - 0.005 * y + (e * (1 / lift - p) + back * q) * n,
+        )
+        for (at, signs), move in zip(sides, moves, strict=True):
+            np.add.at(table, at, signs * move)
+    twin.table[:] = table
     return twin
+
+
+def numbers_of(cells, h, lanes):
+    """Positions and signs of an entity's numbers in every row of the sketch."""
+    products = h * cells._keys
+    slots = (products >> np.uint64(32)) * np.uint64(cells.width) >> np.uint64(32)
+    blocks = np.arange(cells.depth)[:, None] * cells.width + slots.astype(np.int64)
+    positions = blocks[:, :, None] * lanes + np.arange(lanes)
+    signs = products[:, :, None] >> np.arange(16, 16 + lanes, dtype=np.uint64) & np.uint64(1)
+    return positions.reshape(cells.depth, -1), 1 - 2.0 * signs.reshape(cells.depth, -1)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +95,15 @@ def test_lanes_sort_rows_as_single_numbers_do(factors, depth):
     cells, data = started(factors, depth, readout="median"), columns()
     expected = slowly(cells, data, median=True)
     assert cells.descend(*data, **RATES) == 0
+    np.testing.assert_allclose(cells.table, expected.table, atol=1e-4)
+
+
+@pytest.mark.parametrize(("factors", "depth"), [(1, 1), (11, 4), (16, 2), (32, 4), (50, 3)])
+@pytest.mark.parametrize("readout", ["mean", "median"])
+def test_single_numbers_do_the_same_sixteen_at_a_time(factors, depth, readout):
+    cells, data = started(factors, depth, 700, layout="component", readout=readout), columns()
+    expected = slowly(cells, data, clip=2.0, back=0.005, median=readout == "median")
+    cells.descend(*data, **RATES | {"clip": 4.0}, biases=False)
     np.testing.assert_allclose(cells.table, expected.table, atol=1e-4)
 
 

@@ -29,6 +29,7 @@ VIEWS = {
 }
 NUMBERS = {"INT64": (pa.int64(), pa.uint64()), "INT32": (pa.int32(), pa.uint32())}
 FEW = 2  # rows of a batch for each word of a dictionary, above which the rows stay indices of it
+DEEPEST = 8  # structs inside structs of a header
 FIRST_HEADER, LONGEST_HEADER = 1 << 9, 1 << 16  # bytes read for a header, and if it is longer
 
 
@@ -133,10 +134,10 @@ class Pages:
         count = header.fields(7)[1]
         if not 0 <= count <= header.decompressed:
             raise ValueError("a dictionary has more words than bytes")
+        data = self._decompressed(stored, header.decompressed).slice(0)  # immutable
         self._dictionary = _Values(self._kind, count, reserved=0)
-        self._dictionary.read(
-            _Page(self._decompressed(stored, header.decompressed), 0, count, PLAIN)
-        )
+        self._dictionary.read(_Page(data, 0, count, PLAIN))
+        self._dictionary.freeze()
 
 
 class _Page:
@@ -153,13 +154,16 @@ class _Page:
             if self._width > 31:
                 raise ValueError("an index of a dictionary has more than 31 bits")
 
-    def indices(self, out: np.ndarray) -> None:
-        """Read the next indices of a dictionary; all are 0 if they have no bits."""
-        out[:] = 0
-        if self._width and kernels.indices(
-            np.uint64(self.data.address), self.data.size, self._width, self._state, out
-        ):
-            raise ValueError("the indices of a dictionary go beyond their page")
+    def indices(self, words: int, out: np.ndarray) -> None:
+        """Read the next indices of a dictionary of `words`; all are 0 if they have no bits."""
+        where = np.uint64(self.data.address), self.data.size
+        if not self._width:
+            out[:] = 0
+            failed = not words
+        else:
+            failed = kernels.indices(*where, self._width, words, self._state, out) < 0
+        if failed:
+            raise ValueError("the indices go beyond their page or dictionary")
 
 
 class _Values:
@@ -193,11 +197,11 @@ class _Values:
         if words is None:
             self._read_plain(page, out)
         elif self._indexed(words):
-            page.indices(out)
+            page.indices(words.filled, out)
         else:
             found = np.empty(out.size, np.int32)
-            page.indices(found)
-            out[:] = words._values[: words.filled].take(found)  # IndexError beyond the last
+            page.indices(words.filled, found)
+            words._values.take(found, out=out, mode="clip")  # which does not copy them once more
             self._buffers[0] = words._buffers[0] if self._text else self._buffers[0]
         self.filled += out.size
         page.left -= out.size
@@ -215,6 +219,10 @@ class _Values:
         if page.at < 0:
             raise ValueError("a text goes beyond its page")
 
+    def freeze(self) -> None:
+        """Make the values immutable, so that the hashes of a dictionary remain true."""
+        self._values.flags.writeable = False
+
     def taken(self) -> pa.Array:
         """The values as an array, and room for others."""
         array = self._array()
@@ -223,8 +231,9 @@ class _Values:
 
     def _array(self) -> pa.Array:
         if self._words is not None and self._indexed(self._words):
-            indices = pa.array(self._values[: self.filled])
-            return pa.DictionaryArray.from_arrays(indices, self._words._array())
+            found = [None, pa.py_buffer(self._values)]
+            indices = pa.Array.from_buffers(pa.int32(), self.filled, found)
+            return pa.DictionaryArray.from_arrays(indices, self._words._array(), safe=False)
         buffers = [None, pa.py_buffer(self._values), *(self._buffers if self._text else [])]
         return pa.Array.from_buffers(self._kind, self.filled, buffers)
 
@@ -247,7 +256,8 @@ class PageHeader:
 
     def __init__(self, data: pa.Buffer) -> None:
         self._fields = np.full((9, 9), -1, np.int64)  # field 8 of the header is the last
-        self.size = kernels.page_header(np.uint64(data.address), data.size, self._fields)
+        outer = np.empty(DEEPEST, np.int64)
+        self.size = kernels.page_header(np.uint64(data.address), data.size, outer, self._fields)
         self.kind, self.decompressed, self.stored = map(int, self._fields[0, 1:4])
         if self.size > 0 and min(self.decompressed, self.stored) < 0:
             self.size = -1

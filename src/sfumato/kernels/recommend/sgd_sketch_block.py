@@ -36,6 +36,7 @@ __all__ = [
     "by_line",
     "damp",
     "descender",
+    "middle",
     "multipliers",
     "pair",
     "readers_of",
@@ -228,28 +229,31 @@ def descender(blocks, depth, median=False):
 
 
 @inline
-def _mean_reader(table, keys, h, width, scale, x):
+def _mean_reader(table, keys, h, width, scale, rows, x):
     _gather(table, keys, h, width, scale, x)
+
+
+@inline
+def middle(rows, depth):
+    """The median of each lane over rows of 16 numbers, which it sorts."""
+    for turn in range(depth):  # odd-even transposition sort, sixteen lanes at a time
+        for r in range(turn & 1, depth - 1, 2):
+            one, other = load(rows, 16 * r), load(rows, 16 * r + 16)
+            store(rows, 16 * r, minimum(one, other))
+            store(rows, 16 * r + 16, maximum(one, other))
+    return (load(rows, depth // 2 * 16) + load(rows, (depth - 1) // 2 * 16)) * np.float32(0.5)
 
 
 def _median_reader(depth):
     """The function that reads the median over rows, each lane on its own."""
-    last, high, low = depth - 1, depth // 2, (depth - 1) // 2
 
     @inline
-    def read(table, keys, h, width, scale, x):
-        rows = np.empty(16 * depth, np.float32)
+    def read(table, keys, h, width, scale, rows, x):
         for b in range(keys.shape[1]):
             for r in range(depth):
                 at, signs = _position(h, keys[r, b], r, width)
                 store(rows, 16 * r, flip(load(table, at), signs))
-            for turn in range(depth):  # odd-even transposition sort, sixteen lanes at a time
-                for r in range(turn & 1, last, 2):
-                    one, other = load(rows, 16 * r), load(rows, 16 * r + 16)
-                    store(rows, 16 * r, minimum(one, other))
-                    store(rows, 16 * r + 16, maximum(one, other))
-            middle = (load(rows, 16 * high) + load(rows, 16 * low)) * np.float32(0.5)
-            store(x, 16 * b, middle * np.float32(depth) * load(scale, 16 * b))
+            store(x, 16 * b, middle(rows, depth) * np.float32(depth) * load(scale, 16 * b))
 
     return read
 
@@ -263,15 +267,15 @@ def _in_memory(blocks, depth, reader):
         step, shrink, lift, push, back = rates[0], rates[1], rates[2], ONE / rates[2], rates[3]
         width, count, first = np.uint64(width), users.size, load(spread, 0)
         x, y = np.empty(size, np.float32), np.empty(size, np.float32)
-        saved, check = 0, f32x16(ZERO)
+        saved, check, rows = 0, f32x16(ZERO), np.empty(16 * depth, np.float32)
         for i in range(count):
             u, v, ahead = users[i], items[i], min(i + AHEAD, count - 1)
             _ask(table, keys, users[ahead], width)
             _ask(table, keys, items[ahead], width)
             if log.size:
                 saved = _save(table, keys, v, width, log, _save(table, keys, u, width, log, saved))
-            reader(table, keys, u, width, scale, x)
-            reader(table, keys, v, width, scale, y)
+            reader(table, keys, u, width, scale, rows, x)
+            reader(table, keys, v, width, scale, rows, y)
             both = f32x16(ZERO)
             for b in range(0, size, 16):
                 both = fma(load(x, b), load(y, b), both)

@@ -1,19 +1,20 @@
 """Stochastic gradient descent on a count sketch of factors, number by number.
 
 `lanes` numbers of an entity lie side by side: 1 where every component is hashed on its own (as in
-the thesis), 16 in blocks, where this gives the median. Cells, signs and formulas are those of
-factor_block.py; where every component is hashed, n picks the first one, which is the bias.
-`descend` serves any layout and the median, slowly; `descend_mean` the mean of single numbers.
+the thesis), 16 in blocks, whose median is read here. Cells, signs and formulas are those of
+sgd_sketch_block.py; where every component is hashed, n picks the first one, which is the bias.
 """
 
 import numpy as np
 
 from sfumato.kernels.hash import row_slot
 from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.lanes import add_at, bits, cells_at, f32x16, flip, fma, load, store, total
+from sfumato.kernels.recommend.sgd_sketch_block import middle
 
-__all__ = ["damp", "descend", "descend_mean", "read"]
+__all__ = ["damp", "descend", "read"]
 
-ONE, SIGNS = np.float32(1), np.uint64(16)
+ZERO, ONE, SIGNS, SIGN = np.float32(0), np.float32(1), np.uint64(16), np.uint64(1 << 16)
 
 
 @inline
@@ -81,33 +82,6 @@ def read(table, keys, width, hashes, median, scale, out):
 
 
 @kernel
-def descend(users, items, ratings, keys, width, clip, rates, spread, scale, median, table):
-    """One pass over rows where error**2 <= clip; rates: step, shrink, lift, back."""
-    step, shrink, lift, push, back = rates[0], rates[1], rates[2], ONE / rates[2], rates[3]
-    width, size = np.uint64(width), spread.size
-    rows = np.empty((keys.shape[0], size // keys.shape[1]), np.float32)
-    x, y = np.empty(size, np.float32), np.empty(size, np.float32)
-    for i in range(users.size):
-        _gather(table, keys, users[i], width, median, scale, rows, x)
-        _gather(table, keys, items[i], width, median, scale, rows, y)
-        both, p, q = np.float32(0), np.float32(0), np.float32(0)
-        for j in range(size):
-            both += x[j] * y[j]
-            p += x[j] * spread[j]
-            q += y[j] * spread[j]
-        error = ratings[i] - both + p * q - lift * (p + q)
-        if error * error <= clip:
-            e = error * step
-            f, g = e * (push - q) + back * p, e * (push - p) + back * q
-            for j in range(size):
-                a, c = x[j], y[j]
-                x[j] = e * c + shrink * a + f * spread[j]
-                y[j] = e * a + shrink * c + g * spread[j]
-            _scatter(table, keys, users[i], width, rows.shape[1], x)
-            _scatter(table, keys, items[i], width, rows.shape[1], y)
-
-
-@kernel
 def damp(hashes, keys, width, fraction, median, spread, scale, table):
     """Take a fraction off the bias of each entity; all arguments are of its first block alone.
 
@@ -126,51 +100,59 @@ def damp(hashes, keys, width, fraction, median, spread, scale, table):
 
 
 @inline
-def _gather_mean(table, keys, h, width, part, at, signs, x):
-    """The read-out of an entity, and where its numbers lie, so that they are hashed once."""
-    depth, size = keys.shape
-    x[:] = np.float32(0)
-    for r in range(depth):
-        start = np.uint64(r) * width
-        for b in range(size):
-            product = h * keys[r, b]
-            at[r, b] = np.int64(start + row_slot(product, width))
-            signs[r, b] = _sign(product >> SIGNS, 0)
-        for b in range(size):
-            x[b] += table[at[r, b]] * signs[r, b]
-    for b in range(size):
-        x[b] *= part
+def _sixteen(keys, r, b, h, width):
+    """Where the numbers from b to b + 15 lie in row r, as two halves, and their signs."""
+    k, start = r * keys.shape[1] + b, np.uint64(r) * width
+    low, high = load(keys, k) * h, load(keys, k + 8) * h
+    signs = bits((low & SIGN) > 0) | bits((high & SIGN) > 0) << np.uint64(8)
+    return row_slot(low, width) + start, row_slot(high, width) + start, signs
 
 
 @inline
-def _scatter_mean(table, at, signs, delta):
-    for r in range(at.shape[0]):
-        for b in range(at.shape[1]):
-            table[at[r, b]] += delta[b] * signs[r, b]
+def _gather_lanes(table, keys, h, width, median, scale, rows, x):
+    depth, size = keys.shape
+    for b in range(0, size, 16):
+        lanes = f32x16(ZERO)
+        for r in range(depth):
+            low, high, signs = _sixteen(keys, r, b, h, width)
+            row = flip(cells_at(table, low, high), signs)
+            if median:
+                store(rows, 16 * r, row)
+            else:
+                lanes = lanes + row
+        if median:
+            lanes = middle(rows, depth) * np.float32(depth)
+        store(x, b, lanes * load(scale, b))
+
+
+@inline
+def _scatter_lanes(table, keys, h, width, b, lanes):
+    for r in range(keys.shape[0]):
+        low, high, signs = _sixteen(keys, r, b, h, width)
+        add_at(table, low, high, flip(lanes, signs))
 
 
 @kernel
-def descend_mean(users, items, ratings, keys, width, clip, rates, table):
-    """`descend` by the mean where every number is hashed: its first is the bias, lift is 1."""
-    step, shrink, biased, width = rates[0], rates[1], rates[1] + rates[3], np.uint64(width)
-    depth, size = keys.shape
-    part = ONE / np.float32(depth)
+def descend(users, items, ratings, keys, width, clip, rates, spread, scale, median, table):
+    """The pass of sgd_sketch_block.py where every number is hashed, 16 of them at a time.
+
+    keys, spread and scale have columns up to a multiple of 16; those without a number have scale 0.
+    """
+    step, shrink, back, width = rates[0], rates[1], rates[3], np.uint64(width)
+    size, rows = keys.shape[1], np.empty(16 * keys.shape[0], np.float32)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
-    x_at, y_at = np.empty((depth, size), np.int64), np.empty((depth, size), np.int64)
-    x_signs, y_signs = np.empty((depth, size), np.float32), np.empty((depth, size), np.float32)
     for i in range(users.size):
-        _gather_mean(table, keys, users[i], width, part, x_at, x_signs, x)
-        _gather_mean(table, keys, items[i], width, part, y_at, y_signs, y)
-        p, q = x[0], y[0]
-        error = ratings[i] - p - q
-        for j in range(1, size):
-            error -= x[j] * y[j]
+        u, v = users[i], items[i]
+        _gather_lanes(table, keys, u, width, median, scale, rows, x)
+        _gather_lanes(table, keys, v, width, median, scale, rows, y)
+        both, p, q = f32x16(ZERO), x[0], y[0]
+        for b in range(0, size, 16):
+            both = fma(load(x, b), load(y, b), both)
+        error = ratings[i] - total(both) + p * q - (p + q)
         if error * error <= clip:
             e = error * step
-            for j in range(size):
-                a, c = x[j], y[j]
-                x[j] = e * c + shrink * a
-                y[j] = e * a + shrink * c
-            x[0], y[0] = e + biased * p, e + biased * q
-            _scatter_mean(table, x_at, x_signs, x)
-            _scatter_mean(table, y_at, y_signs, y)
+            f, g = f32x16(e * (ONE - q) + back * p), f32x16(e * (ONE - p) + back * q)
+            for b in range(0, size, 16):
+                n, a, c = load(spread, b), load(x, b), load(y, b)
+                _scatter_lanes(table, keys, u, width, b, fma(n, f, c * e + a * shrink))
+                _scatter_lanes(table, keys, v, width, b, fma(n, g, a * e + c * shrink))

@@ -95,10 +95,12 @@ class FactorCells:
         if self.layout == "block":
             kernel = factor_block.descender(self._blocks, self.depth, self.readout == "median")
             return float(kernel(*columns, *given, log, self.table))
-        if self.readout == "mean":
-            factor_component.descend_mean(*columns, self._keys, *given[:3], self.table)
-        else:
-            factor_component.descend(*columns, self._keys, *given, True, self.table)
+        # Sixteen numbers are read at a time; those beyond the last count 0.
+        keys = factor_block.multipliers(self.depth, -(-self.factors // 16) * 16)
+        beyond = np.zeros(keys.shape[1] - self.factors, np.float32)
+        whole = (np.append(each, beyond) for each in given[3:])
+        median = self.readout == "median"
+        factor_component.descend(*columns, keys, *given[:3], *whole, median, self.table)
         return None
 
     def log(self, rows: int) -> np.ndarray | None:
