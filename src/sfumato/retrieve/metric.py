@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.core.arrays import rows
 from sfumato.core.validation import one_of
+from sfumato.kernels.retrieve import sign_codes as sides
 
 __all__ = ["LEAN", "METRIC", "Lift", "Space", "check_vectors", "is_vector", "lengths", "matrix"]
 
@@ -103,11 +104,20 @@ class Space(NamedTuple):
         """Vectors whose inner products with those of queries are the true scores, float32."""
         if self.metric == "inner":
             return vectors.astype(np.float32)
-        exact = vectors.astype(np.float64)
-        if vectors.dtype != np.float32:  # squares of float64 may vanish or overflow
-            exact /= np.abs(exact).max(axis=1, keepdims=True)
+        if vectors.dtype == np.float32:
+            return _unit(vectors)
+        exact = vectors.astype(np.float64)  # whose squares may vanish or overflow
+        exact /= np.abs(exact).max(axis=1, keepdims=True)
         exact /= lengths(exact)[:, None]
         return exact.astype(np.float32)
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
+    """Unit vectors of float32 rows, each independent of the other rows."""
+    out = np.empty(vectors.shape, np.float32)
+    origin = np.zeros(vectors.shape[1], np.float32)
+    sides.normalise(np.ascontiguousarray(vectors), origin, np.empty(len(vectors)), out)
+    return out
 
 
 def is_vector(values: Any) -> bool:
@@ -143,7 +153,7 @@ def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
 
 def _all_finite(found: np.ndarray) -> bool:
     """Whether all numbers are finite; few of them are proved so by a finite sum of squares."""
-    if found.size <= SMALL and math.isfinite(np.dot(found.reshape(-1), found.reshape(-1))):
+    if found.size <= SMALL and math.isfinite(np.vdot(found, found)):
         return True
     return bool(np.isfinite([found.min(), found.max()]).all())
 
@@ -151,7 +161,7 @@ def _all_finite(found: np.ndarray) -> bool:
 def check_vectors(owner: str, metric: str, vectors: np.ndarray) -> None:
     """Raise ValueError for a row that the metric is not defined for."""
     if metric == "cosine":
-        if len(vectors) == 1 and vectors.any():
+        if len(vectors) == 1 and np.count_nonzero(vectors):
             return
         some = vectors.any(axis=1)
         if not some.all():

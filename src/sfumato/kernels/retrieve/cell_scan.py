@@ -24,11 +24,13 @@ ROW = np.uint64(2**32 - 1)
 
 
 @inline
-def _four(vectors, u, out):
-    """Copy the rows from u on, at most four, over those of `out`."""
-    for i in range(min(4, vectors.shape[0] - u)):
+def _products(panels, vectors, u, some, row):
+    """row = products of the vectors from u on, at most four, with all centres; some is scratch."""
+    few = min(4, vectors.shape[0] - u)
+    for i in range(few):
         for c in range(vectors.shape[1]):
-            out[i, c] = vectors[u + i, c]
+            some[i, c] = vectors[u + i, c]
+    every(panels, some[: 1 if few == 1 else 4], row)
 
 
 @kernel
@@ -40,8 +42,7 @@ def nearest_cells(panels, halves, vectors, out):
     wide = 32 * panels.shape[0]
     some, row = np.zeros((4, vectors.shape[1]), np.float32), np.empty((4, wide), np.float32)
     for u in range(0, vectors.shape[0], 4):
-        _four(vectors, u, some)
-        every(panels, some, row)
+        _products(panels, vectors, u, some, row)
         for i in range(min(4, vectors.shape[0] - u)):
             best, where = row[i, 0] - halves[0], 0
             for c in range(1, halves.size):
@@ -69,8 +70,7 @@ def probe(panels, count, queries, cells, scores):
     wide = 32 * panels.shape[0]
     some, row = np.zeros((4, queries.shape[1]), np.float32), np.empty((4, wide), np.float32)
     for u in range(0, queries.shape[0], 4):
-        _four(queries, u, some)
-        every(panels, some, row)
+        _products(panels, queries, u, some, row)
         for i in range(min(4, queries.shape[0] - u)):
             for c in range(count):
                 offer(c, row[i, c], cells[u + i], scores[u + i])
@@ -78,11 +78,11 @@ def probe(panels, count, queries, cells, scores):
 
 
 @kernel
-def allocate(cells, used, first, following, last, fill, slots):
+def allocate(cells, used, first, following, owners, last, fill, slots):
     """slots[i] = the next free row of cell cells[i]: in its last block, or in a new one.
 
     Blocks 0 to used - 1 are taken; returns how many are then. fill[c] is the number of rows taken
-    in the last block of cell c, 64 where it has none.
+    in the last block of cell c, 64 where it has none; owners[b] becomes the cell of a new block b.
     """
     for i in range(cells.size):
         c = cells[i]
@@ -91,6 +91,7 @@ def allocate(cells, used, first, following, last, fill, slots):
                 first[c] = used
             else:
                 following[last[c]] = used
+            owners[used] = c
             last[c], fill[c], used = used, 0, used + 1
         slots[i] = 64 * last[c] + fill[c]
         fill[c] += 1

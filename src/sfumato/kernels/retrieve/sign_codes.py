@@ -153,7 +153,7 @@ def weigh(panels, queries, centre, count, weights, lengths, offsets):
             scale = 1.0 / lengths[u + i] if square > 0 else 0.0
             for c in range(queries.shape[1]):
                 unit[i, c] = np.float32(np.float64(queries[u + i, c]) * scale)
-        every(panels, unit, row)
+        every(panels, unit[: 1 if few == 1 else 4], row)
         for i in range(few):
             along = 0.0
             for c in range(queries.shape[1]):

@@ -115,7 +115,7 @@ def encode(
     for start in range(0, rows.shape[0], group):
         end = min(start + group, rows.shape[0])
         size = end - start
-        some = (size + 3) // 4 * 4
+        some = 1 if size == 1 else (size + 3) // 4 * 4
         normalise(rows[start:end], centre, far, unit)
         every(frame, unit[:some], along)
         sides(along[:size], count, side)

@@ -71,20 +71,19 @@ class CellBlocks:
     def rows(self, cells: np.ndarray) -> np.ndarray:
         """Take the next free row of each cell, in new blocks where the last is full."""
         self._reserve(self.used + min(cells.size, len(self)) + cells.size // BLOCK)
-        if cells.size > 1:  # cell by cell, so that the blocks of a chain lie side by side
-            order = np.argsort(cells, kind="stable")
-            out = np.empty(cells.size, np.int64)
-            out[order] = self._allocated(cells[order])
-        else:
-            out = self._allocated(cells)
-        self._owners[out // BLOCK] = cells
+        if cells.size == 1:
+            return self._allocated(cells)
+        order = np.argsort(cells, kind="stable")  # so that the blocks of a chain lie side by side
+        out = np.empty(cells.size, np.int64)
+        out[order] = self._allocated(cells[order])
         return out
 
     def _allocated(self, cells: np.ndarray) -> np.ndarray:
         out = np.empty(cells.size, np.int64)
         self.used = cell_scan.allocate(
-            cells, self.used, self._first, self._following, self._last, self._fill, out
-        )
+            cells, self.used, self._first, self._following, self._owners, self._last, self._fill,
+            out,
+        )  # fmt: skip
         return out
 
     def _reserve(self, blocks: int) -> None:

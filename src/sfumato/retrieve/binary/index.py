@@ -495,8 +495,10 @@ class BinaryIndex:
         """State with cells for as many rows more, learned anew where there are too few of them."""
         fitted, rows, partition = now
         total = rows.stored.living + len(vectors)
+        if partition is not None and total < GROWTH * partition.rows:
+            return now
         cells = cells_for(self.partitions, total)
-        if cells == 1 or (partition is not None and total < GROWTH * partition.rows):
+        if cells == 1:
             return now
         made = learn_cells(fitted, rows, vectors, cells, self.seed)
         living = rows.stored.rows()

@@ -75,7 +75,9 @@ class Panels:
     @property
     def blocks(self) -> np.ndarray:
         """Blocks in use, uint64 (ceil(count / BLOCK), words, BLOCK), not writable."""
-        return frozen(self._blocks[: -(-self.count // BLOCK)])
+        view = self._blocks[: -(-self.count // BLOCK)]
+        view.flags.writeable = False
+        return view
 
     @property
     def nbytes(self) -> int:
@@ -107,10 +109,16 @@ class Panels:
         rows = self.blocks.transpose(0, 2, 1).reshape(-1, self.words)
         return rows[: self.count].copy()
 
-    def put(self, rows: np.ndarray, codes: np.ndarray, count: int) -> Self:
-        """Write codes to these rows, which nobody reads so far; `count` rows are there then."""
+    def put(self, rows: Any, codes: np.ndarray, count: int) -> Self:
+        """Write codes to rows that nobody reads so far, a slice of one or several in an array.
+
+        `count` rows are there then.
+        """
         self._reserve(count)
-        self._blocks[rows // BLOCK, :, rows % BLOCK] = codes
+        if isinstance(rows, slice):
+            self._blocks[rows.start // BLOCK, :, rows.start % BLOCK] = codes[0]
+        else:
+            self._blocks[rows // BLOCK, :, rows % BLOCK] = codes
         self.count = count
         return self
 
@@ -141,13 +149,14 @@ class Panels:
             self._blocks[at // BLOCK + full, :, : len(tail)] = tail.T
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StoredRows:
     """Snapshot of an index: `count` rows, of which those with a bit in `alive` can be found.
 
     words and short are blocks of `Panels`; alive is None where no row was removed; factors and
     vectors are None where none are stored. Columns may be longer than `count`. With cells, rows
-    that are not taken count too, without a bit in `alive`; `cells` has the blocks of each.
+    that are not taken count too, without a bit in `alive`; `cells` has the blocks of each. No
+    field is ever assigned anew.
     """
 
     count: int
@@ -232,7 +241,7 @@ class RowWriter:
             if self._table is None:
                 self._table = _Table.of(stored)
             rows = self._table.find(ids)
-        if stored.alive is not None and rows.size and rows.max() >= 0:
+        if stored.alive is not None and _any_known(rows):
             known = rows[rows >= 0]
             rows[rows >= 0] = np.where(stored.has(known), known, -1)
         return stored, rows
@@ -253,7 +262,7 @@ class RowWriter:
             rows: Any = slice(stored.count, total)
         else:
             assert cells is not None
-            rows = self.cells.rows(cells)
+            rows = _slice_of_one(self.cells.rows(cells))
             total = BLOCK * self.cells.used
         grown = StoredRows(
             total,
@@ -263,7 +272,7 @@ class RowWriter:
             None if self._short is None else self._coded(self._short, rows, short, total),
             _placed(stored.factors, stored.count, total, rows, factors),
             _placed(stored.vectors, stored.count, total, rows, vectors),
-            None if stored.alive is None else _marked(stored.alive, total, _array(rows)),
+            None if stored.alive is None else _marked(stored.alive, total, rows),
             None if self.cells is None else self.cells.chains(),
         )
         with self._looking:
@@ -401,13 +410,19 @@ def _array(rows: Any) -> np.ndarray:
     return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
 
 
-def _marked(alive: np.ndarray, total: int, rows: np.ndarray) -> np.ndarray:
-    """Bits of `total` rows, with those of these rows set too."""
-    bits = np.zeros(-(-total // 64), np.uint64)
-    bits[: alive.size] = alive
-    if rows.size == 1:
-        bits[rows[0] >> 6] |= np.uint64(1 << (int(rows[0]) & 63))
+def _slice_of_one(rows: np.ndarray) -> Any:
+    """Rows as an array, or one row as a slice, which is written in a fraction of the time."""
+    return slice(int(rows[0]), int(rows[0]) + 1) if rows.size == 1 else rows
+
+
+def _marked(alive: np.ndarray, total: int, rows: Any) -> np.ndarray:
+    """Bits of `total` rows, with those of these rows, a slice or an array, set too."""
+    more = -(-total // 64) - alive.size
+    bits = np.append(alive, np.zeros(more, np.uint64)) if more else alive.copy()
+    if isinstance(rows, slice) and rows.stop == rows.start + 1:
+        bits[rows.start >> 6] |= np.uint64(1 << (rows.start & 63))
     else:
+        rows = _array(rows)
         np.bitwise_or.at(bits, rows >> 6, np.uint64(1) << (rows & 63).astype(np.uint64))
     return bits
 
@@ -472,11 +487,18 @@ def check_ids(ids: np.ndarray) -> None:
 
 def check_new(owner: str, rows: np.ndarray) -> None:
     """Raise ValueError where an id is in the index already; `rows` is its row, or -1."""
-    if rows.size and rows.max() >= 0:
+    if _any_known(rows):
         at = int((rows >= 0).argmax())
         raise ValueError(
             f"{owner}: an id is in the index already, at row {at}; remove it first to replace it."
         )
+
+
+def _any_known(rows: np.ndarray) -> bool:
+    """Whether any row is not -1."""
+    if rows.size == 1:
+        return bool(rows[0] >= 0)
+    return bool(rows.size and rows.max() >= 0)
 
 
 def check_known(owner: str, rows: np.ndarray) -> None:

@@ -201,7 +201,7 @@ def check_finite(owner: str, rows: np.ndarray, lengths: np.ndarray, first: int =
 
     >>> check_finite("example", np.ones((1, 2)), np.ones(1))
     """
-    if not math.isfinite(lengths.sum()):
+    if not math.isfinite(lengths[0] if lengths.size == 1 else lengths.sum()):
         row, column = np.argwhere(~np.isfinite(rows))[0]
         raise ValueError(
             f"{owner}: numbers must be finite in float32; row {first + row}, column {column} "

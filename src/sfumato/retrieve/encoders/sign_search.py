@@ -131,11 +131,10 @@ class SignFlipEncoder(CodeEncoder):
         if rows.dtype != np.float32 or not rows.flags.c_contiguous:
             with np.errstate(over="ignore"):  # what float32 cannot represent is found below
                 rows = np.ascontiguousarray(rows, np.float32)
-        count, lengths = len(rows), np.empty(len(rows))
-        words = np.empty((count, self._words), np.uint64)
-        short = np.empty((count if self.short else 0, self._words), np.uint64)
+        count, wide, basis = len(rows), self._words, self._basis
+        words, lengths = np.empty((count, wide), np.uint64), np.empty(count)
+        short = np.empty((count, wide), np.uint64) if self.short else words[:0]
         factors = np.empty((count, int(self.factor is not None)), np.float32)
-        basis = self._basis
         flips.encode(
             rows, self.centre_, basis.weigh.panels, self._products.panels, basis.sum.panels,
             self._gram, self._slope, self._along, self.bits, self.flips, lengths,
