@@ -10,7 +10,17 @@ from sfumato.core.arrays import rows
 from sfumato.core.validation import one_of
 from sfumato.kernels.retrieve import sign_codes as sides
 
-__all__ = ["LEAN", "METRIC", "Lift", "Space", "check_vectors", "is_vector", "lengths", "matrix"]
+__all__ = [
+    "LEAN",
+    "METRIC",
+    "Lift",
+    "Space",
+    "check_vectors",
+    "checked_matrix",
+    "is_vector",
+    "lengths",
+    "matrix",
+]
 
 SAMPLE = 1 << 17  # rows whose lengths decide the radius
 BLOCK = 1 << 13  # rows that are measured at a time
@@ -81,6 +91,8 @@ def lengths(vectors: np.ndarray) -> np.ndarray:
 
 METRIC = one_of(("cosine", "inner"))
 SMALL = 1 << 14  # numbers whose squares are summed sooner than they are compared
+FLOAT32 = np.dtype(np.float32)
+SHORT_SQUARE, LONG_SQUARE = 1e-30, 1e30  # of vectors that every metric is defined for
 LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay finite in float32
 
 
@@ -105,19 +117,13 @@ class Space(NamedTuple):
         if self.metric == "inner":
             return vectors.astype(np.float32)
         if vectors.dtype == np.float32:
-            return _unit(vectors)
+            out = np.empty(vectors.shape, np.float32)
+            sides.unit(np.ascontiguousarray(vectors), out)
+            return out
         exact = vectors.astype(np.float64)  # whose squares may vanish or overflow
         exact /= np.abs(exact).max(axis=1, keepdims=True)
         exact /= lengths(exact)[:, None]
         return exact.astype(np.float32)
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    """Unit vectors of float32 rows, each independent of the other rows."""
-    out = np.empty(vectors.shape, np.float32)
-    origin = np.zeros(vectors.shape[1], np.float32)
-    sides.normalise(np.ascontiguousarray(vectors), origin, np.empty(len(vectors)), out)
-    return out
 
 
 def is_vector(values: Any) -> bool:
@@ -148,6 +154,17 @@ def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
             raise ValueError(f"{owner}: numbers must be finite; row {row}, column {column} is not.")
     if len(found) and not found.shape[1]:
         raise ValueError(f"{owner}: rows must have at least one column.")
+    return found
+
+
+def checked_matrix(owner: str, metric: str, values: Any, dimension: int | None) -> np.ndarray:
+    """Validate vectors as `matrix` and `check_vectors` do, one usual vector by its length alone."""
+    plain = type(values) is np.ndarray and values.dtype is FLOAT32
+    if plain and values.shape == (1, dimension) and values.flags.c_contiguous:
+        if SHORT_SQUARE < np.vdot(values, values) < LONG_SQUARE:
+            return values
+    found = matrix(owner, values, dimension)
+    check_vectors(owner, metric, found)
     return found
 
 

@@ -12,7 +12,7 @@ from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import bits, f64x8, fma, load, store, widen_high, widen_low
 from sfumato.kernels.top_k import every
 
-__all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "unpack", "weigh"]
+__all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "unit", "unpack", "weigh"]
 
 
 @kernel
@@ -29,6 +29,17 @@ def normalise(rows, centre, lengths, out):
         for i in range(centre.size):
             gap = np.float64(rows[r, i]) - np.float64(centre[i])
             out[r, i] = np.float32(gap * scale)
+
+
+@kernel
+def unit(rows, out):
+    """out[r] = rows[r] divided by its length in float64, or zeros."""
+    scratch, origin = np.empty(8), np.zeros(rows.shape[1], np.float32)
+    for r in range(rows.shape[0]):
+        length = math.sqrt(_square(rows[r], origin, scratch))
+        scale = 1.0 / length if length > 0 else 0.0
+        for i in range(rows.shape[1]):
+            out[r, i] = np.float32(np.float64(rows[r, i]) * scale)
 
 
 @inline

@@ -122,7 +122,10 @@ def encode(
         if short.shape[0]:
             pack(side, short[start:end])
             _clear(far, short[start:end])
-        every(products, side[:some], back)
+        if size == 1:
+            _multiply(gram, side[0], back[0])
+        else:
+            every(products, side[:some], back)
         improve(along[:size], back, gram, steps, side[:size])
         pack(side, words[start:end])
         _clear(far, words[start:end])
@@ -134,6 +137,31 @@ def encode(
             )  # fmt: skip
         for r in range(size):
             lengths[start + r] = far[r]
+
+
+@inline
+def _multiply(gram, side, out):
+    """out = Gram times side, summed as `every` does, from the table that turns read as well."""
+    last = side.size - 16
+    for k in range(0, side.size, 128):  # past the last column, the last sixteen again
+        a = b = c = d = e = f = g = h = f32x16(0.0)
+        k1, k2, k3 = min(k + 16, last), min(k + 32, last), min(k + 48, last)
+        k4, k5 = min(k + 64, last), min(k + 80, last)
+        k6, k7 = min(k + 96, last), min(k + 112, last)
+        for j in range(side.size):
+            row, by = j * side.size, f32x16(side[j])
+            a, b = fma(load(gram, row + k), by, a), fma(load(gram, row + k1), by, b)
+            c, d = fma(load(gram, row + k2), by, c), fma(load(gram, row + k3), by, d)
+            e, f = fma(load(gram, row + k4), by, e), fma(load(gram, row + k5), by, f)
+            g, h = fma(load(gram, row + k6), by, g), fma(load(gram, row + k7), by, h)
+        store(out, k, a)
+        store(out, k1, b)
+        store(out, k2, c)
+        store(out, k3, d)
+        store(out, k4, e)
+        store(out, k5, f)
+        store(out, k6, g)
+        store(out, k7, h)
 
 
 @inline

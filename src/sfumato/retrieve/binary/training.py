@@ -137,7 +137,7 @@ class Fitted(NamedTuple):
         if not self.encoder.scaled:
             return None
         if made.factors.shape[1]:
-            return made.factors[:, 0]
+            return made.factors.reshape(-1)
         scales, lift = self.encoder.scales(made.words), self.space.lift
         return scales if lift is None else np.asarray(scales * lift.scales(vectors), np.float32)
 
