@@ -27,10 +27,13 @@ ROW = np.uint64(2**32 - 1)
 def _products(panels, vectors, u, some, row):
     """row = products of the vectors from u on, at most four, with all centres; some is scratch."""
     few = min(4, vectors.shape[0] - u)
+    if few == 1:
+        every(panels, vectors[u : u + 1], row)
+        return
     for i in range(few):
         for c in range(vectors.shape[1]):
             some[i, c] = vectors[u + i, c]
-    every(panels, some[: 1 if few == 1 else 4], row)
+    every(panels, some, row)
 
 
 @kernel

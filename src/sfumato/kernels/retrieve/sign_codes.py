@@ -118,13 +118,13 @@ def products(left, right, out):
 
 
 @kernel
-def nearest_factors(sides, projections, middle, sums, unit, lengths, centre, weight, out):
+def nearest_factors(sides, projections, middle, squares, unit, lengths, centre, weight, out):
     """out[r] = the f of least |e|^2 + weight <e, x / |x|>^2 for e = centre + f W b - x, or else 0.
 
     x = centre + lengths[r] * unit[r], projections[r] its unit vector's products with the atoms,
-    middle those of the centre, and sums[r] = W b. Weight 0: |x - centre|^2 / <x - centre, W b>.
+    middle those of the centre, squares[r] = |W b|^2. Weight 0: |x - centre|^2 / <x - centre, W b>.
     """
-    scratch, width, wide = np.empty(8), sides.shape[1], sums.shape[1]
+    scratch, width = np.empty(8), sides.shape[1]
     own = 0.0
     for i in range(centre.size):
         own += np.float64(centre[i]) * np.float64(centre[i])
@@ -141,7 +141,7 @@ def nearest_factors(sides, projections, middle, sums, unit, lengths, centre, wei
         square = own + 2 * beside + far * far
         by = weight / square if square > 1e-12 * far * far else 0.0
         above = residual + by * (beside + far * far) * total
-        below = _dot(sums, r * wide, sums, r * wide, wide, scratch) + by * total * total
+        below = squares[r] + by * total * total
         out[r] = above / below if far > 0 and below > 0 else 0.0
 
 

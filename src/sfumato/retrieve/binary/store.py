@@ -56,6 +56,7 @@ class Panels:
         self.words = WORDS.check("Panels", "words", words)
         self.count = 0
         self._blocks = aligned((0, self.words, BLOCK), np.uint64)
+        self._view: tuple[np.ndarray, Any] = self._blocks, None  # the last `blocks`, and what they are part of
 
     @classmethod
     def over(cls, blocks: np.ndarray, count: int) -> Self:
@@ -76,8 +77,10 @@ class Panels:
     @property
     def blocks(self) -> np.ndarray:
         """Blocks in use, uint64 (ceil(count / BLOCK), words, BLOCK), not writable."""
-        view = self._blocks[: -(-self.count // BLOCK)]
-        view.flags.writeable = False
+        used, whole, (view, of) = -(-self.count // BLOCK), self._blocks, self._view
+        if of is not whole or len(view) != used:
+            view = frozen(whole[:used])
+            self._view = view, whole
         return view
 
     @property
@@ -225,7 +228,7 @@ class RowWriter:
         if not cells:
             return cls(StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, None))
         made, alive = CellBlocks.empty(cells), np.empty(0, np.uint64)
-        stored = StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, alive, made.chains())
+        stored = StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, alive, made.chains)
         return cls(stored, made)
 
     def find(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
@@ -268,7 +271,7 @@ class RowWriter:
             None if stored.factors is None else _with_room(stored.factors, stored.count, total),
             None if stored.vectors is None else _with_room(stored.vectors, stored.count, total),
             None if stored.alive is None else _copied(stored.alive, total),
-            None if self.cells is None else self.cells.chains(),
+            None if self.cells is None else self.cells.chains,
         )
         if grown.vectors is not None:
             grown.vectors[rows] = vectors

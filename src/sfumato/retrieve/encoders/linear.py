@@ -171,7 +171,9 @@ def matrix(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
     >>> matrix("example", [[1, 2], [3, 4]], 2).shape
     (2, 2)
     """
-    plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+    plain = type(values) is np.ndarray or (
+        isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+    )
     if not plain or values.dtype.kind != "f" or values.ndim != 2:
         values = any_rows(owner, values, dimension)
     if dimension is not None and values.shape[1] != dimension:
