@@ -159,13 +159,20 @@ def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
 
 def checked_matrix(owner: str, metric: str, values: Any, dimension: int | None) -> np.ndarray:
     """Validate vectors as `matrix` and `check_vectors` do, one usual vector by its length alone."""
-    plain = type(values) is np.ndarray and values.dtype is FLOAT32
-    if plain and values.shape == (1, dimension) and values.flags.c_contiguous:
-        if SHORT_SQUARE < np.vdot(values, values) < LONG_SQUARE:
-            return values
+    if _is_usual(values, dimension):
+        return np.asarray(values)
     found = matrix(owner, values, dimension)
     check_vectors(owner, metric, found)
     return found
+
+
+def _is_usual(values: Any, dimension: int | None) -> bool:
+    """Whether this is one float32 vector that every metric is defined for."""
+    if type(values) is not np.ndarray or values.dtype is not FLOAT32:
+        return False
+    if values.shape != (1, dimension) or not values.flags.c_contiguous:
+        return False
+    return bool(SHORT_SQUARE < np.vdot(values, values) < LONG_SQUARE)
 
 
 def _all_finite(found: np.ndarray) -> bool:

@@ -56,7 +56,8 @@ class Panels:
         self.words = WORDS.check("Panels", "words", words)
         self.count = 0
         self._blocks = aligned((0, self.words, BLOCK), np.uint64)
-        self._view: tuple[np.ndarray, Any] = self._blocks, None  # the last `blocks`, and what they are part of
+        # The last `blocks`, and the array that they are part of.
+        self._view: tuple[np.ndarray, Any] = self._blocks, None
 
     @classmethod
     def over(cls, blocks: np.ndarray, count: int) -> Self:
