@@ -2,9 +2,9 @@
 
 A code is decoded to a vector, and the 300 nearest rows of each of 300 queries are ranked by their
 products with the decoded ones; so neither cells nor short-lists lose anything here. "Exact along"
-divides a decoded vector by its product with the vector itself: one more number a row. Entropy-coded:
-principal coordinates rounded to multiples of the finest of 56 steps for which the ideal code lengths
-(each coordinate by its own distribution) fit the bits; a bound, not a format.
+divides a decoded vector by its product with the vector itself: one more number a row.
+Entropy-coded: principal coordinates rounded to multiples of the finest of 56 steps for which the
+ideal code lengths (each coordinate by its own distribution) fit the bits; a bound, not a format.
 """
 
 import sys
