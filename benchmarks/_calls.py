@@ -8,21 +8,22 @@ __all__ = ["call_row", "cpu_microseconds"]
 SHORTEST = 0.02  # seconds of CPU time per run, far above the clock's resolution
 
 
-def cpu_microseconds(works, runs=7):
-    """CPU microseconds per call of each of several functions: median, lowest and highest run.
+def cpu_microseconds(works, runs=7, items=1):
+    """CPU microseconds per item of each of several functions: median, lowest and highest run.
 
     The functions take turns, run by run, so that a change of the machine's speed meets all of
-    them. CPU time of the whole process counts: a second thread is not free.
+    them. CPU time of the whole process counts: a second thread is not free. items: how many each
+    call works on.
     """
     loops = {name: _loops(work) for name, work in works.items()}
     found = {name: [] for name in works}
     for _ in range(runs):
         for name, work in works.items():
-            found[name].append(_run(work, loops[name]) / loops[name] * 1e6)
+            found[name].append(_run(work, loops[name]) / (loops[name] * items) * 1e6)
     return {name: _summary(times) for name, times in found.items()}
 
 
-def call_row(name, ours, limit, peers=None, runs=7):
+def call_row(name, ours, limit, peers=None, runs=7, items=1):
     """One row: our call, the limit in microseconds, and calls of peers or why there are none.
 
     Parameters
@@ -32,10 +33,12 @@ def call_row(name, ours, limit, peers=None, runs=7):
     ours : callable
         The call, without arguments; warm it needs no compilation.
     limit : float or None
-        Largest acceptable median, in microseconds.
+        Largest acceptable median, in microseconds per item.
     peers : dict of str to callable, default=None
         For each peer, a function that prepares its data and returns the call to be timed. An
         ImportError in it is recorded as a missing peer.
+    items : int, default=1
+        Items that each call works on; times are those of one.
     """
     works, missing = {"": ours}, {}
     for peer, prepare in (peers or {}).items():
@@ -43,7 +46,7 @@ def call_row(name, ours, limit, peers=None, runs=7):
             works[peer] = prepare()
         except ImportError as error:
             missing[peer] = {"missing": str(error)}
-    found = cpu_microseconds(works, runs)
+    found = cpu_microseconds(works, runs, items)
     row = {"name": name, "unit": "us", "limit": limit, "ours": found.pop("")}
     row["peers"] = {**found, **missing}
     _show(row)

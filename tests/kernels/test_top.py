@@ -66,3 +66,15 @@ def test_bar_sets_the_bits_of_places():
     barred = np.zeros((3, 2), np.uint32)
     top.bar(np.array([0, 2, 3]), np.array([0, 33, 31]), np.array([1, -1, 0]), barred)
     np.testing.assert_array_equal(barred, [[1 << 31, 0], [0, 0], [1, 2]])
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 6])
+@pytest.mark.parametrize("size", [5, 32, 70, 129, 200])
+def test_scores_of_a_query_do_not_depend_on_how_many_there_are(size, count):
+    rng = np.random.default_rng(size + count)
+    panels = panels_of(rng.normal(size=(size, 9)).astype(np.float32))
+    queries = rng.normal(size=(8, 9)).astype(np.float32)
+    together, some = np.empty((2, 8, 32 * len(panels)), np.float32)
+    top.every(panels, queries, together)
+    top.every(panels, queries[:count], some)
+    np.testing.assert_array_equal(some[:count], together[:count])

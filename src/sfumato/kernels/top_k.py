@@ -77,6 +77,26 @@ def _keep(lanes, scratch):
     store(scratch, 112, d1)
 
 
+@inline
+def _four_panels(panels, b, query):
+    """The scores of one query with panels b to b + 3; past the last panel, the last again."""
+    last, wide = panels.shape[0] - 1, 32 * panels.shape[1]
+    a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = f32x16(0.0)
+    one, two = wide * b, wide * min(b + 1, last)
+    three, four = wide * min(b + 2, last), wide * min(b + 3, last)
+    for i in range(panels.shape[1]):
+        q, at = f32x16(query[i]), 32 * i
+        a0 = fma(load_aligned(panels, one + at), q, a0)
+        a1 = fma(load_aligned(panels, one + at + 16), q, a1)
+        b0 = fma(load_aligned(panels, two + at), q, b0)
+        b1 = fma(load_aligned(panels, two + at + 16), q, b1)
+        c0 = fma(load_aligned(panels, three + at), q, c0)
+        c1 = fma(load_aligned(panels, three + at + 16), q, c1)
+        d0 = fma(load_aligned(panels, four + at), q, d0)
+        d1 = fma(load_aligned(panels, four + at + 16), q, d1)
+    return a0, a1, b0, b1, c0, c1, d0, d1
+
+
 @kernel
 def best(panels, queries, barred, positions, scores):
     """scores[u], positions[u] = the largest scores of query u and where they stand, best first.
@@ -104,30 +124,22 @@ def best_of_one(panels, query, barred, left_out, positions, scores):
         bars[left_out[k] >> 5] |= np.uint32(1) << np.uint32(left_out[k] & 31)
     for j in range(scores.size):
         scores[j], positions[j] = -np.inf, -1
-    size, wide = panels.shape[1], 32 * panels.shape[1]
-    for b in range(0, count, 4):  # past the last panel, the last again
-        a0 = a1 = b0 = b1 = c0 = c1 = d0 = d1 = f32x16(0.0)
-        one, two = wide * b, wide * min(b + 1, count - 1)
-        three, four = wide * min(b + 2, count - 1), wide * min(b + 3, count - 1)
-        for i in range(size):
-            q, at = f32x16(query[i]), 32 * i
-            a0 = fma(load_aligned(panels, one + at), q, a0)
-            a1 = fma(load_aligned(panels, one + at + 16), q, a1)
-            b0 = fma(load_aligned(panels, two + at), q, b0)
-            b1 = fma(load_aligned(panels, two + at + 16), q, b1)
-            c0 = fma(load_aligned(panels, three + at), q, c0)
-            c1 = fma(load_aligned(panels, three + at + 16), q, c1)
-            d0 = fma(load_aligned(panels, four + at), q, d0)
-            d1 = fma(load_aligned(panels, four + at + 16), q, d1)
-        _keep((a0, a1, b0, b1, c0, c1, d0, d1), scratch)
+    for b in range(0, count, 4):
+        _keep(_four_panels(panels, b, query), scratch)
         for k in range(min(4, count - b)):
             _offer(scratch, k, b + k, bars[b + k], scores, positions)
 
 
 @kernel
 def every(panels, queries, out):
-    """out[u] = the scores of query u with all items, the filling of the last panel included."""
-    for u in range(0, queries.shape[0], 4):
+    """out[u] = the scores of query u with all items, the filling of the last panel included.
+
+    Any number of queries; those after the last multiple of four are taken one by one.
+    """
+    whole = queries.shape[0] // 4 * 4
+    for u in range(whole, queries.shape[0]):
+        _every_of_one(panels, queries[u], out[u])
+    for u in range(0, whole, 4):
         for b in range(panels.shape[0]):
             a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
             store(out, u * out.shape[1] + 32 * b, a0)
@@ -138,6 +150,23 @@ def every(panels, queries, out):
             store(out, (u + 2) * out.shape[1] + 32 * b + 16, c1)
             store(out, (u + 3) * out.shape[1] + 32 * b, d0)
             store(out, (u + 3) * out.shape[1] + 32 * b + 16, d1)
+
+
+@inline
+def _every_of_one(panels, query, out):
+    """The scores of one query with all items."""
+    last = panels.shape[0] - 1
+    for b in range(0, last + 1, 4):
+        a0, a1, b0, b1, c0, c1, d0, d1 = _four_panels(panels, b, query)
+        two, three, four = min(b + 1, last), min(b + 2, last), min(b + 3, last)
+        store(out, 32 * b, a0)
+        store(out, 32 * b + 16, a1)
+        store(out, 32 * two, b0)
+        store(out, 32 * two + 16, b1)
+        store(out, 32 * three, c0)
+        store(out, 32 * three + 16, c1)
+        store(out, 32 * four, d0)
+        store(out, 32 * four + 16, d1)
 
 
 @kernel

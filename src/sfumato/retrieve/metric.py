@@ -8,8 +8,19 @@ import numpy as np
 
 from sfumato.core.arrays import rows
 from sfumato.core.validation import one_of
+from sfumato.kernels.retrieve import sign_codes as sides
 
-__all__ = ["LEAN", "METRIC", "Lift", "Space", "check_vectors", "is_vector", "lengths", "matrix"]
+__all__ = [
+    "LEAN",
+    "METRIC",
+    "Lift",
+    "Space",
+    "check_vectors",
+    "checked_matrix",
+    "is_vector",
+    "lengths",
+    "matrix",
+]
 
 SAMPLE = 1 << 17  # rows whose lengths decide the radius
 BLOCK = 1 << 13  # rows that are measured at a time
@@ -80,6 +91,8 @@ def lengths(vectors: np.ndarray) -> np.ndarray:
 
 METRIC = one_of(("cosine", "inner"))
 SMALL = 1 << 14  # numbers whose squares are summed sooner than they are compared
+FLOAT32 = np.dtype(np.float32)
+SHORT_SQUARE, LONG_SQUARE = 1e-30, 1e30  # of vectors that every metric is defined for
 LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay finite in float32
 
 
@@ -103,9 +116,12 @@ class Space(NamedTuple):
         """Vectors whose inner products with those of queries are the true scores, float32."""
         if self.metric == "inner":
             return vectors.astype(np.float32)
-        exact = vectors.astype(np.float64)
-        if vectors.dtype != np.float32:  # squares of float64 may vanish or overflow
-            exact /= np.abs(exact).max(axis=1, keepdims=True)
+        if vectors.dtype == np.float32:
+            out = np.empty(vectors.shape, np.float32)
+            sides.unit(np.ascontiguousarray(vectors), out)
+            return out
+        exact = vectors.astype(np.float64)  # whose squares may vanish or overflow
+        exact /= np.abs(exact).max(axis=1, keepdims=True)
         exact /= lengths(exact)[:, None]
         return exact.astype(np.float32)
 
@@ -141,9 +157,27 @@ def matrix(owner: str, values: Any, dimension: int | None) -> np.ndarray:
     return found
 
 
+def checked_matrix(owner: str, metric: str, values: Any, dimension: int | None) -> np.ndarray:
+    """Validate vectors as `matrix` and `check_vectors` do, one usual vector by its length alone."""
+    if _is_usual(values, dimension):
+        return np.asarray(values)
+    found = matrix(owner, values, dimension)
+    check_vectors(owner, metric, found)
+    return found
+
+
+def _is_usual(values: Any, dimension: int | None) -> bool:
+    """Whether this is one float32 vector that every metric is defined for."""
+    if type(values) is not np.ndarray or values.dtype is not FLOAT32:
+        return False
+    if values.shape != (1, dimension) or not values.flags.c_contiguous:
+        return False
+    return bool(SHORT_SQUARE < np.vdot(values, values) < LONG_SQUARE)
+
+
 def _all_finite(found: np.ndarray) -> bool:
     """Whether all numbers are finite; few of them are proved so by a finite sum of squares."""
-    if found.size <= SMALL and math.isfinite(np.dot(found.reshape(-1), found.reshape(-1))):
+    if found.size <= SMALL and math.isfinite(np.vdot(found, found)):
         return True
     return bool(np.isfinite([found.min(), found.max()]).all())
 
@@ -151,7 +185,7 @@ def _all_finite(found: np.ndarray) -> bool:
 def check_vectors(owner: str, metric: str, vectors: np.ndarray) -> None:
     """Raise ValueError for a row that the metric is not defined for."""
     if metric == "cosine":
-        if len(vectors) == 1 and vectors.any():
+        if len(vectors) == 1 and np.count_nonzero(vectors):
             return
         some = vectors.any(axis=1)
         if not some.all():

@@ -81,7 +81,7 @@ def restored(
         cells = None if partition is None else _cells(len(partition), count, header, arrays)
         stored = _stored_rows(count, arrays, fitted, given, None if cells is None else header)
         if cells is not None:
-            stored = replace(stored, cells=cells.chains())
+            stored = replace(stored, cells=cells.chains)
         if check:
             check_ids(stored.ids[stored.rows()])
     return index, fitted, RowWriter(stored, cells), partition

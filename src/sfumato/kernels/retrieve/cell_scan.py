@@ -16,7 +16,7 @@ from sfumato.kernels.retrieve.weighted_scan import (
     _take,
     _visit,
 )
-from sfumato.kernels.top_k import every, offer, order
+from sfumato.kernels.top_k import every
 
 __all__ = ["allocate", "nearest_cells", "probe", "scan", "sum_cells"]
 
@@ -24,11 +24,16 @@ ROW = np.uint64(2**32 - 1)
 
 
 @inline
-def _four(vectors, u, out):
-    """Copy the rows from u on, at most four, over those of `out`."""
-    for i in range(min(4, vectors.shape[0] - u)):
+def _products(panels, vectors, u, some, row):
+    """row = products of the vectors from u on, at most four, with all centres; some is scratch."""
+    few = min(4, vectors.shape[0] - u)
+    if few == 1:
+        every(panels, vectors[u : u + 1], row)
+        return
+    for i in range(few):
         for c in range(vectors.shape[1]):
-            out[i, c] = vectors[u + i, c]
+            some[i, c] = vectors[u + i, c]
+    every(panels, some, row)
 
 
 @kernel
@@ -40,8 +45,7 @@ def nearest_cells(panels, halves, vectors, out):
     wide = 32 * panels.shape[0]
     some, row = np.zeros((4, vectors.shape[1]), np.float32), np.empty((4, wide), np.float32)
     for u in range(0, vectors.shape[0], 4):
-        _four(vectors, u, some)
-        every(panels, some, row)
+        _products(panels, vectors, u, some, row)
         for i in range(min(4, vectors.shape[0] - u)):
             best, where = row[i, 0] - halves[0], 0
             for c in range(1, halves.size):
@@ -61,28 +65,45 @@ def sum_cells(vectors, cells, sums, counts):
 
 
 @kernel
-def probe(panels, count, queries, cells, scores):
-    """cells[q], scores[q] = the first cells by <queries[q], centre>, largest first.
+def probe(panels, count, queries, cells):
+    """cells[q] = the first cells by <queries[q], centre>, largest first.
 
-    Lists begin as -1 and -inf, and are no longer than the `count` of cells.
+    Lists are no longer than the `count` of cells; of equal scores, the lower cell is first.
     """
-    wide = 32 * panels.shape[0]
+    wide, probes = 32 * panels.shape[0], cells.shape[1]
     some, row = np.zeros((4, queries.shape[1]), np.float32), np.empty((4, wide), np.float32)
+    words, found = row.view(np.uint32), np.empty(count, np.uint64)
     for u in range(0, queries.shape[0], 4):
-        _four(queries, u, some)
-        every(panels, some, row)
+        _products(panels, queries, u, some, row)
         for i in range(min(4, queries.shape[0] - u)):
             for c in range(count):
-                offer(c, row[i, c], cells[u + i], scores[u + i])
-            order(cells[u + i], scores[u + i])
+                row[i, c] += np.float32(0.0)  # makes -0 the 0 that it equals
+                found[c] = (np.uint64(_falling(words[i, c])) << HALF) | np.uint64(c)
+            _ascending(found, _cut(found, count, probes))
+            for p in range(probes):
+                cells[u + i, p] = np.int64(found[p] & ROW)
+
+
+@inline
+def _ascending(values, size):
+    """Sort the first `size` values, by insertion at ever smaller gaps (Shell 1959)."""
+    gap = size // 2
+    while gap > 0:
+        for i in range(gap, size):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap = 1 if gap == 2 else gap * 5 // 11
 
 
 @kernel
-def allocate(cells, used, first, following, last, fill, slots):
+def allocate(cells, used, first, following, owners, last, fill, slots):
     """slots[i] = the next free row of cell cells[i]: in its last block, or in a new one.
 
     Blocks 0 to used - 1 are taken; returns how many are then. fill[c] is the number of rows taken
-    in the last block of cell c, 64 where it has none.
+    in the last block of cell c, 64 where it has none; owners[b] becomes the cell of a new block b.
     """
     for i in range(cells.size):
         c = cells[i]
@@ -91,6 +112,7 @@ def allocate(cells, used, first, following, last, fill, slots):
                 first[c] = used
             else:
                 following[last[c]] = used
+            owners[used] = c
             last[c], fill[c], used = used, 0, used + 1
         slots[i] = 64 * last[c] + fill[c]
         fill[c] += 1
@@ -108,25 +130,37 @@ def _below_worst(found, size, near):
 
 
 @inline
-def _scan_chain(
-    blocks, alive, factors, ones, first, following, planes, q, step, whole, n_best, near, found,
-    size, limit,
-):  # fmt: skip
-    """Offer the blocks of one chain to the candidates of query q; their number, and the limit."""
-    b = first
-    while 0 <= b < alive.size:
-        if alive[b]:
-            if factors.size:
-                hits = _visit(blocks, b, planes, q, step, whole, factors, 64 * b, limit, near)
-            else:
-                hits = _visit(blocks, b, planes, q, step, whole, ones, 0, limit, near)
-            if hits:
-                size = _take(hits & alive[b], 64 * b, near, found, size)
-                if size + 64 > found.size:
-                    size = _cut(found, size, n_best)
-                    limit = _below_worst(found, size, near)
-        b = following[b]
-    return size, limit
+def _blocks_of(cells, first, following, alive, out):
+    """List the blocks with living rows, cell by cell, and two zeros after them; their number."""
+    size = 0
+    for p in range(cells.size):
+        b = first[cells[p]] if cells[p] >= 0 else -1
+        while 0 <= b < alive.size:
+            out[size] = b
+            size += alive[b] != 0
+            b = following[b]
+    out[size] = out[size + 1] = 0
+    return size
+
+
+@inline
+def _scan_blocks(
+    blocks, alive, factors, ones, listed, count, planes, q, step, whole, n_best, near, found
+):
+    """Offer the first `count` blocks listed to the candidates of query q; their number."""
+    size, limit = 0, np.float32(-np.inf)
+    for i in range(count):
+        b, ahead = listed[i], listed[i + 2]
+        if factors.size:
+            hits = _visit(blocks, b, ahead, planes, q, step, whole, factors, 64 * b, limit, near)
+        else:
+            hits = _visit(blocks, b, ahead, planes, q, step, whole, ones, 0, limit, near)
+        if hits:
+            size = _take(hits & alive[b], 64 * b, near, found, size)
+            if size + 64 > found.size:
+                size = _cut(found, size, n_best)
+                limit = _below_worst(found, size, near)
+    return size
 
 
 @kernel
@@ -140,17 +174,16 @@ def scan(
     codes. Factors, none at all for 1, fill whole blocks.
     """
     ones, near = np.empty(64, np.float32), np.empty(64, np.float32)
+    listed = np.empty(alive.size + 2, np.int64)
     for i in range(64):
         ones[i] = 1.0
     starts[0] = 0
     for q in range(planes.shape[0]):
-        size, limit = 0, np.float32(-np.inf)
-        for p in range(cells.shape[1]):
-            if cells[q, p] >= 0:
-                size, limit = _scan_chain(
-                    blocks, alive, factors, ones, first[cells[q, p]], following, planes, q,
-                    steps[q], wholes[q], n_best, near, found[q], size, limit,
-                )  # fmt: skip
+        count = _blocks_of(cells[q], first, following, alive, listed)
+        size = _scan_blocks(
+            blocks, alive, factors, ones, listed, count, planes, q, steps[q], wholes[q], n_best,
+            near, found[q],
+        )  # fmt: skip
         size = _cut(found[q], size, n_best)
         for i in range(size):
             rows[starts[q] + i] = np.int64(found[q, i] & ROW)

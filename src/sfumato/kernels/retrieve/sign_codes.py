@@ -12,7 +12,7 @@ from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import bits, f64x8, fma, load, store, widen_high, widen_low
 from sfumato.kernels.top_k import every
 
-__all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "unpack", "weigh"]
+__all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "unit", "unpack", "weigh"]
 
 
 @kernel
@@ -29,6 +29,17 @@ def normalise(rows, centre, lengths, out):
         for i in range(centre.size):
             gap = np.float64(rows[r, i]) - np.float64(centre[i])
             out[r, i] = np.float32(gap * scale)
+
+
+@kernel
+def unit(rows, out):
+    """out[r] = rows[r] divided by its length in float64, or zeros."""
+    scratch, origin = np.empty(8), np.zeros(rows.shape[1], np.float32)
+    for r in range(rows.shape[0]):
+        length = math.sqrt(_square(rows[r], origin, scratch))
+        scale = 1.0 / length if length > 0 else 0.0
+        for i in range(rows.shape[1]):
+            out[r, i] = np.float32(np.float64(rows[r, i]) * scale)
 
 
 @inline
@@ -107,13 +118,13 @@ def products(left, right, out):
 
 
 @kernel
-def nearest_factors(sides, projections, middle, sums, unit, lengths, centre, weight, out):
+def nearest_factors(sides, projections, middle, squares, unit, lengths, centre, weight, out):
     """out[r] = the f of least |e|^2 + weight <e, x / |x|>^2 for e = centre + f W b - x, or else 0.
 
     x = centre + lengths[r] * unit[r], projections[r] its unit vector's products with the atoms,
-    middle those of the centre, and sums[r] = W b. Weight 0: |x - centre|^2 / <x - centre, W b>.
+    middle those of the centre, squares[r] = |W b|^2. Weight 0: |x - centre|^2 / <x - centre, W b>.
     """
-    scratch, width, wide = np.empty(8), sides.shape[1], sums.shape[1]
+    scratch, width = np.empty(8), sides.shape[1]
     own = 0.0
     for i in range(centre.size):
         own += np.float64(centre[i]) * np.float64(centre[i])
@@ -130,7 +141,7 @@ def nearest_factors(sides, projections, middle, sums, unit, lengths, centre, wei
         square = own + 2 * beside + far * far
         by = weight / square if square > 1e-12 * far * far else 0.0
         above = residual + by * (beside + far * far) * total
-        below = _dot(sums, r * wide, sums, r * wide, wide, scratch) + by * total * total
+        below = squares[r] + by * total * total
         out[r] = above / below if far > 0 and below > 0 else 0.0
 
 
@@ -153,7 +164,7 @@ def weigh(panels, queries, centre, count, weights, lengths, offsets):
             scale = 1.0 / lengths[u + i] if square > 0 else 0.0
             for c in range(queries.shape[1]):
                 unit[i, c] = np.float32(np.float64(queries[u + i, c]) * scale)
-        every(panels, unit, row)
+        every(panels, unit[: 1 if few == 1 else 4], row)
         for i in range(few):
             along = 0.0
             for c in range(queries.shape[1]):

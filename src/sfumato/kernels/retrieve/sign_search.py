@@ -51,8 +51,14 @@ def improve(projections, products, gram, steps, sides):
     q, h = np.empty(width, np.float32), np.empty(width, np.float32)
     squares = _diagonal(gram)
     for r in range(sides.shape[0]):
-        s, n = _begin(projections[r], products[r], squares, sides[r], q, h)
-        _turned(gram, steps, s, n, sides[r], q, h)
+        _improved(projections[r], products[r], squares, gram, steps, sides[r], q, h)
+
+
+@inline
+def _improved(p, product, squares, gram, steps, side, q, h):
+    """Turn bits of one code; the squared length of its sum then. q and h are scratch."""
+    s, n = _begin(p, product, squares, side, q, h)
+    return _turned(gram, steps, s, n, side, q, h)[1]
 
 
 @kernel
@@ -97,43 +103,69 @@ def _turned(gram, steps, s, n, side, q, h):
 
 @kernel
 def encode(
-    rows, centre, frame, products, atoms, gram, slope, weight, count, steps, lengths, words, short,
-    factors,
+    rows, centre, frame, products, gram, slope, weight, count, steps, lengths, words, short, factors
 ):  # fmt: skip
     """words[r] = the code of rows[r] - centre: signs along the frame, then turns as in `improve`.
 
-    frame, products and atoms are panels of the directions, of their Gram matrix and of its atoms'
-    components; slope, weight and factors as in `nearest_factors`, where a weight of 0 asks for
-    |x - centre|^2 / <x - centre, W b> instead. lengths[r] = |rows[r] - centre|, of which 0 has the
-    code 0. short and factors have no rows where they are not wanted.
+    frame and products are panels of the directions and of their Gram matrix; slope, weight and
+    factors as in `nearest_factors`. lengths[r] = |rows[r] - centre|, of which 0 has the code 0.
+    short and factors have no rows where they are not wanted.
     """
-    wide, deep = 32 * frame.shape[0], 32 * atoms.shape[0]
+    wide, squares = 32 * frame.shape[0], _diagonal(gram)
+    q, h = np.empty(wide, np.float32), np.empty(wide, np.float32)
     group = max(min(GROUP, (rows.shape[0] + 3) // 4 * 4), 4)
     unit, far = np.zeros((group, centre.size), np.float32), np.zeros(group)
     along, side = np.empty((group, wide), np.float32), np.empty((group, wide), np.float32)
-    back, sums = np.empty((group, wide), np.float32), np.empty((group, deep), np.float32)
+    back, sums = np.empty((group, wide), np.float32), np.empty(group)
     for start in range(0, rows.shape[0], group):
         end = min(start + group, rows.shape[0])
         size = end - start
-        some = (size + 3) // 4 * 4
+        some = 1 if size == 1 else (size + 3) // 4 * 4
         normalise(rows[start:end], centre, far, unit)
         every(frame, unit[:some], along)
         sides(along[:size], count, side)
         if short.shape[0]:
             pack(side, short[start:end])
             _clear(far, short[start:end])
-        every(products, side[:some], back)
-        improve(along[:size], back, gram, steps, side[:size])
+        if size == 1:
+            _multiply(gram, side[0], back[0])
+        else:
+            every(products, side[:some], back)
+        for r in range(size):
+            sums[r] = _improved(along[r], back[r], squares, gram, steps, side[r], q, h)
         pack(side, words[start:end])
         _clear(far, words[start:end])
         if factors.size:
-            if weight > 0:
-                every(atoms, side[:some], sums)
             nearest_factors(
                 side, along, slope, sums, unit, far, centre, weight, factors[start:end]
             )  # fmt: skip
         for r in range(size):
             lengths[start + r] = far[r]
+
+
+@inline
+def _multiply(gram, side, out):
+    """out = Gram times side, summed as `every` does, from the table that turns read as well."""
+    last = side.size - 16
+    for k in range(0, side.size, 128):  # past the last column, the last sixteen again
+        a = b = c = d = e = f = g = h = f32x16(0.0)
+        k1, k2, k3 = min(k + 16, last), min(k + 32, last), min(k + 48, last)
+        k4, k5 = min(k + 64, last), min(k + 80, last)
+        k6, k7 = min(k + 96, last), min(k + 112, last)
+        for j in range(side.size):
+            row, by = j * side.size, f32x16(side[j])
+            a, b = fma(load(gram, row + k), by, a), fma(load(gram, row + k1), by, b)
+            c, d = fma(load(gram, row + k2), by, c), fma(load(gram, row + k3), by, d)
+            e, f = fma(load(gram, row + k4), by, e), fma(load(gram, row + k5), by, f)
+            g, h = fma(load(gram, row + k6), by, g), fma(load(gram, row + k7), by, h)
+        store(out, k, a)
+        store(out, k1, b)
+        store(out, k2, c)
+        store(out, k3, d)
+        store(out, k4, e)
+        store(out, k5, f)
+        store(out, k6, g)
+        store(out, k7, h)
 
 
 @inline

@@ -187,16 +187,23 @@ def listed(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @inline
-def _differing(blocks, at, planes, q):
-    """S of a block's codes: the magnitudes of the weights whose sign differs from the bit."""
+def _differing(blocks, block, ahead, planes, q):
+    """S of a block's codes: the magnitudes of the weights whose sign differs from the bit.
+
+    Prefetches the words of block `ahead`.
+    """
     a = b = c = d = e = f = g = h = u64x8(0)
+    at, later = block * blocks.shape[1] * 64, (ahead - block) * blocks.shape[1] * 64
     for plane in range(1, planes.shape[1]):
         a, b, c, d, e, f, g, h = a + a, b + b, c + c, d + d, e + e, f + f, g + g, h + h
         here = at
         for word in range(planes.shape[2]):
-            ahead = here + 128 * blocks.shape[1] + 16 * (plane - 1)
-            prefetch(blocks, ahead)  # while the planes return to a block, nothing new is read
-            prefetch(blocks, ahead + 8)
+            soon = here + later + 16 * (plane - 1)
+            prefetch(blocks, soon)  # while the planes return to a block, nothing new is read
+            prefetch(blocks, soon + 8)
+            if planes[q, plane, word] == 0:  # as high bits of the weights of short atoms are
+                here += 64
+                continue
             sign, mask = u64x8(planes[q, 0, word]), u64x8(planes[q, plane, word])
             a += popcount((load(blocks, here) ^ sign) & mask)
             b += popcount((load(blocks, here + 8) ^ sign) & mask)
@@ -281,9 +288,9 @@ def _worst(found, size, near):
 
 
 @inline
-def _visit(blocks, b, planes, q, step, whole, scale, at, limit, near):
+def _visit(blocks, b, ahead, planes, q, step, whole, scale, at, limit, near):
     """Write the scores of block b down where one is above the limit, and say which are."""
-    s0, s1, s2, s3 = _differing(blocks, b * blocks.shape[1] * 64, planes, q)
+    s0, s1, s2, s3 = _differing(blocks, b, ahead, planes, q)
     x0, x1 = _score(s0, whole, step, scale, at), _score(s1, whole, step, scale, at + 16)
     x2, x3 = _score(s2, whole, step, scale, at + 32), _score(s3, whole, step, scale, at + 48)
     least = f32x16(limit)
@@ -306,7 +313,9 @@ def _offer(
     for b in range(first, last):
         if alive.size and alive[b] == 0:
             continue
-        hits = _visit(blocks, b, planes, q, step, whole, scale, 64 * (b - first), limit, near)
+        hits = _visit(
+            blocks, b, b + 2, planes, q, step, whole, scale, 64 * (b - first), limit, near
+        )
         if hits:
             size = _take(hits & allowed(alive, count, b), 64 * b, near, found, size)
             if size + 64 > found.size:

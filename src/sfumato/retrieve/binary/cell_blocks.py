@@ -39,6 +39,7 @@ class CellBlocks:
         self._following[order[:-1][same]] = order[1:][same]
         self._last[owners] = np.arange(len(owners))
         self._first[owners[::-1]] = np.arange(len(owners))[::-1]
+        self._chains = Chains(self._first, self._following)
 
     @classmethod
     def empty(cls, cells: int) -> Self:
@@ -60,9 +61,10 @@ class CellBlocks:
         """Cell of each block, int32."""
         return self._owners[: self.used]
 
+    @property
     def chains(self) -> Chains:
         """The chains as they are, for readers."""
-        return Chains(self._first, self._following)
+        return self._chains
 
     def of(self, rows: np.ndarray) -> np.ndarray:
         """Cell of each of these rows."""
@@ -70,25 +72,26 @@ class CellBlocks:
 
     def rows(self, cells: np.ndarray) -> np.ndarray:
         """Take the next free row of each cell, in new blocks where the last is full."""
-        self._reserve(self.used + min(cells.size, len(self)) + cells.size // BLOCK)
-        if cells.size > 1:  # cell by cell, so that the blocks of a chain lie side by side
-            order = np.argsort(cells, kind="stable")
-            out = np.empty(cells.size, np.int64)
-            out[order] = self._allocated(cells[order])
-        else:
-            out = self._allocated(cells)
-        self._owners[out // BLOCK] = cells
+        needed = self.used + min(cells.size, len(self._first)) + cells.size // BLOCK
+        if needed > len(self._following):
+            self._reserve(needed)
+        if cells.size == 1:
+            return self._allocated(cells)
+        order = np.argsort(cells, kind="stable")  # so that the blocks of a chain lie side by side
+        out = np.empty(cells.size, np.int64)
+        out[order] = self._allocated(cells[order])
         return out
 
     def _allocated(self, cells: np.ndarray) -> np.ndarray:
         out = np.empty(cells.size, np.int64)
         self.used = cell_scan.allocate(
-            cells, self.used, self._first, self._following, self._last, self._fill, out
-        )
+            cells, self.used, self._first, self._following, self._owners, self._last, self._fill,
+            out,
+        )  # fmt: skip
         return out
 
     def _reserve(self, blocks: int) -> None:
-        if blocks > len(self._following):
-            more = max(blocks, 2 * self.used) - len(self._following)
-            self._following = np.append(self._following, np.full(more, -1))
-            self._owners = np.append(self._owners, np.zeros(more, np.int32))
+        more = max(blocks, 2 * self.used) - len(self._following)
+        self._following = np.append(self._following, np.full(more, -1))
+        self._owners = np.append(self._owners, np.zeros(more, np.int32))
+        self._chains = Chains(self._first, self._following)

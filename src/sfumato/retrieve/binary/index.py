@@ -25,7 +25,7 @@ from sfumato.retrieve.binary.store import (
 from sfumato.retrieve.binary.training import BLOCK, Fitted, encoder_for, learn_cells
 from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import Source
-from sfumato.retrieve.metric import METRIC, check_vectors, is_vector, matrix
+from sfumato.retrieve.metric import METRIC, checked_matrix, is_vector
 from sfumato.retrieve.serialization import restored, save
 from sfumato.sketch.base import SEED
 
@@ -171,10 +171,9 @@ class BinaryIndex:
         with self._writing:
             if len(self):
                 raise ValueError(f"{OWNER}: fit would void the codes in it; build another index.")
-            vectors = matrix(OWNER, X, None)
+            vectors = checked_matrix(OWNER, self.metric, X, None)
             if not len(vectors):
                 raise ValueError(f"{OWNER}: fit needs at least one row.")
-            check_vectors(OWNER, self.metric, vectors)
             self._now = self._learned(vectors)
         return self
 
@@ -197,11 +196,10 @@ class BinaryIndex:
         with self._writing:
             now = self._now
             column = integer_ids(OWNER, ids)
-            vectors = matrix(OWNER, X, now and now.fitted.dimension)
+            vectors = checked_matrix(OWNER, self.metric, X, now and now.fitted.dimension)
             if len(vectors) != column.size:
                 raise ValueError(f"{OWNER}: {column.size} ids do not go with {len(vectors)} rows.")
             check_distinct(OWNER, column)
-            check_vectors(OWNER, self.metric, vectors)
             if now is not None:
                 check_new(OWNER, now.rows.find(column)[1])
             if column.size:
@@ -309,8 +307,8 @@ class BinaryIndex:
         now = self._now
         stored = NOTHING if now is None else now.rows.stored
         one = is_vector(Q)
-        queries = matrix(OWNER, np.asarray(Q)[None] if one else Q, now and now.fitted.dimension)
-        check_vectors(OWNER, self.metric, queries)
+        given = np.asarray(Q)[None] if one else Q
+        queries = checked_matrix(OWNER, self.metric, given, now and now.fitted.dimension)
         check_answers(OWNER, len(queries), "k", k)
         alive = allowed_bits(OWNER, filter, stored)
         if now is None:
@@ -495,8 +493,10 @@ class BinaryIndex:
         """State with cells for as many rows more, learned anew where there are too few of them."""
         fitted, rows, partition = now
         total = rows.stored.living + len(vectors)
+        if partition is not None and total < GROWTH * partition.rows:
+            return now
         cells = cells_for(self.partitions, total)
-        if cells == 1 or (partition is not None and total < GROWTH * partition.rows):
+        if cells == 1:
             return now
         made = learn_cells(fitted, rows, vectors, cells, self.seed)
         living = rows.stored.rows()

@@ -72,10 +72,7 @@ class CellPartition:
     def cells(self, queries: np.ndarray, probes: int) -> np.ndarray:
         """The cells that queries probe first, int64 (q, probes)."""
         cells = np.empty((len(queries), probes), np.int64)
-        cells.fill(-1)
-        scores = np.empty((len(queries), probes), np.float32)
-        scores.fill(-np.inf)
-        cell_scan.probe(self._panels, len(self.centres), queries, cells, scores)
+        cell_scan.probe(self._panels, len(self.centres), queries, cells)
         return cells
 
     def probes(self, recall: float) -> int:

@@ -16,6 +16,7 @@ from sfumato.core.ids import ids_of, kind_of
 from sfumato.core.validation import integer
 from sfumato.kernels import hash_tables as positions
 from sfumato.kernels.alignment import aligned, frozen
+from sfumato.kernels.retrieve import row_columns
 from sfumato.kernels.retrieve.layout import BLOCK
 from sfumato.retrieve.binary.cell_blocks import CellBlocks, Chains
 
@@ -55,6 +56,8 @@ class Panels:
         self.words = WORDS.check("Panels", "words", words)
         self.count = 0
         self._blocks = aligned((0, self.words, BLOCK), np.uint64)
+        # The last `blocks`, and the array that they are part of.
+        self._view: tuple[np.ndarray, Any] = self._blocks, None
 
     @classmethod
     def over(cls, blocks: np.ndarray, count: int) -> Self:
@@ -75,7 +78,11 @@ class Panels:
     @property
     def blocks(self) -> np.ndarray:
         """Blocks in use, uint64 (ceil(count / BLOCK), words, BLOCK), not writable."""
-        return frozen(self._blocks[: -(-self.count // BLOCK)])
+        used, whole, (view, of) = -(-self.count // BLOCK), self._blocks, self._view
+        if of is not whole or len(view) != used:
+            view = frozen(whole[:used])
+            self._view = view, whole
+        return view
 
     @property
     def nbytes(self) -> int:
@@ -107,12 +114,11 @@ class Panels:
         rows = self.blocks.transpose(0, 2, 1).reshape(-1, self.words)
         return rows[: self.count].copy()
 
-    def put(self, rows: np.ndarray, codes: np.ndarray, count: int) -> Self:
-        """Write codes to these rows, which nobody reads so far; `count` rows are there then."""
+    def room(self, count: int) -> np.ndarray:
+        """Blocks for `count` rows, to be written where nobody reads so far."""
         self._reserve(count)
-        self._blocks[rows // BLOCK, :, rows % BLOCK] = codes
         self.count = count
-        return self
+        return self._blocks
 
     def _reserve(self, count: int) -> None:
         """Grow the capacity; readers keep the old array, whose rows stay as they are."""
@@ -141,13 +147,14 @@ class Panels:
             self._blocks[at // BLOCK + full, :, : len(tail)] = tail.T
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class StoredRows:
     """Snapshot of an index: `count` rows, of which those with a bit in `alive` can be found.
 
     words and short are blocks of `Panels`; alive is None where no row was removed; factors and
     vectors are None where none are stored. Columns may be longer than `count`. With cells, rows
-    that are not taken count too, without a bit in `alive`; `cells` has the blocks of each.
+    that are not taken count too, without a bit in `alive`; `cells` has the blocks of each. No
+    field is ever assigned anew.
     """
 
     count: int
@@ -222,7 +229,7 @@ class RowWriter:
         if not cells:
             return cls(StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, None))
         made, alive = CellBlocks.empty(cells), np.empty(0, np.uint64)
-        stored = StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, alive, made.chains())
+        stored = StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, alive, made.chains)
         return cls(stored, made)
 
     def find(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
@@ -232,7 +239,7 @@ class RowWriter:
             if self._table is None:
                 self._table = _Table.of(stored)
             rows = self._table.find(ids)
-        if stored.alive is not None and rows.size and rows.max() >= 0:
+        if stored.alive is not None and _any_known(rows):
             known = rows[rows >= 0]
             rows[rows >= 0] = np.where(stored.has(known), known, -1)
         return stored, rows
@@ -248,28 +255,56 @@ class RowWriter:
     ) -> None:
         """Append rows; none of the ids may be alive."""
         stored = self.stored
-        if self.cells is None:
+        if cells is None or self.cells is None:
             total = stored.count + ids.size
-            rows: Any = slice(stored.count, total)
+            rows = np.arange(stored.count, total)
         else:
-            assert cells is not None
-            rows = self.cells.rows(cells)
-            total = BLOCK * self.cells.used
+            rows, total = self.cells.rows(cells), BLOCK * self.cells.used
+        blocks = self._room(self._words, total)
+        if self._short is not None:
+            self._room(self._short, total)[rows // BLOCK, :, rows % BLOCK] = short
         grown = StoredRows(
             total,
             stored.living + ids.size,
-            _written(stored.ids, stored.count, total, rows, ids),
-            self._coded(self._words, rows, words, total),
-            None if self._short is None else self._coded(self._short, rows, short, total),
-            _placed(stored.factors, stored.count, total, rows, factors),
-            _placed(stored.vectors, stored.count, total, rows, vectors),
-            None if stored.alive is None else _marked(stored.alive, total, _array(rows)),
-            None if self.cells is None else self.cells.chains(),
+            _with_room(stored.ids, stored.count, total),
+            self._words.blocks,
+            None if self._short is None else self._short.blocks,
+            None if stored.factors is None else _with_room(stored.factors, stored.count, total),
+            None if stored.vectors is None else _with_room(stored.vectors, stored.count, total),
+            None if stored.alive is None else _copied(stored.alive, total),
+            None if self.cells is None else self.cells.chains,
         )
+        if grown.vectors is not None:
+            grown.vectors[rows] = vectors
         with self._looking:
-            if self._table is not None:
-                self._table = self._table.with_rows(ids, _array(rows))
+            self._write(grown, blocks, rows, ids, words, factors)
             self.stored = grown
+
+    def _write(
+        self,
+        grown: StoredRows,
+        blocks: np.ndarray,
+        rows: np.ndarray,
+        ids: np.ndarray,
+        words: np.ndarray,
+        factors: np.ndarray | None,
+    ) -> None:
+        """Write new rows to the columns that all indexes have, and to the table of ids."""
+        table = NO_TABLE if self._table is None else self._table.with_room(ids.size)
+        table.used += row_columns.write(
+            rows,
+            ids,
+            words,
+            NO_FACTORS if factors is None else factors,
+            grown.ids,
+            blocks,
+            NO_FACTORS if grown.factors is None else grown.factors,
+            NO_BITS if grown.alive is None else grown.alive,
+            table.keys,
+            table.values,
+        )
+        if self._table is not None:
+            self._table = table
 
     def remove(self, rows: np.ndarray) -> None:
         """Remove these living, distinct rows from the results."""
@@ -314,22 +349,19 @@ class RowWriter:
         """Words of these rows, uint64 (m, words)."""
         return self._words.take(rows)
 
-    def _coded(self, panels: Panels, rows: Any, codes: np.ndarray | None, total: int) -> np.ndarray:
-        """Blocks with codes in these rows; where an append was given up, its rows are replaced."""
-        assert codes is not None
+    def _room(self, panels: Panels, total: int) -> np.ndarray:
+        """Blocks to write to; where an append was given up, its rows are replaced."""
         panels.count = self.stored.count
-        if self.cells is None:
-            return panels.append(codes).blocks
-        return panels.put(rows, codes, total).blocks
+        return panels.room(total)
 
 
 class _Table:
     """Rows of all ids ever added: a hash table at most half full."""
 
     def __init__(self, size: int) -> None:
-        self._keys = np.full(size, -1, np.int64)
-        self._values = np.empty(size, np.int64)
-        self._used = 0
+        self.keys = np.full(size, -1, np.int64)
+        self.values = np.empty(size, np.int64)
+        self.used = 0
 
     @classmethod
     def of(cls, stored: StoredRows) -> Self:
@@ -340,21 +372,23 @@ class _Table:
 
     def find(self, ids: np.ndarray) -> np.ndarray:
         out = np.empty(ids.size, np.int64)
-        positions.find(self._keys, self._values, ids, out)
+        positions.find(self.keys, self.values, ids, out)
         return out
 
-    def with_rows(self, ids: np.ndarray, rows: np.ndarray) -> "_Table":
-        """This table, or a larger one if it would be too full, with the rows of more ids."""
-        table = self
-        if 2 * (self._used + ids.size) > self._keys.size:
-            table = _Table(_size(self._used + ids.size))
-            known = self._keys >= 0
-            table._put(self._keys[known], self._values[known])
-        table._put(ids, rows)
+    def with_room(self, count: int) -> "_Table":
+        """This table, or a larger one if it would be too full with as many ids more."""
+        if 2 * (self.used + count) <= self.keys.size:
+            return self
+        table, known = _Table(_size(self.used + count)), self.keys >= 0
+        table._put(self.keys[known], self.values[known])
         return table
 
     def _put(self, ids: np.ndarray, rows: np.ndarray) -> None:
-        self._used += positions.put(ids, rows, self._keys, self._values)
+        self.used += positions.put(ids, rows, self.keys, self.values)
+
+
+NO_TABLE = _Table(0)  # where nobody looked for an id so far
+NO_FACTORS, NO_BITS = np.empty(0, np.float32), np.empty(0, np.uint64)
 
 
 def _size(count: int) -> int:
@@ -371,22 +405,6 @@ def extended(array: np.ndarray, count: int, values: np.ndarray | None) -> np.nda
     return array
 
 
-def _placed(
-    array: np.ndarray | None, count: int, total: int, rows: Any, values: np.ndarray | None
-) -> np.ndarray | None:
-    """Column of `count` rows with values in these rows, of `total` then; None without a column."""
-    return None if array is None else _written(array, count, total, rows, values)
-
-
-def _written(
-    array: np.ndarray, count: int, total: int, rows: Any, values: np.ndarray | None
-) -> np.ndarray:
-    """Array of `count` rows with values in these rows, of `total` then."""
-    array = _with_room(array, count, total)
-    array[rows] = values
-    return array
-
-
 def _with_room(array: np.ndarray, count: int, needed: int) -> np.ndarray:
     """The array, or a larger copy of its first rows where it is too short or read-only."""
     if needed <= len(array) and array.flags.writeable:  # one that is mapped is not
@@ -396,20 +414,10 @@ def _with_room(array: np.ndarray, count: int, needed: int) -> np.ndarray:
     return room
 
 
-def _array(rows: Any) -> np.ndarray:
-    """Rows as an array, of a slice too."""
-    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-
-
-def _marked(alive: np.ndarray, total: int, rows: np.ndarray) -> np.ndarray:
-    """Bits of `total` rows, with those of these rows set too."""
-    bits = np.zeros(-(-total // 64), np.uint64)
-    bits[: alive.size] = alive
-    if rows.size == 1:
-        bits[rows[0] >> 6] |= np.uint64(1 << (int(rows[0]) & 63))
-    else:
-        np.bitwise_or.at(bits, rows >> 6, np.uint64(1) << (rows & 63).astype(np.uint64))
-    return bits
+def _copied(alive: np.ndarray, total: int) -> np.ndarray:
+    """Copy of the bits for `total` rows, 0 for those that are new."""
+    more = -(-total // 64) - alive.size
+    return np.append(alive, np.zeros(more, np.uint64)) if more else alive.copy()
 
 
 def bits_of(mask: np.ndarray) -> np.ndarray:
@@ -472,11 +480,18 @@ def check_ids(ids: np.ndarray) -> None:
 
 def check_new(owner: str, rows: np.ndarray) -> None:
     """Raise ValueError where an id is in the index already; `rows` is its row, or -1."""
-    if rows.size and rows.max() >= 0:
+    if _any_known(rows):
         at = int((rows >= 0).argmax())
         raise ValueError(
             f"{owner}: an id is in the index already, at row {at}; remove it first to replace it."
         )
+
+
+def _any_known(rows: np.ndarray) -> bool:
+    """Whether any row is not -1."""
+    if rows.size == 1:
+        return bool(rows[0] >= 0)
+    return bool(rows.size and rows.max() >= 0)
 
 
 def check_known(owner: str, rows: np.ndarray) -> None:

@@ -128,8 +128,10 @@ class Fitted(NamedTuple):
     ) -> RowColumns:
         points = self.space.points(vectors)
         made = self.encoder.encode(points)
-        same = self.space.metric == "cosine"  # the points are the targets
-        targets = None if not keep else points if same else self.space.targets(vectors)
+        targets = None
+        if keep:
+            same = self.space.metric == "cosine"  # the points are the targets
+            targets = points if same else self.space.targets(vectors)
         cells = None if partition is None else partition.assign(points)
         return RowColumns(made.words, made.short, self._factors(made, vectors), targets, cells)
 
@@ -137,7 +139,7 @@ class Fitted(NamedTuple):
         if not self.encoder.scaled:
             return None
         if made.factors.shape[1]:
-            return made.factors[:, 0]
+            return made.factors.reshape(-1)
         scales, lift = self.encoder.scales(made.words), self.space.lift
         return scales if lift is None else np.asarray(scales * lift.scales(vectors), np.float32)
 

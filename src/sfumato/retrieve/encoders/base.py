@@ -408,9 +408,10 @@ class CodeEncoder:
 
     def _factors(self, chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
         out = np.empty(batch.size, np.float32)
-        sums = self._basis.sum(chosen)
+        sums, squares = self._basis.sum(chosen), np.empty(batch.size)
+        sides.products(sums, sums, squares)
         sides.nearest_factors(
-            chosen, projections, self._slope, sums, batch.unit, batch.lengths, self.centre_,
+            chosen, projections, self._slope, squares, batch.unit, batch.lengths, self.centre_,
             self._along, out,
         )  # fmt: skip
         return out

@@ -171,7 +171,9 @@ def matrix(owner: str, values: Any, dimension: int | None = None) -> np.ndarray:
     >>> matrix("example", [[1, 2], [3, 4]], 2).shape
     (2, 2)
     """
-    plain = isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+    plain = type(values) is np.ndarray or (
+        isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray)
+    )
     if not plain or values.dtype.kind != "f" or values.ndim != 2:
         values = any_rows(owner, values, dimension)
     if dimension is not None and values.shape[1] != dimension:
@@ -201,7 +203,7 @@ def check_finite(owner: str, rows: np.ndarray, lengths: np.ndarray, first: int =
 
     >>> check_finite("example", np.ones((1, 2)), np.ones(1))
     """
-    if not math.isfinite(lengths.sum()):
+    if not math.isfinite(lengths[0] if lengths.size == 1 else lengths.sum()):
         row, column = np.argwhere(~np.isfinite(rows))[0]
         raise ValueError(
             f"{owner}: numbers must be finite in float32; row {first + row}, column {column} "

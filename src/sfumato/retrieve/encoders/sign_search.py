@@ -21,6 +21,7 @@ __all__ = [
     "TightFrameEncoder",
 ]
 
+FLOAT32 = np.dtype(np.float32)
 MOST_STEPS = 50  # per bit of an anti-sparse representation; one per dimension is usual
 
 
@@ -128,18 +129,17 @@ class SignFlipEncoder(CodeEncoder):
         if self.together == 2:
             return super().encode(X)
         rows = matrix(self.kind, X, self._fitted())
-        if rows.dtype != np.float32 or not rows.flags.c_contiguous:
+        if rows.dtype is not FLOAT32 or not rows.flags.c_contiguous:
             with np.errstate(over="ignore"):  # what float32 cannot represent is found below
                 rows = np.ascontiguousarray(rows, np.float32)
-        count, lengths = len(rows), np.empty(len(rows))
-        words = np.empty((count, self._words), np.uint64)
-        short = np.empty((count if self.short else 0, self._words), np.uint64)
+        count, wide = len(rows), self._words
+        words, lengths = np.empty((count, wide), np.uint64), np.empty(count)
+        short = np.empty((count, wide), np.uint64) if self.short else words[:0]
         factors = np.empty((count, int(self.factor is not None)), np.float32)
-        basis = self._basis
         flips.encode(
-            rows, self.centre_, basis.weigh.panels, self._products.panels, basis.sum.panels,
-            self._gram, self._slope, self._along, self.bits, self.flips, lengths,
-            words, short, factors.reshape(-1),
+            rows, self.centre_, self._basis.weigh.panels, self._products.panels, self._gram,
+            self._slope, self._along, self.bits, self.flips, lengths, words, short,
+            factors.reshape(-1),
         )  # fmt: skip
         check_finite(self.kind, rows, lengths)
         return Codes(words, factors, short if self.short else None)
