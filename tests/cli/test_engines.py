@@ -55,8 +55,8 @@ WRONG = {
     "Spark runs: ",
     "--engine spark --master here sketch build hyper-log-log keys.parquet -c user -o x": "master "
     "must be an address of Spark",
-    "--engine spark sketch build hyper-log-log keys.csv -c user -o x --delimiter ;": "sketch build:"
-    " --delimiter does not go with --engine spark.",
+    "--engine spark --master local[2] sketch build hyper-log-log k.csv -c k -o x --delimiter ;": ""
+    "sketch build: --delimiter does not go with --engine spark.",
     "--engine spark --master local[2] sketch build hyper-log-log keys.csv -c user -o x": "a file "
     "is not Parquet",
     "--engine spark --master local[2] sketch build hyper-log-log keys.parquet -c film -o x": "there"

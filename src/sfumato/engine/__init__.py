@@ -1,13 +1,10 @@
 """Engines, on which sketches are built and algorithms run: threads of this machine, or Spark."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sfumato.engine.base import Engine, Progress, Rows
 from sfumato.engine.local import LocalEngine, map_merge
-
-if TYPE_CHECKING:
-    from sfumato.engine.spark import SparkEngine
 
 __all__ = ["Engine", "LocalEngine", "Progress", "Rows", "SparkEngine", "map_merge"]
 

@@ -39,18 +39,13 @@ JOB = textwrap.dedent(
         time.sleep(0.2)
         sketch.update(batch.column("key"))
 
-    def executors():
-        found = []
-        for each in Path("/proc").iterdir():
-            if each.name.isdigit():
-                try:
-                    words = (each / "cmdline").read_bytes().split(b"\\0")
-                    if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
-                        if str(os.getpid()).encode() in (each / "environ").read_bytes():
-                            found.append(int(each.name))
-                except OSError:
-                    pass
-        return found
+    def executor_of(pid):
+        # the Java process that a Python worker works for
+        while True:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\\0")
+            if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words:
+                return pid
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
     small = {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
     killed = []
@@ -58,11 +53,10 @@ JOB = textwrap.dedent(
     def kill():
         while len(list(started.iterdir())) < 3:
             time.sleep(0.02)
-        victim = executors()[0]
-        os.kill(victim, signal.SIGKILL)
-        killed.append(victim)
+        worker = int(sorted(started.iterdir())[0].name.partition("-")[0])
+        os.kill(executor_of(worker), signal.SIGKILL)
+        killed.append(worker)
 
-    os.environ["SFUMATO_TEST_JOB"] = f"job {os.getpid()} "
     with SparkEngine("local-cluster[2,1,1024]", settings=small) as engine:
         threading.Thread(target=kill, daemon=True).start()
         made = engine.map_merge(str(folder / "rows"), make, column="key", update=slow)

@@ -1,5 +1,6 @@
 """SparkEngine: sketches and folds of data frames, by `mapInArrow` and a tree of merges."""
 
+import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
@@ -126,8 +127,9 @@ class SparkEngine:
         return frame.select(*(f"`{name}`" for name in dict.fromkeys(columns)))
 
     def _read_files(self, source: Any) -> Any:
-        paths = [str(each) for each in (source if isinstance(source, list | tuple) else [source])]
-        if isinstance(source, str) or hasattr(source, "__fspath__") or isinstance(source, list):
+        several = source if isinstance(source, list) else [source]
+        if all(isinstance(each, str | os.PathLike) for each in several):
+            paths = [_absolute(each) for each in several]
             format = "orc" if all(each.endswith(".orc") for each in paths) else "parquet"
             with translated():
                 return self.session.read.format(format).load(paths)
@@ -276,6 +278,11 @@ class SparkEngine:
                 values = values.repartition(parts).mapInArrow(_merging(merge, pack, unpack), ANSWER)
             rows = [(row.value, row.error) for row in values.collect()]
         return _merged_rows(rows, merge, pack, unpack)
+
+
+def _absolute(path: Any) -> str:
+    """A path as Java understands it, which may run in another folder; addresses as they are."""
+    return str(path) if "://" in str(path) else os.path.abspath(path)
 
 
 def _folding(
