@@ -4,7 +4,7 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,11 +12,15 @@ from sfumato.core.validation import flag, integer, one_of, optional
 from sfumato.errors import ParameterError
 from sfumato.mine.itemsets.methods.apriori import apriori
 from sfumato.mine.itemsets.methods.eclat import eclat, eclat_bytes
+from sfumato.mine.itemsets.methods.engine_son import count_items, engine_son
 from sfumato.mine.itemsets.methods.pcy import multihash, multistage, pcy
 from sfumato.mine.itemsets.methods.sampling import sampling, toivonen
 from sfumato.mine.itemsets.methods.son import son
 from sfumato.mine.itemsets.results import Itemsets
 from sfumato.mine.itemsets.sources.baskets import Baskets
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["METHODS", "count_of", "frequent_itemsets", "min_count_of"]
 
@@ -43,14 +47,16 @@ def frequent_itemsets(
     max_size: int | None = None,
     memory_limit: int | None = None,
     explain: bool = False,
+    engine: "Engine | None" = None,
+    column: str = "items",
     **options: Any,
 ) -> Itemsets:
     """Find all sets of items that are together in at least so many baskets.
 
     Parameters
     ----------
-    baskets : Baskets or array_like
-        Baskets, or what `Baskets` takes.
+    baskets : Baskets, array_like or source
+        Baskets, or what `Baskets` takes; with `engine` what the engine reads.
     min_support : float
         Below 1 a fraction of all baskets, above 0; from 1 up an integer number of baskets.
     method : str, default="auto"
@@ -62,6 +68,11 @@ def frequent_itemsets(
         Bytes that may be used; None for no limit.
     explain : bool, default=False
         Whether to record what each pass did, in `explain` of the result.
+    engine : Engine or None, default=None
+        Where the baskets are and the passes run, by SON; None for this process. With it `method`
+        is "auto" or "son", and `memory_limit` is None.
+    column : str, default="items"
+        Name of the column of lists, one basket per row; only with `engine`.
     **options : object
         Of the method: `sparse` and `dense` (eclat; number of words of a bitset per entry of a list
         from which lists of baskets, or of those that lack an item, replace bitsets), `buckets` and
@@ -78,17 +89,28 @@ def frequent_itemsets(
     Notes
     -----
     **Guarantee.** Unless `exact` of the result is False, it has every itemset that is in at least
-    ``min_support`` baskets (a fraction is rounded up to a count), no other, with exact counts.
+    ``min_support`` baskets (a fraction is rounded up to a count), no other, with exact counts. On
+    any engine the result is that of method "son" here, row for row.
+
+    An engine makes three passes over its source. Each partition is mined where it is, in chunks;
+    the counts of all items and the candidates of all partitions are in the memory of the caller.
 
     Examples
     --------
     >>> frequent_itemsets([["milk", "tea"], ["tea"], ["milk", "tea"]], 2).to_list()
     [(('tea',), 3), (('milk',), 2), (('tea', 'milk'), 2)]
+    >>> from sfumato.engine import LocalEngine
+    >>> rows = {"items": [["milk", "tea"], ["tea"], ["milk", "tea"]]}
+    >>> len(frequent_itemsets(rows, 2, engine=LocalEngine(threads=2)))
+    3
     """
     method = one_of(("auto", *METHODS)).check(OWNER, "method", method)
     most = optional(integer(1)).check(OWNER, "max_size", max_size)
     limit = optional(integer(1)).check(OWNER, "memory_limit", memory_limit)
     record: list[dict[str, Any]] | None = [] if flag.check(OWNER, "explain", explain) else None
+    if engine is not None:
+        _check_engine(method, limit, options)
+        return _by_engine(engine, baskets, column, min_support, most, record, options)
     baskets = baskets if isinstance(baskets, Baskets) else Baskets(baskets)
     min_count = min_count_of(min_support, baskets)
     reason = "chosen by the caller"
@@ -107,6 +129,50 @@ def frequent_itemsets(
         reason=reason,
         exact=getattr(levels, "exact", True),
         missed=getattr(levels, "missed", 0.0),
+        explain=record or (),
+    )
+
+
+def _check_engine(method: str, limit: int | None, options: Mapping[str, Any]) -> None:
+    """Refuse what only baskets in this process can have."""
+    if method not in ("auto", "son"):
+        problem = f"must be 'auto' or 'son' with an engine, not {method!r}."
+        raise ParameterError.of(OWNER, "method", problem)
+    if limit is not None:
+        problem = "must be None with an engine, whose own settings limit its memory."
+        raise ParameterError.of(OWNER, "memory_limit", problem)
+    for name in options:
+        if name != "chunk_baskets":
+            valid = "an engine has the option chunk_baskets alone."
+            raise TypeError(f"{OWNER}: there is no option {name!r} with an engine; {valid}")
+
+
+def _by_engine(
+    engine: "Engine",
+    source: Any,
+    column: str,
+    min_support: Any,
+    max_size: int | None,
+    record: list[dict[str, Any]] | None,
+    options: Mapping[str, Any],
+) -> Itemsets:
+    """Mine the baskets of an engine by SON."""
+    count_of(min_support, lambda: 1, OWNER)  # refuse it before the first pass
+    items = count_items(engine, source, column)
+    min_count = count_of(min_support, lambda: items.size, OWNER)
+    if record is not None:
+        facts = {"candidates": items.items.size, "frequent": items.frequent(min_count)}
+        record.append({"pass": 1, "step": "count items", **facts})
+    levels = engine_son(
+        engine, source, column, items, min_count, max_size=max_size, explain=record, **options
+    )
+    return Itemsets(
+        levels,
+        items.items,
+        items.size,
+        min_count=min_count,
+        method="son",
+        reason="the baskets are in partitions of an engine",
         explain=record or (),
     )
 

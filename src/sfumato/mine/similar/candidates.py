@@ -56,25 +56,32 @@ class BandJoin:
         """
         labels = np.arange(len(self.keys)) if labels is None else labels
         for band in range(self.keys.shape[1]):
-            order = self.rows.astype(np.int32)
-            sorted_keys = self.keys[self.rows, band]
-            bucket_tables.sort(sorted_keys, order, np.empty_like(sorted_keys), np.empty_like(order))
-            state = np.zeros(2, np.int64)
-            while state[0] < order.size:
-                first, second = np.empty((2, CHUNK), np.int64)
-                count = band_join.pairs(
-                    order,
-                    sorted_keys,
-                    self.keys,
-                    band,
-                    labels,
-                    self.signatures,
-                    self.least,
-                    star,
-                    state,
-                    first,
-                    second,
-                )
-                if count:
-                    yield first[:count], second[:count]
+            yield from self.band(band, self.rows, labels, star=star)
             report(band + 1)
+
+    def band(
+        self, band: int, rows: np.ndarray, labels: np.ndarray | None = None, *, star: bool = False
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the pairs of ascending rows that share the key of a band, but of none before."""
+        labels = np.arange(len(self.keys)) if labels is None else labels
+        order = rows.astype(np.int32)
+        sorted_keys = self.keys[rows, band]
+        bucket_tables.sort(sorted_keys, order, np.empty_like(sorted_keys), np.empty_like(order))
+        state = np.zeros(2, np.int64)
+        while state[0] < order.size:
+            first, second = np.empty((2, CHUNK), np.int64)
+            count = band_join.pairs(
+                order,
+                sorted_keys,
+                self.keys,
+                band,
+                labels,
+                self.signatures,
+                self.least,
+                star,
+                state,
+                first,
+                second,
+            )
+            if count:
+                yield first[:count], second[:count]

@@ -2,19 +2,24 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfumato.core.validation import flag, fraction
+from sfumato.errors import ParameterError
 from sfumato.kernels.mine.similar import band_join, shingles
 from sfumato.kernels.sketch.layout import EMPTY
 from sfumato.mine.similar.banding import THRESHOLD, SCurve, choose_bands
 from sfumato.mine.similar.candidates import BandJoin, fewest_matches, keys_of
 from sfumato.mine.similar.document_signatures import PERMUTATIONS, minima
+from sfumato.mine.similar.engine_duplicates import DuplicateSearch, EnginePairs
 from sfumato.mine.similar.pair_output import PAIRS, PairOutput
 from sfumato.mine.similar.set_source import SetSource, source_of
 from sfumato.mine.similar.shingling import NORMALISED, Shingling
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["clusters", "connected_components", "near_duplicates", "set_pairs"]
 
@@ -42,14 +47,17 @@ def near_duplicates(
     output: str | os.PathLike[str] | None = None,
     seed: int = 0,
     progress: Progress | None = None,
+    engine: "Engine | None" = None,
+    id_column: str = "id",
+    text_column: str = "text",
 ) -> Any:
     """Find the pairs of documents whose sets of shingles are similar.
 
     Parameters
     ----------
-    texts : array_like of str or ShingleSets
+    texts : array_like of str, ShingleSets or source
         Documents, as in `shingles`; or their sets of hashes, for which the parameters of shingles
-        are not used.
+        are not used; with `engine` what the engine reads, one document per row.
     threshold : float, default=0.8
         Jaccard similarity from which a pair is reported, above 0 and at most 1.
     k : int, default=5
@@ -77,12 +85,19 @@ def near_duplicates(
         Seed of the hashes.
     progress : callable or None, default=None
         Called with the work done and its total, twice the number of documents: once for their
-        signatures, once for the pairs.
+        signatures, once for the pairs. Not with `engine`.
+    engine : Engine or None, default=None
+        Where the documents are; None for this process.
+    id_column : str, default="id"
+        Name of the column of distinct ids, integers or texts; only with `engine`, as is the next.
+    text_column : str, default="text"
+        Name of the column of texts.
 
     Returns
     -------
     pyarrow.Table or pyarrow.dataset.Dataset
-        Columns first, second (row numbers, first < second) and similarity, sorted; its metadata
+        Columns first, second (row numbers, first < second; with `engine` ids) and similarity,
+        sorted; its metadata
         states bands, rows and recall. With `output`, or with more than `max_pairs`, the data set of
         the file, not sorted; a temporary file is removed with the data set.
 
@@ -96,6 +111,10 @@ def near_duplicates(
     Memory is that of the texts, 4 bytes per document and permutation, 8 per document and band, and
     about 300 MB, besides at most `max_pairs` pairs.
 
+    On any engine the pairs are the same. It reads the documents twice, or once unless `exact`; each
+    signature is in the memory of the engine once per band, the candidate pairs in that of the
+    caller.
+
     References
     ----------
     .. [1] Leskovec, Rajaraman, Ullman. "Mining of Massive Datasets", section 3.4 (banding).
@@ -105,14 +124,38 @@ def near_duplicates(
     --------
     >>> near_duplicates(["A rose is a rose.", "a daisy", "a rose is a rose!"]).to_pylist()
     [{'first': 0, 'second': 2, 'similarity': 1.0}]
+    >>> from sfumato.engine import LocalEngine
+    >>> rows = {"id": ["r", "d", "s"], "text": ["A rose is a rose.", "a daisy", "a rose is a rose"]}
+    >>> near_duplicates(rows, engine=LocalEngine(threads=2)).to_pylist()
+    [{'first': 'r', 'second': 's', 'similarity': 1.0}]
     """
     owner = "near_duplicates"
     shingling = Shingling.of(owner, k, unit, normalise, stop_words, seed)
     sizes = _check(owner, threshold, permutations, recall)
     exact = flag.check(owner, "exact", exact)
     PAIRS.check(owner, "max_pairs", max_pairs)
+    if engine is not None:
+        if progress is not None:
+            raise ParameterError.of(owner, "progress", "must be None with an engine.")
+        plan = DuplicateSearch.of(owner, (id_column, text_column), shingling, sizes, exact)
+        return _engine_pairs(EnginePairs(engine, texts, plan), sizes[2], exact, max_pairs, output)
     sets = source_of(owner, texts, shingling)
     return set_pairs(owner, sets, sizes, exact, max_pairs, output, progress)
+
+
+def _engine_pairs(
+    search: EnginePairs,
+    recall: float,
+    exact: bool,
+    most: int,
+    output: str | os.PathLike[str] | None,
+) -> Any:
+    """The result of a search on an engine."""
+    plan = search.plan
+    with PairOutput(plan.owner, "similarity", most, output, REMEDY, search.kind) as found:
+        for pairs in search.exact() if exact else search.estimated():
+            found.add(*pairs)
+    return found.result({**plan.facts, "recall": recall})
 
 
 def clusters(

@@ -26,16 +26,24 @@ class PairOutput:
 
     The file is the caller's `path`, or a temporary one from the first pair above `most` on, which
     lives as long as the data set that is returned. owner and remedy are for warning and error;
-    value is the name of the third column. As a context manager it removes an unfinished file.
+    value is the name of the third column, kind the type of the first two. As a context manager it
+    removes an unfinished file.
     """
 
     def __init__(
-        self, owner: str, value: str, most: int, path: str | os.PathLike[str] | None, remedy: str
+        self,
+        owner: str,
+        value: str,
+        most: int,
+        path: str | os.PathLike[str] | None,
+        remedy: str,
+        kind: pa.DataType | None = None,
     ) -> None:
         self.owner, self.remedy = owner, remedy
         self.most = PAIRS.check(owner, "max_pairs", most)
         self.path = None if path is None else Path(path)
-        self.schema = pa.schema({"first": pa.int64(), "second": pa.int64(), value: pa.float64()})
+        kind = pa.int64() if kind is None else kind
+        self.schema = pa.schema({"first": kind, "second": kind, value: pa.float64()})
         self.count = 0
         self._parts: list[pa.Table] = []
         self._writer: Any = None
@@ -93,9 +101,13 @@ class PairOutput:
         metadata = {name: str(value) for name, value in facts.items()}
         if self.path is not None:
             return self._data_set(metadata)
-        found = pa.concat_tables(self._parts or [self.schema.empty_table()])
-        order = np.lexsort((cells(found["second"]), cells(found["first"])))
-        return found.take(number_array(order)).replace_schema_metadata(metadata).combine_chunks()
+        found = pa.concat_tables([self.schema.empty_table(), *self._parts])
+        if self.schema.field("first").type == pa.int64():
+            order = np.lexsort((cells(found["second"]), cells(found["first"])))
+            found = found.take(number_array(order))
+        else:
+            found = found.sort_by([("first", "ascending"), ("second", "ascending")])
+        return found.replace_schema_metadata(metadata).combine_chunks()
 
     def _data_set(self, metadata: dict[str, str]) -> Any:
         import pyarrow.dataset  # imported here: it is slow to import

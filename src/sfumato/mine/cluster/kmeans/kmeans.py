@@ -1,7 +1,8 @@
 """KMeans: clusters around means, started on a sample, finished with few distances on all rows."""
 
 import warnings
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import (
@@ -31,8 +32,12 @@ from sfumato.mine.cluster.estimator_input import (
     checked_points,
     checked_weights,
 )
+from sfumato.mine.cluster.kmeans.engine_lloyd import EngineLloyd, EngineRows
 from sfumato.mine.cluster.kmeans.lloyd import Lloyd, Progress
 from sfumato.mine.cluster.kmeans.starts import Start, sample_size, variance_of
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["CLUSTERS", "KMeans"]
 
@@ -65,7 +70,7 @@ LIMITS: dict[str, Limit] = {
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """K-means clustering of rows in memory, or of a stream in mini-batches.
+    """K-means clustering of rows in memory, of a stream in mini-batches, or of rows of an engine.
 
     Parameters
     ----------
@@ -100,7 +105,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The centres.
     labels_ : ndarray of shape (n_rows,)
-        Cluster of each row of the last `fit` or `partial_fit`: its nearest centre.
+        Cluster of each row of the last `fit` or `partial_fit`: its nearest centre. None of the
+        rows of an engine; `predict` labels them batch by batch.
     inertia_ : float
         Weighted sum of squared distances of those rows to their centres.
     loss_ : float
@@ -179,24 +185,33 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def fit(
         self,
-        X: Matrix,
+        X: Any,
         y: Any = None,
         sample_weight: Column | None = None,
         *,
         progress: Any = None,
+        engine: "Engine | None" = None,
+        columns: Sequence[str] | None = None,
     ) -> Self:
         """Find the clusters of all rows.
 
         Parameters
         ----------
-        X : array_like of shape (n_rows, n_features)
-            Finite numbers; float32 is used as it is, everything else as float64.
+        X : array_like of shape (n_rows, n_features), or source
+            Finite numbers; float32 is used as it is, everything else as float64. With `engine` what
+            the engine reads.
         y : object, default=None
             Not used.
         sample_weight : array_like of shape (n_rows,) or None, default=None
             Weights from 0 up; None for 1 each. A row of weight 0 only gets a label.
         progress : callable or None, default=None
             Called with the number of iterations over all rows and their largest number.
+        engine : Engine or None, default=None
+            Where the rows are; None for rows in memory. Starts are then tried on the distinct rows
+            with the smallest hashes, so that the result depends on the rows and `random_state`
+            alone, up to rounding; `batch_size` and `sample_weight` are None.
+        columns : sequence of str or None, default=None
+            Names of the columns; only with `engine`.
 
         Returns
         -------
@@ -204,6 +219,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             The object itself.
         """
         plain = self._check()
+        if engine is not None:
+            self._check_engine(plain, sample_weight, columns)
+            rows = EngineRows(engine, X, columns or ())
+            try:
+                self._fit_rows(plain, rows, progress)
+            finally:
+                rows.release()
+            return self
         points = checked_points(self, X, reset=True)
         weights = checked_weights("KMeans", sample_weight, points)
         used, masses = points, weights
@@ -223,6 +246,46 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self._store(lloyd, points if used is not points else None)
         self.n_iter_ = n_iter
         return self
+
+    def _check_engine(
+        self, plain: dict[str, Any], sample_weight: Any, columns: Sequence[str] | None
+    ) -> None:
+        """Refuse what only rows in memory can have."""
+        if plain["batch_size"] is not None:
+            raise ParameterError.of("KMeans", "batch_size", "must be None with an engine.")
+        if sample_weight is not None:
+            raise ParameterError.of("KMeans", "sample_weight", "must be None with an engine.")
+        if columns is None or isinstance(columns, str) or not len(columns):
+            problem = "must be a list of names of columns with an engine."
+            raise ParameterError.of("KMeans", "columns", problem)
+
+    def _fit_rows(self, plain: dict[str, Any], rows: EngineRows, progress: Progress) -> None:
+        """Find the clusters of the rows of an engine."""
+        moments = rows.moments()
+        check_clusters("KMeans", plain["n_clusters"], moments.rows)
+        lloyd = EngineLloyd(rows, self._start_rows(plain, rows, moments.rows))
+        n_iter, found = lloyd.run(plain["max_iter"], plain["tol"] * moments.variance, progress)
+        _warn_of_empty(found.counts)
+        self.__dict__.pop("labels_", None)
+        self.n_features_in_ = len(rows.columns)
+        self.feature_names_in_ = np.array(rows.columns, object)
+        self.cluster_centers_, self.counts_ = lloyd.centres, found.counts.astype(np.float64)
+        self.inertia_, self.loss_ = found.inertia, found.inertia / (2 * moments.rows)
+        self.n_iter_ = n_iter
+
+    def _start_rows(self, plain: dict[str, Any], rows: EngineRows, n: int) -> np.ndarray:
+        """The first centres on the rows of an engine."""
+        k = plain["n_clusters"]
+        if not isinstance(self.init, str):
+            return _given(self.init, k, np.empty((0, len(rows.columns))))
+        sizes = {None: n, "auto": sample_size(n, k)}
+        sample = rows.sample(max(sizes.get(plain["sample"], plain["sample"]), k))
+        points, copies = sample.points, sample.copies.astype(np.float64)
+        if len(points) < k:  # as many centres as there are distinct rows, the others are copies
+            return np.asarray(points[np.arange(k) % len(points)])
+        rng = check_random_state("KMeans", plain["random_state"])
+        start = Start(k, self.init, plain["n_init"], len(points), plain["tol"], rng)
+        return start.centres(points, None if (copies == 1).all() else copies)
 
     def partial_fit(self, X: Matrix, y: Any = None, sample_weight: Column | None = None) -> Self:
         """Move the centres by one mini-batch.
@@ -358,14 +421,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             kernels.nearest(
                 all_rows, lloyd.centres, labels, np.empty(len(all_rows), all_rows.dtype)
             )
-        if not lloyd.counts.all():
-            full = int(np.count_nonzero(lloyd.counts))
-            warnings.warn(
-                f"KMeans: {len(lloyd.counts) - full} of {len(lloyd.counts)} clusters are empty: "
-                "there are fewer distinct rows than clusters.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        _warn_of_empty(lloyd.counts)
         self.cluster_centers_, self.labels_, self.counts_ = lloyd.centres, labels, lloyd.masses
         self.inertia_, self.loss_ = inertia, inertia / (2 * mass)
 
@@ -379,6 +435,17 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         labels, squared = np.empty(len(points), np.int32), np.empty(len(points), points.dtype)
         kernels.nearest(points, self.cluster_centers_.astype(points.dtype), labels, squared)
         return labels, squared
+
+
+def _warn_of_empty(counts: np.ndarray) -> None:
+    if not counts.all():
+        full = int(np.count_nonzero(counts))
+        warnings.warn(
+            f"KMeans: {len(counts) - full} of {len(counts)} clusters are empty: "
+            "there are fewer distinct rows than clusters.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
 def _given(init: Any, k: int, points: np.ndarray) -> np.ndarray:

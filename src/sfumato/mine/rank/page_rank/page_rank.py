@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,17 @@ from sfumato.core.validation import between, integer, optional
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine.graphs import page_rank
 from sfumato.mine.rank.graph.graph import Graph
+from sfumato.mine.rank.page_rank.engine_page_rank import (
+    EdgeColumns,
+    EngineEdges,
+    power_iteration,
+)
 from sfumato.mine.rank.page_rank.pull_layout import PullLayout, Workers, layout_of
 from sfumato.mine.rank.page_rank.ranks import Ranks
 from sfumato.mine.rank.page_rank.teleports import teleport_vector
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["BETA", "MAX_ITER", "TOLERANCE", "pagerank", "random_walk_with_restart"]
 
@@ -30,7 +38,7 @@ Progress = Callable[[int, int | None], Any]
 
 
 def pagerank(
-    graph: Graph,
+    graph: Any,
     beta: float = 0.85,
     *,
     tolerance: float = 1e-8,
@@ -40,13 +48,17 @@ def pagerank(
     start: Ranks | Column | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    engine: "Engine | None" = None,
+    source_column: str = "source",
+    target_column: str = "target",
+    weight_column: str | None = None,
 ) -> Ranks:
     """Rank the nodes of a graph by the probability that a random surfer is there.
 
     Parameters
     ----------
-    graph : Graph
-        The graph, of one node or more.
+    graph : Graph or source
+        The graph, of one node or more; with `engine` what the engine reads, one edge per row.
     beta : float, default=0.85
         Probability of following a link, from 0 to 1, 1 excluded; else the surfer teleports.
     tolerance : float, default=1e-08
@@ -61,9 +73,17 @@ def pagerank(
     start : Ranks, array_like or None, default=None
         Scores to start with, as of a similar graph, by position; None for those of `teleport`.
     threads : int or None, default=None
-        Number of threads, from 1 to 1024; None for all available cores.
+        Number of threads, from 1 to 1024; None for all available cores. Not with `engine`.
     progress : callable or None, default=None
         Called after each iteration with their number and None.
+    engine : Engine or None, default=None
+        Where the edges are; None for a graph in memory.
+    source_column : str, default="source"
+        Name of the column of nodes where edges begin; only with `engine`, as are the next two.
+    target_column : str, default="target"
+        Name of the column of nodes where edges end.
+    weight_column : str or None, default=None
+        Name of the column of weights; None counts every row once. Parallel edges add up.
 
     Returns
     -------
@@ -90,6 +110,10 @@ def pagerank(
     The in-edges are laid out for this at the first call, and the graph retains them: 4 bytes per
     edge, 12 with weights, and 16 per node.
 
+    An engine computes in float64 throughout, and makes one pass over its edges per iteration. They
+    are kept in their partitions as positions, 16 bytes per edge; the caller and every worker have
+    the ranks of all nodes in memory. Its sums are rounded in another order, with the same promise.
+
     References
     ----------
     Brin and Page (1998). Langville and Meyer (2004), section 6 on dead ends.
@@ -100,9 +124,17 @@ def pagerank(
     >>> ids, scores = pagerank(graph, beta=0.8).top()
     >>> ids.tolist(), (33 * scores).round(6).tolist()
     (['m', 'y', 'a'], [21.0, 7.0, 5.0])
+    >>> from sfumato.engine import LocalEngine
+    >>> edges = {"source": ["y", "y", "a", "a", "m"], "target": ["y", "a", "y", "m", "m"]}
+    >>> pagerank(edges, beta=0.8, engine=LocalEngine()).top(2)[0].tolist()
+    ['m', 'y']
     """
-    vector = _checked_graph("pagerank", graph, teleport)
     settings = _Settings("pagerank", beta, tolerance, max_iter, threads, progress)
+    if engine is not None:
+        _check_engine(threads, weighted)
+        columns = EdgeColumns("pagerank", source_column, target_column, weight_column)
+        return _by_engine(engine, graph, columns, teleport, start, settings)
+    vector = _checked_graph("pagerank", graph, teleport)
     ranks = _started("pagerank", graph, start, vector)
     source = graph if weighted or not graph.is_weighted else _unweighted(graph)
     return _solved(layout_of(source), graph, vector, ranks, settings, "pagerank")
@@ -164,6 +196,41 @@ def random_walk_with_restart(
     ranks = _started(owner, graph, None, vector)
     source = graph if weighted or not graph.is_weighted else _unweighted(graph)
     return _solved(layout_of(source), graph, vector, ranks, settings, owner)
+
+
+def _check_engine(threads: int | None, weighted: bool) -> None:
+    """Refuse what only a graph in memory can have."""
+    if threads is not None:
+        raise ParameterError.of("pagerank", "threads", "must be None: the engine has its own.")
+    if not weighted:
+        problem = "must be True with an engine; leave weight_column out for edges of weight 1."
+        raise ParameterError.of("pagerank", "weighted", problem)
+
+
+def _by_engine(
+    engine: "Engine",
+    source: Any,
+    columns: EdgeColumns,
+    teleport: Any,
+    start: Any,
+    settings: "_Settings",
+) -> Ranks:
+    """Rank the nodes of edges that an engine has."""
+    edges = EngineEdges(engine, source, columns)
+    try:
+        vector = teleport_vector("pagerank", edges.graph, teleport)
+        ranks, iterations, residual = power_iteration(
+            edges,
+            _started("pagerank", edges.graph, start, vector),
+            vector,
+            beta=settings.beta,
+            tolerance=settings.tolerance,
+            max_iter=settings.max_iter,
+            report=lambda done: _report(settings, done),
+        )
+    finally:
+        edges.release()
+    return _ranks(edges.graph, ranks, iterations, residual, settings, "pagerank")
 
 
 class _Settings:
@@ -234,16 +301,28 @@ def _solved(
     ranks = start[layout.order]
     with layout.workers(settings.threads) as workers:
         iterations, residual = _iterated(workers, ranks, teleport, settings)
+    scores = np.empty_like(ranks)
+    scores[layout.order] = ranks
+    return _ranks(graph, scores, iterations, residual, settings, method)
+
+
+def _ranks(
+    graph: Graph,
+    scores: np.ndarray,
+    iterations: int,
+    residual: float,
+    settings: _Settings,
+    method: str,
+) -> Ranks:
+    """The result; warns if the tolerance was not reached."""
     converged = residual < settings.tolerance
     if not converged:
         warnings.warn(
             f"{method}: the change is {residual:.3g} after {iterations} iterations, which is not "
             "below the tolerance; raise max_iter or the tolerance.",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    scores = np.empty_like(ranks)
-    scores[layout.order] = ranks
     return Ranks(
         graph.nodes,
         scores,
