@@ -10,9 +10,15 @@ import pyarrow as pa
 from sfumato.core.ids import kind_of
 from sfumato.data.interactions import Interactions
 from sfumato.engine import Rows
+from sfumato.recommend.engine_rows import (
+    Batches,
+    gathered,
+    interactions_of,
+    sorted_batch,
+)
 from sfumato.recommend.factorization.damping import ROWS, BiasPrior
 
-__all__ = ["RatingStrata", "RatingSummary", "by_group", "interactions_of", "joined"]
+__all__ = ["RatingStrata", "RatingSummary", "by_group", "joined"]
 
 SCHEMA = pa.schema(
     [
@@ -24,17 +30,10 @@ SCHEMA = pa.schema(
     ]
 )
 GROUPED = pa.schema([SCHEMA.field(name) for name in ("group", "user", "item", "rating")])
+RATED = pa.schema([SCHEMA.field(name) for name in ("user", "item", "rating")])
 USERS = pa.schema([SCHEMA.field(name) for name in ("group", "user")])
 ODD = np.uint64(0x9E3779B97F4A7C15)
 HALF = np.uint64(32)
-Batches = Iterator[pa.RecordBatch]
-
-
-def interactions_of(batches: Batches, columns: tuple[str, str, str]) -> Iterator[Interactions]:
-    """Read users, items and ratings of batches that have rows; ValueError for an invalid one."""
-    for batch in batches:
-        if batch.num_rows:
-            yield Interactions(*(batch.column(name) for name in columns))
 
 
 def joined(left: Any, right: Any) -> Any:
@@ -200,13 +199,8 @@ class _StratumSelection:
     stratum: int
 
     def __call__(self, batches: Batches) -> Batches:
-        chosen = [_columns(batch.filter(self._mask(batch)), GROUPED.names) for batch in batches]
-        if chosen:
-            columns = [np.concatenate(column) for column in zip(*chosen, strict=True)]
-            # The order is then the same wherever the rows came from.
-            order = np.lexsort(columns[::-1])
-            arrays = [pa.array(column[order]) for column in columns]
-            yield pa.RecordBatch.from_arrays(arrays, schema=GROUPED)
+        chosen = (batch.filter(self._mask(batch)) for batch in batches)
+        yield sorted_batch(gathered(chosen, GROUPED), GROUPED)
 
     def _mask(self, batch: pa.RecordBatch) -> pa.Array:
         return pa.array(batch["stratum"].to_numpy(zero_copy_only=False) == self.stratum)
@@ -214,12 +208,9 @@ class _StratumSelection:
 
 def _distinct_users(batches: Batches) -> Batches:
     """Each user of a partition once, with the group."""
-    chosen = [_columns(batch, USERS.names) for batch in batches]
-    if chosen:
-        groups, users = (np.concatenate(column) for column in zip(*chosen, strict=True))
-        users, first = np.unique(users, return_index=True)
-        arrays = [pa.array(groups[first]), pa.array(users)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=USERS)
+    groups, users = gathered(batches, USERS)
+    users, first = np.unique(users, return_index=True)
+    yield pa.RecordBatch.from_arrays([pa.array(groups[first]), pa.array(users)], schema=USERS)
 
 
 def _count_rows(batches: Batches) -> int:
@@ -233,14 +224,10 @@ class _UserSampling:
     fraction: float
 
     def __call__(self, batches: Batches) -> tuple[np.ndarray, ...]:
-        names = ["user", "item", "rating"]
-        found = [[np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)]]
-        limit = round(self.fraction * 2.0**32)
-        for batch in batches:
-            users, items, ratings = _columns(batch, names)
-            chosen = (users.view(np.uint64) * ODD * ODD >> HALF) < np.uint64(limit)
-            found.append([users[chosen], items[chosen], ratings[chosen]])
-        return tuple(np.concatenate(column) for column in zip(*found, strict=True))
+        users, items, ratings = gathered(batches, RATED)
+        limit = np.uint64(round(self.fraction * 2.0**32))
+        chosen = (users.view(np.uint64) * ODD * ODD >> HALF) < limit
+        return users[chosen], items[chosen], ratings[chosen]
 
 
 def _concatenated(
@@ -251,15 +238,9 @@ def _concatenated(
 
 def by_group(batches: Batches, names: list[str]) -> Iterator[tuple[int, list[np.ndarray]]]:
     """Yield each group of a partition with these columns, hashes as unsigned integers."""
-    found = [_columns(batch, ["group", *names]) for batch in batches]
-    if not found:
-        return
-    groups, *columns = (np.concatenate(column) for column in zip(*found, strict=True))
+    chosen = pa.schema([SCHEMA.field(name) for name in ["group", *names]])
+    groups, *columns = gathered(batches, chosen)
     columns = [each.view(np.uint64) if each.dtype == np.int64 else each for each in columns]
     for group in np.unique(groups):
         own = np.flatnonzero(groups == group)
         yield int(group), [column[own] for column in columns]
-
-
-def _columns(batch: pa.RecordBatch, names: list[str]) -> list[np.ndarray]:
-    return [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
