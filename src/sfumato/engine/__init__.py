@@ -4,12 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engine.base import Engine, Progress, Rows
+from sfumato.engine.contributions import bound_rows
 from sfumato.engine.local import LocalEngine, map_merge
 
 if TYPE_CHECKING:
     from sfumato.engine.spark import SparkEngine
 
-__all__ = ["Engine", "LocalEngine", "Progress", "Rows", "SparkEngine", "map_merge"]
+__all__ = ["Engine", "LocalEngine", "Progress", "Rows", "SparkEngine", "bound_rows", "map_merge"]
 
 
 def __getattr__(name: str) -> Any:
