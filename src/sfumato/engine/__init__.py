@@ -4,9 +4,10 @@ import importlib
 from typing import Any
 
 from sfumato.engine.base import Engine, Progress, Rows
+from sfumato.engine.contributions import bound_rows
 from sfumato.engine.local import LocalEngine, map_merge
 
-__all__ = ["Engine", "LocalEngine", "Progress", "Rows", "SparkEngine", "map_merge"]
+__all__ = ["Engine", "LocalEngine", "Progress", "Rows", "SparkEngine", "bound_rows", "map_merge"]
 
 
 def __getattr__(name: str) -> Any:

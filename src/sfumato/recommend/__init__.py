@@ -7,6 +7,7 @@ from sfumato.core.deprecation import on_demand
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from sfumato.recommend.all_users import recommend_all
     from sfumato.recommend.base import ModelFormatError, NotFittedError, load
     from sfumato.recommend.bias import DampedMeans
     from sfumato.recommend.catalogue import Catalogue
@@ -91,12 +92,14 @@ __all__ = [
     "TimeSVDpp",
     "UserNeighbours",
     "load",
+    "recommend_all",
     "recommend_package",
 ]
 
 __getattr__ = on_demand(
     __name__,
     {
+        "all_users": ("recommend_all",),
         "base": ("ModelFormatError", "NotFittedError", "load"),
         "bias": ("DampedMeans",),
         "catalogue": ("Catalogue",),

@@ -3,17 +3,20 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.random import Generator
 
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
+from sfumato.core.typing import Ids
 from sfumato.core.validation import RandomState, integer, one_of, optional, positive
 from sfumato.data.interactions import Interactions, item_seed
+from sfumato.errors import ParameterError
 from sfumato.kernels.recommend import sgd_ranking
 from sfumato.recommend.factorization.damping import BiasPrior
+from sfumato.recommend.factorization.epochs import Progress
 from sfumato.recommend.factorization.factor_cells import (
     LANES,
     LIMITS,
@@ -30,6 +33,10 @@ from sfumato.recommend.factorization.preferences import (
 )
 from sfumato.recommend.factorization.sgd import START, Descent
 from sfumato.recommend.factorization.vector_cache import VectorCache
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
+    from sfumato.recommend.factorization.strata import RatingSummary
 
 __all__ = ["SketchFactorization"]
 
@@ -209,6 +216,98 @@ class SketchFactorization(Descent):
         self.regularization, self.clip, self.noise = regularization, clip, noise
         self.threads, self.bounds, self.random_state = threads, bounds, random_state
 
+    def fit_rows(
+        self,
+        source: Any,
+        *,
+        engine: "Engine",
+        columns: tuple[str, str, str] = ("user", "item", "rating"),
+        groups: int = 8,
+        valid: Interactions | None = None,
+        catalogue: Ids | None = None,
+        checkpoint: Any = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Fit the model from scratch to ratings on an engine, in rounds.
+
+        Only for ``objective="ratings"``; `threads` is ignored.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : tuple of str, default=('user', 'item', 'rating')
+            Names of the columns of users, items and ratings.
+        groups : int, default=8
+            Groups of users that learn at once, from 1 to 256; more than the cores of the engine
+            are of no use. An epoch has `groups` + 1 rounds.
+        valid : Interactions or None, default=None
+            Ratings whose error is added to `history_` after each epoch.
+        catalogue : array_like, scalar or None, default=None
+            Ids of the items that may be recommended; None means the items of the source, sorted.
+        checkpoint : path_like or None, default=None
+            File that is replaced after each round. If it is there and of the same data and
+            parameters, training goes on from its last round. It contains the table and is as
+            sensitive as the model.
+        progress : callable or None, default=None
+            Called as `progress(epoch, epochs, valid_rmse)` after each epoch.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or row is invalid, a rating is outside of `bounds`, the checkpoint is of
+            another training, or training diverges. The model is then unchanged.
+
+        Notes
+        -----
+        **Guarantee.** The same rows in any order, on any engine, give the same model up to the
+        rounding of sums; with a checkpoint also after a failure. The driver holds the table and
+        the ids of the items, and a partition one more table and its own ratings.
+
+        In a round each group of users learns from the ratings of a group of items that no other
+        one has ([1]_), and the changes of the table are added. Only cells that happen to be shared
+        make a difference to passes one after the other.
+
+        References
+        ----------
+        .. [1] Gemulla, Nijkamp, Haas, Sismanis. "Large-Scale Matrix Factorization with Distributed
+           Stochastic Gradient Descent". KDD 2011, section 4.
+           https://doi.org/10.1145/2020408.2020426
+
+        Examples
+        --------
+        >>> from sfumato.engine import LocalEngine
+        >>> ratings = {"user": [1, 1, 2, 2], "item": [10, 20, 10, 30], "rating": [5, 1, 4, 2]}
+        >>> model = SketchFactorization(factors=16, cells=4096)
+        >>> model = model.fit_rows(ratings, engine=LocalEngine(threads=2))
+        >>> bool(model.predict(1, 10)[0] > model.predict(1, 20)[0])
+        True
+        """
+        from sfumato.recommend.factorization import rounds  # and with it the engines
+
+        groups = rounds.GROUPS.check("SketchFactorization", "groups", groups)
+        plain = self._check() | {"random_state": self._new_seed()}
+        self._check_rounds(plain, checkpoint)
+        if valid is not None:
+            self._check_train(valid, "valid")
+        rows = engine.rows(source, columns)
+        summary = rounds.summarised(rows, columns)
+        fresh = self._fresh_of(plain, summary, catalogue)
+        saved = rounds.Checkpoint.of(checkpoint, plain, summary.check, groups)
+        strata = rounds.RatingStrata(rows, columns, plain["seed"], groups)
+        try:
+            fresh._begin_rounds(plain, summary, strata, saved).run(valid, progress)
+        finally:
+            strata.release()
+        return self._adopt(fresh)
+
     def resize(self, factors: int) -> Self:
         """Change how many numbers are read per user and item from the same cells.
 
@@ -251,17 +350,67 @@ class SketchFactorization(Descent):
     def _begin(self, plain: dict[str, Any], train: Interactions, random: Generator) -> None:
         factors, lanes = plain["factors"], LANES[plain["layout"]]
         coded = train.coded()
-        dense = (coded.user_ids.size + coded.item_ids.size) * factors
-        cells = plain["cells"] or dense / plain["space_gain"]
+        entities = coded.user_ids.size + coded.item_ids.size
         if plain["objective"] == "ranking":
+            cells = plain["cells"] or entities * factors / plain["space_gain"]
             counts = np.bincount(coded.item_codes)
             self._least, numbers = least_count(counts, coded.user_ids.size, cells, factors)
             half, numbers = LANES["half"], numbers / CELLS_PER_NUMBER
             numbers = half if numbers <= half else max(1, round(numbers / lanes)) * lanes
             self._allocate(plain, cells, min(factors, numbers), random)
             return
-        active = min(factors, _in_blocks(factors * cells / dense / COLLISIONS, lanes))
-        self._allocate(plain, cells, active, random)
+        self._begin_ratings(plain, entities, random)
+
+    def _begin_ratings(self, plain: dict[str, Any], entities: int, random: Generator) -> None:
+        """Create the table for ratings of so many users and items."""
+        factors, dense = plain["factors"], entities * plain["factors"]
+        cells = plain["cells"] or dense / plain["space_gain"]
+        blocks = _in_blocks(factors * cells / dense / COLLISIONS, LANES[plain["layout"]])
+        self._allocate(plain, cells, min(factors, blocks), random)
+
+    def _check_rounds(self, plain: dict[str, Any], checkpoint: Any) -> None:
+        """Raise ValueError for parameters that `fit_rows` does not support."""
+        owner = type(self).__name__
+        if plain["objective"] != "ratings":
+            raise ParameterError.of(owner, "objective", "must be 'ratings' for fit_rows.")
+        if checkpoint is not None and not isinstance(self.random_state, int):
+            wanted = "must be an integer for a checkpoint, by which training goes on."
+            raise ParameterError.of(owner, "random_state", wanted)
+
+    def _fresh_of(self, plain: dict[str, Any], summary: "RatingSummary", catalogue: Any) -> Self:
+        """Return a copy of the model without tables, for ratings with this summary."""
+        low, high = plain["bounds"] or (summary.low, summary.high)
+        if summary.low < low or summary.high > high:
+            wanted = f"must contain all ratings: widen ({low:g}, {high:g}), or drop rows."
+            raise ParameterError.of(type(self).__name__, "bounds", wanted)
+        kind, ids = next(iter(summary.kinds))[0], sorted(summary.items)
+        ratings = np.linspace(summary.low, summary.high, len(ids))
+        fresh = self._fresh(
+            plain, Interactions(np.zeros(len(ids), np.int64), ids, ratings), catalogue
+        )
+        fresh.mean_, fresh.user_kind_ = summary.total / summary.rows, kind
+        fresh.seen_ = summary.rows
+        fresh.hides_ = plain["clip"] is not None or plain["noise"] is not None
+        return fresh
+
+    def _begin_rounds(
+        self, plain: dict[str, Any], summary: "RatingSummary", strata: Any, checkpoint: Any
+    ) -> Any:
+        """Create the table and return the training of `fit_rows`."""
+        from sfumato.recommend.factorization.rounds import RoundTraining
+
+        users = strata.count_users()
+        if users < 2:
+            raise ValueError(
+                f"{type(self).__name__}: the source has one user only; at least two are needed."
+            )
+        prior = strata.bias_prior(summary, self.scale_) if self._damps_biases(plain) else None
+        self.scale_ *= 1.0 if prior is None else prior.unit
+        entities = users + len(summary.items)
+        self._begin_ratings(plain, entities, np.random.default_rng(plain["random_state"]))
+        ids = Interactions(np.zeros(len(summary.items), np.int64), sorted(summary.items))
+        items = ids.hashed(plain["seed"])[1]
+        return RoundTraining(self, plain, strata, prior, items, checkpoint)
 
     def _allocate(
         self, plain: dict[str, Any], cells: float, active: int, random: Generator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy
@@ -23,6 +23,7 @@ from sfumato.core.validation import (
     positive,
 )
 from sfumato.data.interactions import Interactions
+from sfumato.errors import ParameterError
 from sfumato.kernels.alignment import aligned
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
 from sfumato.recommend.factorization.base import COUNT, Factorization
@@ -39,12 +40,20 @@ from sfumato.recommend.implicit.base import HistoryModel
 from sfumato.recommend.implicit.histories import Histories
 from sfumato.recommend.ranking import own_ratings
 
+if TYPE_CHECKING:
+    from sfumato.engine import Engine, Rows
+    from sfumato.recommend.implicit.als_rounds import EngineAlternation, PreferenceRows
+
 __all__ = ["ALS"]
 
 # Popularity is a component of its own for users without history. The scale is exact, and makes its
 # square vanish beside the other components in lengths and cosines of item vectors.
 POPULAR = np.float32(2**20)
 RIDGE = optional(positive)
+NO_PREFERENCE = (
+    "ALS: no row of {} is a preference for an item of the catalogue; lower relevant_from or extend "
+    "the catalogue."
+)
 RULE = ("confidence", "weighting", "relevant_from")  # what a weight of a row means
 
 
@@ -225,12 +234,73 @@ class ALS(Factorization):
         items = self._catalogue_of(train, catalogue)
         fresh = copy(self)
         vectors = fresh._begin(plain, train, items)
+        complete = fresh._run(plain, vectors, progress)
+        return self._adopt(fresh, complete)
 
-        def report() -> None:
-            if progress is not None:
-                progress(len(fresh.history_), plain["epochs"], None)
+    def fit_rows(
+        self,
+        source: Any,
+        *,
+        engine: Engine,
+        columns: tuple[str, ...] = ("user", "item"),
+        catalogue: Ids | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Learn from histories on an engine, from scratch.
 
-        complete = run_epochs(plain["epochs"], lambda: fresh._epoch(vectors), report)
+        Rows are shuffled by user and by item and kept there; in each half step partitions solve
+        their own users or items. Ctrl-C is as in `fit`.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : tuple of str, default=('user', 'item')
+            Names of the columns of users, items and, if `weighting` or `relevant_from` read them,
+            ratings.
+        catalogue : array_like, scalar or None, default=None
+            Ids of the items that may be recommended; None means the items of the source, sorted.
+            Rows of other items are ignored.
+        progress : callable or None, default=None
+            Called as `progress(epoch, epochs, None)` after each epoch.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Raises
+        ------
+        ValueError
+            If a parameter or row is invalid, no row is a preference for an item of the catalogue,
+            or numbers overflow. The model is then unchanged.
+
+        Notes
+        -----
+        **Guarantee.** The model is that of `fit` on the same rows ordered by user, up to rounding,
+        whatever their order in the source. Above about a million rows the regularization is chosen
+        from all rows of every k-th user. The driver holds the vectors of all users and items; a
+        task holds them too, and the rows of its partition. `threads` is ignored.
+
+        Examples
+        --------
+        >>> from sfumato.engine import LocalEngine
+        >>> users, items = [1, 1, 2, 2, 3, 4], ["tea", "milk", "tea", "milk", "tea", "rum"]
+        >>> rows = {"user": users, "item": items}
+        >>> model = ALS(factors=4).fit_rows(rows, engine=LocalEngine(threads=2))
+        >>> model.similar_items("tea", n=1)[0]
+        array(['milk'], dtype=object)
+        """
+        plain = self._check() | {"random_state": self._new_seed()}
+        self._check_columns(columns)
+        fresh = copy(self)
+        rows = fresh._begin_rows(plain, engine.rows(source, columns), columns, catalogue)
+        try:
+            complete = fresh._run(plain, fresh._alternation(plain, rows), progress)
+        finally:
+            rows.release()
         return self._adopt(fresh, complete)
 
     def recommend_fold_in(
@@ -319,6 +389,70 @@ class ALS(Factorization):
             "score": float(parts.sum()) + popularity,
         }
 
+    def _run(
+        self,
+        plain: dict[str, Any],
+        vectors: ImplicitAlternation | EngineAlternation,
+        progress: Progress | None,
+    ) -> bool:
+        """Run all epochs; False if Ctrl-C ended them early."""
+
+        def report() -> None:
+            if progress is not None:
+                progress(len(self.history_), plain["epochs"], None)
+
+        return run_epochs(plain["epochs"], lambda: self._epoch(vectors), report)
+
+    def _check_columns(self, columns: tuple[str, ...]) -> None:
+        """Raise ValueError unless ratings are named if a parameter reads them."""
+        if isinstance(columns, str) or len(columns) not in (2, 3):
+            wanted = "must name users, items and, where they are read, ratings."
+            raise ParameterError.of("ALS", "columns", wanted)
+        if len(columns) == 2 and (self.weighting != "equal" or self.relevant_from is not None):
+            wanted = "must name the ratings too, which weighting or relevant_from reads."
+            raise ParameterError.of("ALS", "columns", wanted)
+
+    def _begin_rows(
+        self, plain: dict[str, Any], source: Rows, columns: tuple[str, ...], catalogue: Any
+    ) -> PreferenceRows:
+        """Set what training leaves as it is, and return the rows by user and by item."""
+        from sfumato.recommend.implicit.als_rounds import (
+            PreferenceReading,
+            PreferenceRows,
+            PreferenceSummary,
+        )
+
+        given = None if catalogue is None else Catalogue(catalogue)
+        reading = PreferenceReading(columns, plain["weighting"], plain["relevant_from"], given)
+        summary = PreferenceSummary.of(source, reading)
+        if not summary.used:
+            raise ValueError(NO_PREFERENCE.format("the source"))
+        self.catalogue_ = given or Catalogue(summary.item_ids)
+        self._known_users = SortedCatalogue(summary.user_ids)
+        self._set_facts(plain, kind_of(self._known_users.ids), summary.mean_weight)
+        scale = plain["confidence"] / self._weight_mean
+        return PreferenceRows(source, reading, self._known_users, self.catalogue_, scale)
+
+    def _alternation(self, plain: dict[str, Any], rows: PreferenceRows) -> EngineAlternation:
+        """Choose the penalty, and return the initial vectors."""
+        from sfumato.recommend.implicit.als_rounds import EngineAlternation
+
+        columns, random = rows.columns(), np.random.default_rng(plain["random_state"])
+        self._counts, given = columns.counts, plain["regularization"]
+        if given is None:
+            sample = rows.sample(int(columns.counts.sum()))
+            given = choose_regularization(sample, plain, random)
+        self.regularization_ = given
+        self.ridge_ = given * rows.noise_level(columns)
+        return EngineAlternation(rows, plain, random)
+
+    def _set_facts(self, plain: dict[str, Any], kind: str, mean: float) -> None:
+        """Set what no row changes beside the mean weight."""
+        self._factors, self._rule = plain["factors"], {name: plain[name] for name in RULE}
+        self._weight_mean, self.user_kind_ = mean, kind
+        self._seed, self.history_ = plain["random_state"], []
+        self.mean_, self.low_, self.high_ = 0.0, 0.0, 1.0
+
     def _begin(
         self, plain: dict[str, Any], train: Interactions, items: Catalogue
     ) -> ImplicitAlternation:
@@ -326,17 +460,11 @@ class ALS(Factorization):
         histories = Histories.of(train, items, plain["weighting"], plain["relevant_from"])
         some = np.diff(histories.starts) > 0
         if not some.any():
-            raise ValueError(
-                "ALS: no row of train is a preference for an item of the catalogue; lower "
-                "relevant_from or extend the catalogue."
-            )
+            raise ValueError(NO_PREFERENCE.format("train"))
         weights = histories.matrix if some.all() else histories.matrix[some]
         weights.data = weights.data * np.float32(plain["confidence"])
-        self._factors, self._rule = plain["factors"], {name: plain[name] for name in RULE}
-        self._weight_mean = _mean_weight(train, items, self._rule)
-        self._seed, self.history_ = plain["random_state"], []
-        self.catalogue_, self.user_kind_ = items, kind_of(train.users)
-        self.mean_, self.low_, self.high_ = 0.0, 0.0, 1.0
+        self._set_facts(plain, kind_of(train.users), _mean_weight(train, items, plain))
+        self.catalogue_ = items
         self._known_users = SortedCatalogue(histories.users.ids[some])
         self._counts = histories.counts
         random = np.random.default_rng(plain["random_state"])
@@ -345,7 +473,7 @@ class ALS(Factorization):
         self.ridge_ = self.regularization_ * noise_level(weights)
         return ImplicitAlternation(weights, plain, random)
 
-    def _epoch(self, vectors: ImplicitAlternation) -> None:
+    def _epoch(self, vectors: ImplicitAlternation | EngineAlternation) -> None:
         """Run one epoch and record it."""
         vectors.epoch(self.ridge_)
         loss = vectors.loss(self.ridge_)

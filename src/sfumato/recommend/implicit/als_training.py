@@ -18,6 +18,7 @@ __all__ = [
     "ConfidenceRows",
     "ImplicitAlternation",
     "choose_regularization",
+    "initial",
     "noise_level",
     "padded",
     "solve",
@@ -54,9 +55,8 @@ class ImplicitAlternation:
         self, weights: scipy.sparse.csr_matrix, plain: dict[str, Any], random: Generator
     ) -> None:
         users, items = weights.shape
-        start = random.standard_normal((users, plain["factors"]), np.float32)
         self.plain = plain
-        self.users = padded(start * np.float32(START / plain["factors"] ** 0.5))
+        self.users = initial(users, plain["factors"], random)
         self.items = aligned((items, self.users.shape[1]), np.float32)
         self.sides = ConfidenceRows.of(weights), ConfidenceRows.of(weights.T.tocsr())
 
@@ -78,6 +78,12 @@ class ImplicitAlternation:
         ]
         every = np.vdot(np.float64(p.T @ p), np.float64(q.T @ q))
         return float(own.sum() + every + ridge * sum(lengths))
+
+
+def initial(users: int, factors: int, random: Generator) -> np.ndarray:
+    """Return the initial vectors of users."""
+    start = random.standard_normal((users, factors), np.float32)
+    return padded(start * np.float32(START / factors**0.5))
 
 
 def solve(
