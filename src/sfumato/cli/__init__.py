@@ -125,8 +125,8 @@ def _sentence(error: Any, command: Any = None, arguments: Sequence[str] = ()) ->
     hint = _hint(error)
     if command is not None and isinstance(error, EXPECTED) and not isinstance(error, OSError):
         message = in_options(message, error, command, arguments)
-        named = re.fullmatch(r"That is (--[a-z-]+)\.", hint)
-        hint = "" if named and named[1] in message else hint
+        named = re.findall(r"--[a-z-]+", hint)
+        hint = "" if named and any(each in message for each in named) else hint
     return " ".join(" ".join([message, hint, *getattr(error, "__notes__", [])]).split())
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "listed",
     "located",
     "naming_options",
+    "note",
     "print_notes",
     "private",
     "public",
@@ -219,14 +220,18 @@ def announce(
     file: Path | str, columns: Mapping[str, str] | Sequence[str], options: Mapping[str, Any]
 ) -> None:
     """Note which columns are read, unless --quiet or --json is given."""
-    if options.get("quiet") or options.get("json"):
-        return
     if isinstance(columns, Mapping):
         named = [f"{role} from {_shown(name)}" for role, name in columns.items()]
     else:
         named = ["columns " + ", ".join(map(_shown, columns))]
-    name = "stdin" if str(file) == "-" else file
-    NOTES.append(f"sfumato: {name}: {', '.join(named)}.")
+    note(file, ", ".join(named), options)
+
+
+def note(file: Path | str, remark: str, options: Mapping[str, Any]) -> None:
+    """Note how a file is read, unless --quiet or --json is given."""
+    if not options.get("quiet") and not options.get("json"):
+        name = "stdin" if str(file) == "-" else file
+        NOTES.append(f"sfumato: {name}: {remark}.")
 
 
 NOTES: list[str] = []  # of the command that runs

@@ -11,6 +11,7 @@ __all__ = ["command_of", "in_options"]
 # Options of another name than the parameter; the first that the command has is the one.
 OTHER_NAMES = {
     "basket": ("--basket-column",),
+    "dictionary_size": ("--dictionary",),
     "id": ("--id-column",),
     "item": ("--item-column",),
     "items": ("--item-column",),
@@ -18,15 +19,23 @@ OTHER_NAMES = {
     "false_positive_rate": ("--error",),
     "n": ("-n", "--top", "--capacity"),
     "n_clusters": ("--clusters",),
+    "n_reports": ("--reports",),
     "on_error": ("--skip-bad",),
     "random_state": ("--random-state", "--seed"),
     "ratings": ("--rating-column",),
     "size": ("--max-size",),
+    "source": ("--source-column",),
     "space_gain": ("--gain",),
+    "target": ("--target-column",),
     "times": ("--time-column",),
     "top_n": ("--top",),
     "users": ("--accounts", "--user-column"),
+    "weight": ("--weight-column",),
 }
+# Values of parameters that have an option of their own, by the parameter and the value.
+OF_VALUES = {("on_error", "skip"): "--skip-bad", ("rerank", "none"): "--rerank none"}
+ASSIGNED = re.compile(r"(?<![\w.-])([a-z]\w*)=(True|False|'\w+'|)(?=[\s,.;:)]|$)")
+MISSING = re.compile(r"there is no column '([^']*)'")
 
 
 def command_of(group: Any, arguments: Sequence[str]) -> Any:
@@ -55,7 +64,31 @@ def in_options(sentence: str, error: Any, command: Any, arguments: Sequence[str]
         if "_" in name:
             sentence = _replaced(sentence, name, option)
         sentence = sentence.replace(f"{option} must be None", f"{option} must be left out")
-    return sentence
+    written = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    sentence = ASSIGNED.sub(lambda found: _assigned(found, options, written), sentence)
+    return MISSING.sub(lambda found: found[0] + _naming(found[1], arguments), sentence)
+
+
+def _assigned(found: re.Match[str], options: dict[str, str], written: set[str]) -> str:
+    """The option that gives a parameter this value, or any; the text itself if there is none."""
+    name, value = found[1], found[2].strip("'")
+    if value in ("", "True"):
+        option = options.get(name, "")
+    elif value == "False":
+        option = f"--no-{name.replace('_', '-')}"
+    else:
+        option = OF_VALUES.get((name, value), "")
+    return option if option in written else found[0]
+
+
+def _naming(column: str, arguments: Sequence[str]) -> str:
+    """The option among the arguments that names this column, in brackets; "" if none does."""
+    for option, value in zip(arguments, arguments[1:], strict=False):
+        named = {side for part in value.split(",") for side in part.split("=")}
+        if option.startswith("-") and column in named:
+            return f" ({option})"
+    given = [each.partition("=") for each in arguments if each.startswith("--")]
+    return next((f" ({option})" for option, _, value in given if value == column), "")
 
 
 def _options(command: Any) -> dict[str, str]:
