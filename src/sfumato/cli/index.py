@@ -25,7 +25,7 @@ Vectors = Annotated[
     Path, typer.Argument(help="Vectors: NumPy, or a table of numbers or lists; - is stdin.")
 ]
 Ids = Annotated[Path | None, typer.Option(help="Integer ids, one per line; default: consecutive.")]
-IdColumn = Annotated[str | None, typer.Option(help="The column of ids of a table.")]
+IdColumn = Annotated[str | None, typer.Option(help="The column of ids: its name or number.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the index.")]
 
 
@@ -159,16 +159,21 @@ def show(file: Path, json: bool) -> None:
 def _vectors(file: Path, ids: Path | None, first: int, options: dict[str, Any]) -> tuple[Any, Any]:
     """Ids and vectors of a file, and which columns they are."""
     from sfumato.data import tables
+    from sfumato.data.readers import formats
 
     table, given = input_files.located(file), input_files.text_format(options)
     column = options["id_column"]
     found = tables.read(table, ids, column, first, given)
-    if not tables.is_matrix(table):
+    if tables.is_matrix(table):
+        width = found[1].shape[1] + (column is not None)
+        names = [each for each in map(str, range(width)) if each != column]
+    else:
+        known = tables.names_of(table, given)
+        column = column and known[formats.position_of(table, known, column)]
         names = tables.point_names(table, column, given)
-        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-        input_files.announce(
-            file, {"vectors": shown, **({} if column is None else {"ids": column})}, options
-        )
+    shown = input_files.shown_columns(names[:8]) + (", ..." if len(names) > 8 else "")
+    ids_from = "" if column is None else f", ids from {input_files.shown_column(column)}"
+    input_files.note(file, f"vectors from {shown}{ids_from}", options)
     return found
 
 

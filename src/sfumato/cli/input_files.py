@@ -43,6 +43,8 @@ __all__ = [
     "read",
     "readable",
     "reported",
+    "shown_column",
+    "shown_columns",
     "text_format",
     "titles",
     "typed",
@@ -221,9 +223,9 @@ def announce(
 ) -> None:
     """Note which columns are read, unless --quiet or --json is given."""
     if isinstance(columns, Mapping):
-        named = [f"{role} from {_shown(name)}" for role, name in columns.items()]
+        named = [f"{role} from {shown_column(name)}" for role, name in columns.items()]
     else:
-        named = ["columns " + ", ".join(map(_shown, columns))]
+        named = [shown_columns(columns)]
     note(file, ", ".join(named), options)
 
 
@@ -251,8 +253,14 @@ def is_table(file: Path | str) -> bool:
     return str(file).lower().removesuffix(".gz").endswith(TABLES)
 
 
-def _shown(column: str) -> str:
+def shown_column(column: str) -> str:
+    """A column in a sentence, by its name or number."""
     return f"column {column}" if column.isdigit() else repr(column)
+
+
+def shown_columns(columns: Sequence[str]) -> str:
+    """Several columns in a sentence."""
+    return "columns " + ", ".join(each if each.isdigit() else repr(each) for each in columns)
 
 
 # What the first bytes of stdin say that it is.

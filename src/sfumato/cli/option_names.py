@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from sfumato.errors import ParameterError, ParameterTypeError
@@ -83,7 +84,7 @@ def _assigned(found: re.Match[str], options: dict[str, str], written: set[str]) 
 
 def _naming(column: str, arguments: Sequence[str]) -> str:
     """The option among the arguments that names this column, in brackets; "" if none does."""
-    for option, value in zip(arguments, arguments[1:], strict=False):
+    for option, value in pairwise(arguments):
         named = {side for part in value.split(",") for side in part.split("=")}
         if option.startswith("-") and column in named:
             return f" ({option})"

@@ -122,7 +122,7 @@ def test_a_header_is_no_edge_and_columns_are_honoured_in_any_text(tmp_path, text
 def test_names_of_other_columns_are_listed_and_weights_are_the_third(tmp_path):
     path = tmp_path / "web.txt"
     path.write_text("from to n\n1 2 7\n2 3 8\n")
-    with pytest.raises(ValueError, match="the columns are: from, to, n. Name them by source="):
+    with pytest.raises(ValueError, match=r"the columns are: from, to, n\. Name them by source="):
         read_graph(path)
     graph = read_graph(path, source="from", target="to", weighted=True)
     assert sorted(graph.weights.tolist()) == [7, 8]

@@ -158,6 +158,7 @@ def _read(file: Path, given: dict[str, Any]) -> tuple[Any, Any]:
     named, file = file, input_files.located(file)
     endings = [each.lower() for each in file.suffixes[-2:]]
     if any(each in MATRICES for each in endings) and not given["table"] and not _has_names(file):
+        input_files.note(named, "all columns of a matrix", given)
         return _matrix(file, endings), None
     if given["table"]:
         return _numbers(named, file, given)
