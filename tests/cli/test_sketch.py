@@ -185,6 +185,7 @@ def test_estimate_of_a_set_tells_membership_and_of_a_count_one_number(views):
     build("bloom-filter", views, "b.sk")
     got = answer("sketch", "estimate", "b.sk", "1", "77777777")["rows"]
     assert got == [{"key": "1", "contains": True}, {"key": "77777777", "contains": False}]
+    assert "Of keys that were never added" in run("sketch", "estimate", "b.sk", "1").stdout
     build("hyper-log-log", views, "h.sk")
     want = HyperLogLog().update(KEYS).estimate()
     got = answer("sketch", "estimate", "h.sk")

@@ -56,6 +56,8 @@ def build(
     from sfumato.retrieve import BinaryIndex
 
     check_output(output, force, vectors, ids)
+    if encoder is not None and encoder not in ENCODERS.split(", "):
+        raise ValueError(f"--encoder must be one of {ENCODERS}, not {encoder!r}.")
     named, rows = _vectors(vectors, ids, 0, context.params)
     begin = time.perf_counter()
     with input_files.naming_options(context.params):
@@ -107,6 +109,10 @@ def remove(
 
     check_output(output, force)
     index = _load(file)
+    known = set(index.ids.tolist())
+    missing = [each for each in ids if each not in known]
+    if missing:
+        raise ValueError(f"{file}: has no id {missing[0]}.")
     index.remove(ids)
     index.compact()
     index.save(output)
@@ -135,6 +141,8 @@ def search(
     from sfumato.cli import printing
 
     index = _load(file)
+    if rerank == "exact" and not index.parameters["keep_vectors"]:
+        raise ValueError(f"{file}: --rerank exact needs vectors: index build --keep-vectors.")
     named, rows = _vectors(queries, None, 0, context.params)
     order = None if rerank == "none" else rerank
     scores, found = index.search(rows, k, shortlist=shortlist, rerank=order, scan=scan)

@@ -44,11 +44,11 @@ class PointFile:
     """A file of points, optionally with another column (labels or targets).
 
     names: columns of the points, of a matrix of NumPy or SciPy their numbers, or None for all of a
-    matrix; beside: the other column;
-    text: whether it contains classes; skip_nulls: leave out rows with an empty or NaN cell, which
-    raise otherwise; private: refuse no row. An invalid number is then NaN, and so is all of a line
-    that has not as many fields as the header, is no JSON object, or is longer than a mebibyte; a
-    row is one line. given: how text is written, as far as it is known.
+    matrix; beside: the other column; text: whether it contains classes; skip_nulls: leave out rows
+    with an empty or NaN cell, which raise otherwise; private: refuse no row. An invalid number is
+    then NaN, and so is all of a line that has not as many fields as the header, is no JSON object,
+    or is longer than a mebibyte; a row is one line. given: how text is written, as far as it is
+    known; remedy, which: what mends an empty cell, and a column without numbers.
     """
 
     file: Path
@@ -59,6 +59,7 @@ class PointFile:
     remedy: str = "drop or fill such rows."
     private: bool = False
     given: TextFormat = GIVEN
+    which: str = WHICH
 
     def parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         """Yield points and the other column, some rows at a time.
@@ -165,13 +166,13 @@ class PointFile:
             if found is None:
                 at = row + _first_misfit(column)
                 raise ValueError(
-                    f"{self.file}: row {at}: column {name!r} must hold numbers; {WHICH}"
+                    f"{self.file}: row {at}: column {name!r} must hold numbers; {self.which}"
                 )
             return found
         found = None if pa.types.is_string(column.type) else _cast(column)
         if found is None:
             raise ValueError(
-                f"{self.file}: column {name!r} must hold numbers, not {column.type}; {WHICH}"
+                f"{self.file}: column {name!r} must hold numbers, not {column.type}; {self.which}"
             )
         return found
 
@@ -443,7 +444,8 @@ def _written_vectors(
         known = names_of(file, given)
         id_column = known[formats.position_of(file, known, id_column)]
     names = point_names(file, id_column, given)
-    points, ids = PointFile(file, names, id_column, given=given).all()
+    which = "vectors have numbers alone, besides an --id-column."
+    points, ids = PointFile(file, names, id_column, which=which, given=given).all()
     if ids is not None and not np.array_equal(ids, np.rint(ids)):
         raise ValueError(f"{file}: --id-column must hold integers.")
     matrix = _stacked(dict(zip(names, points.columns, strict=True)))

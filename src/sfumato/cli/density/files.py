@@ -19,6 +19,14 @@ __all__ = [
     "query_points",
 ]
 
+# What density build is given for a model of each class.
+OPTIONS = {
+    "SketchDensity": "--kind density",
+    "SketchSampler": "--kind sampler",
+    "SketchClassifier": "--label COLUMN",
+    "SketchRegressor": "--target COLUMN",
+    "SketchAnomalyDetector": "--kind anomalies",
+}
 Model = Annotated[
     Path, typer.Argument(help="A file that density build wrote, or a release of a kernel sketch.")
 ]
@@ -209,7 +217,9 @@ def load(file: Path, *kinds: str) -> Any:
     if "SketchDensity" in kinds and hasattr(held, "statement") and hasattr(held, "mean"):
         return SketchDensity.from_release(held)
     if kinds and kind not in kinds:
-        raise ValueError(f"{file}: holds a {kind}, and this command asks a {' or '.join(kinds)}.")
+        wanted = " or ".join(kinds)
+        option = next((f"; density build {OPTIONS[each]} makes one" for each in kinds), "")
+        raise ValueError(f"{file}: holds a {kind}, and this command asks a {wanted}{option}.")
     return held
 
 

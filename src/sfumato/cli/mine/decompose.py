@@ -204,7 +204,8 @@ def _numbers(named: Path, file: Path, options: dict[str, Any]) -> tuple[Any, lis
 
     given = input_files.text_format(options)
     names = point_names(file, None, given)
-    points, _ = PointFile(file, names, None, False, given=given).all()
+    which = "leave other columns out of the file."
+    points, _ = PointFile(file, names, None, False, which=which, given=given).all()
     input_files.announce(named, names, options)
     return np.column_stack([column.to_numpy() for column in points.columns]), names
 

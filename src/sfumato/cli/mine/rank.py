@@ -210,16 +210,15 @@ def _ids(written: str | None, graph: Any) -> list[Any] | None:
 def _on_disk(given: dict[str, Any], advance: Any) -> tuple[Any, dict[str, Any]]:
     from sfumato.mine.rank import pagerank_on_disk
 
-    found = pagerank_on_disk(
-        given["graph"],
-        given["beta"],
-        tolerance=given["tolerance"],
-        blocks=given["blocks"],
-        memory_limit=files.parsed_bytes(given["memory_limit"]),
-        method=given["update"] or "stripes",
-        progress=advance,
+    options = {
+        "tolerance": given["tolerance"],
+        "blocks": given["blocks"],
+        "memory_limit": files.parsed_bytes(given["memory_limit"]),
+        "method": given["update"] or "stripes",
         **_reading(given),
-    )
+    }
+    with input_files.naming_options((), method="update"):
+        found = pagerank_on_disk(given["graph"], given["beta"], progress=advance, **options)
     cost = found.cost
     return found, {
         "method": found.method,
