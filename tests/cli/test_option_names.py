@@ -112,7 +112,9 @@ def test_files_that_lack_something_name_the_command_that_makes_it(tmp_path):
     run(tmp_path, "index", "build", "m.npy", "-o", "i", "--bits", "64")
     exact = ("index", "search", "i", "m.npy", "--rerank", "exact")
     assert "index build --keep-vectors" in run(tmp_path, *exact, code=2)
-    assert "i: has no id 99." in run(tmp_path, "index", "remove", "i", "99", "-o", "j", code=2)
+    assert "i: id 99 is not in the index" in run(
+        tmp_path, "index", "remove", "i", "99", "-o", "j", code=2
+    )
     run(tmp_path, "density", "build", "m.npy", "-o", "d")
     lacking = run(tmp_path, "density", "anomalies", "d", "m.npy", code=2)
     assert "density build --kind anomalies makes one" in lacking

@@ -258,7 +258,7 @@ def test_merge_is_the_sketch_of_both(views):
 
 MISTAKES = {
     "no such file": ("count-min", "none.csv", "user"),
-    "no column 'film'; the columns are: user, item": ("count-min", "views.csv", "film"),
+    "no column 'film' (--column); the columns are: user, item": ("count-min", "views.csv", "film"),
     "must be one of ams, bloom": ("counts", "views.csv", "user"),
     "width must be an integer from 2": ("count-min", "views.csv", "user", "--set", "width=1"),
     "width must be an integer": ("count-min", "views.csv", "user", "--set", "width=wide"),

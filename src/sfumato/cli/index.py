@@ -112,7 +112,7 @@ def remove(
     known = set(index.ids.tolist())
     missing = [each for each in ids if each not in known]
     if missing:
-        raise ValueError(f"{file}: has no id {missing[0]}.")
+        raise ValueError(f"{file}: id {missing[0]} is not in the index.")
     index.remove(ids)
     index.compact()
     index.save(output)

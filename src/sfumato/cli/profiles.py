@@ -129,9 +129,9 @@ def release(
     from sfumato.cli import printing, release_options
 
     check_output(output, force, interactions, users)
-    if not epsilon > 0:
-        raise ValueError(f"profiles release: --epsilon must be above 0, not {epsilon:g}.")
     encoder = make("profiles", context.params, epsilon)
+    if epsilon == 0:
+        raise ValueError("profiles release: --epsilon must be above 0: at 0 all is noise.")
     input_files.check_report(report, output, force, interactions, users)
     named = input_files.listed(users, "users", interactions, encoding)
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}

@@ -198,8 +198,10 @@ def test_values_of_people_are_in_no_sentence(folder):
             "there is no file of a secret",
         ),
         (
-            ["encode", "words.txt", "--params", "p.json", "--secret-file", "short", "--seed", "3"]
-            + ["-o", "x"],
+            [
+                *("encode", "words.txt", "--params", "p.json", "-o", "x"),
+                *("--secret-file", "short", "--seed", "3"),
+            ],
             "--secret-file and --seed exclude each other",
         ),
         (["encode", "rows.txt", "--params", "p.json", "-o", "x"], "with --column"),
