@@ -162,7 +162,7 @@ def estimate(
 
     sketch = _load(file)
     if keys:
-        printing.rows(about(sketch, keys), json)
+        _answer(sketch, keys, json)
     else:
         found = {"kind": type(sketch).__name__, "estimate": overall(sketch)}
         printing.document({**found, **certainty(sketch)}, json)
@@ -177,14 +177,20 @@ def contains(
     json: Json = False,
 ) -> None:
     """Whether a Bloom filter contains keys, and how often it says so of a key it never got."""
-    from sfumato.cli import printing
-
     sketch = _load(file)
     if not hasattr(sketch, "contains"):
         raise ValueError(
             f"{_name(sketch)}: is no Bloom filter; sketch estimate asks it about keys."
         )
-    answers, rate = about(sketch, keys), certainty(sketch)
+    _answer(sketch, keys, json)
+
+
+def _answer(sketch: Any, keys: list[str], json: bool) -> None:
+    """Print what a sketch says about keys, and of a Bloom filter its rate of false positives."""
+    from sfumato.cli import printing
+
+    answers = about(sketch, keys)
+    rate = certainty(sketch) if hasattr(sketch, "contains") else {}
     if json:
         printing.document({"rows": answers, **rate}, json)
         return
@@ -371,8 +377,8 @@ def heaviest(sketch: Any, k: int, among: list[str] | None = None) -> list[dict[s
         return sorted(found, key=lambda row: -row.get("estimate", 0))[:k]
     if not hasattr(sketch, "heavy_hitters"):
         raise ValueError(
-            f"{_name(sketch)}: does not know its heaviest keys; build a count-sketch with "
-            "--set track=100."
+            f"{_name(sketch)}: does not know its heaviest keys; name candidates with --among FILE, "
+            "or build a count-sketch with --set track=100."
         )
     keys, estimates = sketch.heavy_hitters(k, among)
     return [

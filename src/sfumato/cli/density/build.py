@@ -125,8 +125,7 @@ def build(
     private = epsilon is not None
     table, written = input_files.located(data), input_files.text_format(given, private=private)
     names = files.chosen(table, columns, beside, written, private=private)
-    if names is not None:
-        input_files.announce(data, names, given)
+    files.announce(data, names, given, classes=label, targets=target)
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     with input_files.naming_options(given):
@@ -227,6 +226,8 @@ def _option(name: str) -> str:
 
 
 def _positions(wanted: list[str], names: list[str] | None) -> list[int]:
+    if names is None and all(map(str.isdigit, wanted)):
+        return [int(name) for name in wanted]
     missing = [name for name in wanted if name not in (names or [])]
     if missing:
         raise ValueError(f"--categorical names {missing[0]!r}, which is no column of the points.")
