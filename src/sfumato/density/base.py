@@ -114,7 +114,7 @@ SENTENCES = {
     "Expected 2D array": "X must have rows and columns, and is no table. Expected 2D array. "
     "Reshape your data: array.reshape(-1, 1) for one column, array.reshape(1, -1) for one row.",
 }
-REMEDY = "give codes 0, 1, ... by a public list"
+REMEDY = "give codes 0, 1, ... by a public list, or SketchClassifier the list in categorical"
 
 
 def why_unreadable(error: Exception, data: Any) -> str | None:
