@@ -54,10 +54,10 @@ def calls(rows):
             f"{name} {'missing' if 'missing' in peer else figure(peer['median'])}"
             for name, peer in row["peers"].items()
         )
-        name = row["name"] + (
-            f", recall {row['recall']['ours']:.3f}" if row.get("recall") else ""
+        name = row["name"] + (f", recall {row['recall']['ours']:.3f}" if row.get("recall") else "")
+        lines.append(
+            f"| {name} | {limited(row['ours']['median'], row['limit'])} | {peers or '-'} |"
         )
-        lines.append(f"| {name} | {limited(row['ours']['median'], row['limit'])} | {peers or '-'} |")
     return lines
 
 
@@ -100,7 +100,12 @@ def page():
     for part, title in FIRST.items():
         lines += [f"### {title}", "", *seconds(first[part]), ""]
     lines += ["## Reading", "", *calls(reading["ratings"]), ""]
-    lines += ["### `sketch build hyper-log-log` from Parquet", "", *parquet(reading["sketches"]), ""]
+    lines += [
+        "### `sketch build hyper-log-log` from Parquet",
+        "",
+        *parquet(reading["sketches"]),
+        "",
+    ]
     lines += [
         "## Threads of the linear algebra",
         "",

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core import arrow_compute as pc
+from sfumato.core.canonical_keys import canonical_key
 from sfumato.core.row_values import cells_of, numbers_of
 from sfumato.data.files import beginning, write_table
 from sfumato.data.readers import arrays, arrow, formats
@@ -48,7 +49,8 @@ class PointFile:
     with an empty or NaN cell, which raise otherwise; private: refuse no row. An invalid number is
     then NaN, and so is all of a line that has not as many fields as the header, is no JSON object,
     or is longer than a mebibyte; a row is one line. given: how text is written, as far as it is
-    known; remedy, which: what mends an empty cell, and a column without numbers.
+    known; remedy, which: what mends an empty cell, and a column without numbers;
+    categorical: columns of the points that contain categories, which come as canonical texts.
     """
 
     file: Path
@@ -60,6 +62,7 @@ class PointFile:
     private: bool = False
     given: TextFormat = GIVEN
     which: str = WHICH
+    categorical: tuple[str, ...] = ()
 
     def parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         """Yield points and the other column, some rows at a time.
@@ -101,8 +104,11 @@ class PointFile:
             if self.beside is not None:
                 other = np.empty(len(columns[-1]), object)
                 other[:] = columns[-1] if self.text else numbers_of(columns[-1])
-            numbers = map(numbers_of, columns[: len(names)])
-            yield pa.table(dict(zip(names, numbers, strict=True))), other
+            points = {
+                name: _categories(cells) if name in self.categorical else numbers_of(cells)
+                for name, cells in zip(names, columns, strict=False)
+            }
+            yield pa.table(points), other
 
     def _private_matrix(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         matrix = matrix_of(self.file)
@@ -154,10 +160,15 @@ class PointFile:
             yield {
                 name: batch.column(name)
                 if name in labels
-                else self._numbers(batch.column(name), name, row)
+                else self._cells(batch.column(name), name, row)
                 for name in wanted
             }
             row += batch.num_rows
+
+    def _cells(self, column: Any, name: str, row: int) -> Any:
+        if name in self.categorical:
+            return _categories(cells_of(column))
+        return self._numbers(column, name, row)
 
     def _numbers(self, column: Any, name: str, row: int) -> Any:
         if pa.types.is_string(column.type) and not formats.is_typed(self.file):
@@ -198,6 +209,13 @@ def _as_class(value: float) -> str | None:
     if not np.isfinite(value):
         return None
     return str(int(value)) if value == int(value) else str(value)
+
+
+def _categories(cells: list[Any]) -> Any:
+    """Canonical texts of cells, each by itself; null for a missing one."""
+    keys = map(canonical_key, cells)
+    texts = [None if key is None else key.decode("utf-8", "replace") for key in keys]
+    return pa.array(texts, pa.large_string())
 
 
 def read_one_by_one(

@@ -16,7 +16,10 @@ __all__ = [
     "described",
     "load",
     "numbers",
+    "parts",
     "query_points",
+    "refuse_unlisted",
+    "unlisted",
 ]
 
 # What density build is given for a model of each class.
@@ -134,11 +137,29 @@ def query_points(model: Any, options: dict[str, Any], beside: str | None) -> tup
     if file is None:
         if columns or beside is not None:
             raise ValueError("--at goes without --columns, --label and --target.")
-        found = [numbers("--at", written) for written in at or []]
+        found = [_point(model, written) for written in at or []]
         if any(len(point) != model.n_features_in_ for point in found):
             raise ValueError(f"--at must be {model.n_features_in_} numbers between commas.")
-        return _named(model, np.array(found)), None
+        kind = object if getattr(model, "categories_", {}) else np.float64
+        return _named(model, np.array(found, kind)), None
     return _read(model, file, beside, options)
+
+
+def _point(model: Any, written: str) -> list[Any]:
+    """The coordinates of --at: numbers, and categories where the model lists them."""
+    lists = getattr(model, "categories_", {})
+    if not lists:
+        return numbers("--at", written)
+    return [
+        part if at in lists else numbers("--at", part)[0] for at, part in enumerate(parts(written))
+    ]
+
+
+def parts(written: str) -> list[str]:
+    """Texts between commas; one with a comma of its own is written in quotes."""
+    import csv
+
+    return next(csv.reader([written]), [])
 
 
 def _read(model: Any, file: Path, beside: str | None, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -149,7 +170,10 @@ def _read(model: Any, file: Path, beside: str | None, options: dict[str, Any]) -
     given = input_files.text_format(options)
     names = chosen(file, options["columns"] or _known(model, file, given), beside, given)
     text = hasattr(model, "classes_")
-    points, other = PointFile(file, names, beside, text, given=given).all()
+    lists = getattr(model, "categories_", {}) if names is not None else {}
+    listed = tuple(name for at, name in enumerate(names or []) if at in lists)
+    source = PointFile(file, names, beside, text, given=given, categorical=listed)
+    points, other = source.all()
     announce(named, names, options, **{"classes" if text else "targets": beside})
     width = points.shape[1]
     if width != model.n_features_in_:
@@ -157,7 +181,28 @@ def _read(model: Any, file: Path, beside: str | None, options: dict[str, Any]) -
             f"{file}: has {width} columns of points, and the model {model.n_features_in_}; name "
             "them with --columns a,b,..."
         )
+    refuse_unlisted(file, points, lists)
     return _named(model, points), other
+
+
+def unlisted(points: Any, lists: dict[int, Any]) -> dict[int, Any]:
+    """By position of a column with a list of categories, a mask of the cells outside the list."""
+    import numpy as np
+
+    from sfumato.density.classify.categories import CategoryList
+
+    return {at: np.isnan(CategoryList(one).codes(points.column(at))) for at, one in lists.items()}
+
+
+def refuse_unlisted(file: Path, points: Any, lists: dict[int, Any]) -> None:
+    """Raise if a column holds a category that is not in its public list."""
+    for at, mask in unlisted(points, lists).items():
+        if mask.any():
+            raise ValueError(
+                f"{file}: row {1 + int(mask.argmax())} of those used: column "
+                f"{points.column_names[at]!r} holds a category that its list does not name; drop "
+                "such rows, or name all categories when the model is built."
+            )
 
 
 def _known(model: Any, file: Path, given: Any) -> str | None:
