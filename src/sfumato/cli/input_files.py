@@ -259,7 +259,9 @@ def shown_column(column: str) -> str:
 
 
 def shown_columns(columns: Sequence[str]) -> str:
-    """Several columns in a sentence."""
+    """One column or several in a sentence."""
+    if len(columns) == 1:
+        return shown_column(columns[0])
     return "columns " + ", ".join(each if each.isdigit() else repr(each) for each in columns)
 
 
