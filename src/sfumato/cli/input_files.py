@@ -260,9 +260,8 @@ def shown_column(column: str) -> str:
 
 def shown_columns(columns: Sequence[str]) -> str:
     """One column or several in a sentence."""
-    if len(columns) == 1:
-        return shown_column(columns[0])
-    return "columns " + ", ".join(each if each.isdigit() else repr(each) for each in columns)
+    named = ", ".join(each if each.isdigit() else repr(each) for each in columns)
+    return f"column {named}" if len(columns) == 1 else f"columns {named}"
 
 
 # What the first bytes of stdin say that it is.
