@@ -259,8 +259,9 @@ def shown_column(column: str) -> str:
 
 
 def shown_columns(columns: Sequence[str]) -> str:
-    """Several columns in a sentence."""
-    return "columns " + ", ".join(each if each.isdigit() else repr(each) for each in columns)
+    """One column or several in a sentence."""
+    named = ", ".join(each if each.isdigit() else repr(each) for each in columns)
+    return f"column {named}" if len(columns) == 1 else f"columns {named}"
 
 
 # What the first bytes of stdin say that it is.

@@ -38,7 +38,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 File = Annotated[Path, typer.Argument(help="A sketch, or a release of one.")]
-Integers = Annotated[bool, typer.Option("--integers", hidden=True)]  # has no effect any more
+NO_EFFECT = "Has no effect: a key is its value, of whatever type."
+Integers = Annotated[bool, typer.Option("--integers", hidden=True, help=NO_EFFECT)]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
 
 
@@ -79,7 +80,7 @@ def build(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the sketch; repeatable."),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", hidden=True)] = False,  # has no effect any more
+    text: Annotated[bool, typer.Option("--text", hidden=True, help=NO_EFFECT)] = False,
     skip_nulls: Annotated[bool, typer.Option(help="Leave out rows with empty values.")] = False,
     skip_bad: Annotated[
         bool,
