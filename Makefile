@@ -55,6 +55,8 @@ soak: .venv/ready
 
 bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/first_use.py
+	$(BIN)/python benchmarks/small_calls.py
+	$(BIN)/python benchmarks/blas_threads.py
 	$(BIN)/python benchmarks/sketches.py
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
@@ -94,6 +96,7 @@ docs: .venv/bench
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/journeys.py --write
 	$(BIN)/python docs/figures.py
+	$(BIN)/python docs/calls.py
 	$(BIN)/python docs/factorization.py
 	$(BIN)/python docs/reconstruction.py
 	$(BIN)/python docs/codes.py

@@ -91,7 +91,7 @@ def test_exit_code_1_where_no_epsilon_is_small_enough(shop):
         (["--epsilon", "1", "--delta", "1e-6"], "--delta does not go with --mechanism blip"),
         (["--epsilon", "1", "--hashes", "0"], "Blip: --hashes"),
         (["--epsilon", "1", "--known", "1"], "known must be a number between 0 and 1"),
-        (["--epsilon", "1", "--attacked", "1"], "sample must be an integer from 2"),
+        (["--epsilon", "1", "--attacked", "1"], "--attacked must be an integer from 2"),
         (["--epsilon", "1", "--seed", "-1"], "seed must be"),
     ],
 )

@@ -19,7 +19,8 @@ def test_columns_are_bounded_together_in_turn_or_by_name():
     ("written", "sentence"),
     [
         (["age=0,100"], "--bounds of column 'income' are missing: --bounds income=LOW,HIGH"),
-        (["age=0,1", "income=0,1", "name=0,1"], "--bounds names 'name'; the columns are age, inc"),
+        (["age=0,1", "income=0,1", "name=0,1"], "names 'name', which is no column; the columns"),
+        (["name=0,1"], "names 'name', which is no column; the columns are age, income"),
         (["age=0,1", "0,1"], "for every column that has a name, or for none"),
         (["age=0,1", "age=0,2", "income=0,1"], "names a column twice"),
         (["0,1", "0,1", "0,1"], "it is given 3 times"),

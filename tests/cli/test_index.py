@@ -95,7 +95,7 @@ def test_vectors_are_added_and_removed_in_a_new_file(folder, vectors):
 
 def test_exact_ranks_need_kept_vectors(folder, vectors):
     words = ["index", "search", "a.index", "queries.npy", "--rerank", "exact"]
-    assert "keep_vectors=True" in run(folder, *words, code=2)
+    assert "index build --keep-vectors" in run(folder, *words, code=2)
     run(folder, "index", "build", "base.npy", "--keep-vectors", "-o", "k.index")
     rows = run_json(folder, "index", "search", "k.index", *words[3:], "-k", "1")
     assert pairs(rows) == [(q, q) for q in range(5)]
@@ -112,7 +112,7 @@ def test_exact_ranks_need_kept_vectors(folder, vectors):
         (["build", "base.npy", "-o", "x", "--ids", "few.txt"], "but there are 2 ids"),
         (["build", "base.npy", "-o", "x", "--encoder", "best"], "encoder must be"),
         (["build", "base.npy", "-o", "x", "--bits", "0"], "bits must be"),
-        (["build", "base.npy", "-o", "x", "--id-column", "id"], "goes with a table"),
+        (["build", "base.npy", "-o", "x", "--id-column", "id"], "no column 'id' (--id-column)"),
         (["build", "words.txt", "-o", "x"], "row 1: column '1' must hold numbers"),
         (["build", "unnamed.parquet", "-o", "x"], "besides an --id-column"),
         (["build", "empty.npy", "-o", "x"], "is no array of numbers"),

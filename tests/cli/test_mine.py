@@ -93,6 +93,33 @@ def test_long_tables_lines_and_encodings(tmp_path):
     ).replace("utf-8", "UTF-8")
 
 
+def test_a_long_table_is_seen_by_its_header_and_no_result_is_said(tmp_path):
+    (tmp_path / "long.csv").write_text("order,item\n1,a\n1,b\n2,a\n2,b\n")
+    (tmp_path / "lines.csv").write_text("a,b\na,c\n")
+    words = ("mine", "itemsets", "long.csv", "--min-support", "2")
+    for more in ((), ("--item-column", "item"), ("--format", "long")):
+        found = result_of(tmp_path, *words, *more)
+        assert found.stderr == "sfumato: long.csv: baskets from 'order', items from 'item'.\n"
+        assert "a, b" in found.stdout
+    text = (tmp_path / "long.csv").read_bytes()
+    rules = ("mine", "rules", "-", "--min-support", "2")
+    assert len(run_json(tmp_path, *rules, stdin=text)["rows"]) == 2
+    none = result_of(tmp_path, "mine", "itemsets", "lines.csv", "--min-support", "3")
+    assert none.stdout.strip() == ""
+    assert "no itemset is in so many baskets" in none.stderr
+    assert "lines.csv: one basket per line" in none.stderr
+    assert "no rules" in result_of(tmp_path, *rules, stdin=b"a,b\nc,d\n").stderr
+    item = ("mine", "itemsets", "lines.csv", "--min-support", "2", "--item-column", "a")
+    assert "goes with --basket-column" in run(tmp_path, *item, code=2)
+
+
+def test_a_private_release_does_not_look_for_a_header(tmp_path):
+    (tmp_path / "long.csv").write_text("order,item\n1,a\n")
+    words = ("mine", "itemsets", "long.csv", "--min-support", "2", "--epsilon", "1")
+    words = (*words, "--delta", "1e-6", "--max-items", "2")
+    assert "one basket per line" in result_of(tmp_path, *words).stderr
+
+
 def test_private_itemsets_of_marked_files_and_of_empty_baskets(tmp_path):
     (tmp_path / "b.flat").write_text("1,2,-1," * 200)
     (tmp_path / "none.dat").write_text("\n" * 20)

@@ -68,7 +68,7 @@ def test_outputs_are_the_decomposition_or_the_factors_of_its_columns(folder):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("svd", "r.csv"), "rank or energy must be given"),
+        (("svd", "r.csv"), "--rank or --energy must be given"),
         (("svd", "r.csv", "--rank", "9"), "rank must be an integer from 1 to 5"),
         (("svd", "missing.csv", "--rank", "1"), "there is no such file"),
         (("svd", "bad.npy", "--rank", "1"), "is expected"),

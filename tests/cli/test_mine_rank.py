@@ -83,7 +83,9 @@ def test_other_methods_have_their_tables(folder, method):
         ("web.txt -o x.txt", "must end in .parquet, .csv, .json"),
         ("web.txt --figure x.gif", "must end in .png, .svg, .pdf"),
         ("none.txt", "none.txt: there is no such file"),
-        ("pages.csv", "source"),
+        ("pages.csv", "Name them by --source-column and --target-column"),
+        ("pages.csv --weighted", "--weight-column"),
+        ("web.txt --source-column from", "--source-column must be 0, 1 or 2"),
         ("web.txt --self-loops never", "--self-loops must be one of"),
     ],
 )
@@ -93,3 +95,16 @@ def test_errors_are_one_line(folder, words, sentence):
     assert sentence in text
     assert len(text.strip().splitlines()) == 1
     assert set(folder.iterdir()) == before
+
+
+def test_text_with_a_header_is_read_as_fit_reads_it_and_columns_are_said(folder):
+    (folder / "named.txt").write_text("user item\n1 2\n2 3\n3 1\n")
+    words = ("mine", "rank", "named.txt", "--source-column", "user", "--target-column", "item")
+    shown = result_of(folder, *words)
+    assert shown.stderr == "sfumato: named.txt: sources from 'user', targets from 'item'.\n"
+    assert "user" not in shown.stdout
+    piped = ("mine", "rank", "-", *words[3:])
+    assert run_json(folder, *piped, stdin=b"user item\n1 2\n2 1\n")["rows"][0]["score"] == 0.5
+    (folder / "r.dat").write_text("1::2::5\n2::3::4\n")
+    assert "sources from column 0" in result_of(folder, "mine", "rank", "r.dat").stderr
+    assert len(run_json(folder, "mine", "rank", "r.dat")["rows"]) == 3

@@ -15,7 +15,7 @@ from sfumato.data import generate_world
 from sfumato.privacy import Ledger
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.recommend import PrivateFactorization, load
-from support.cli_workspace import INTERRUPTIBLE, run, run_json
+from support.cli_workspace import INTERRUPTIBLE, result_of, run, run_json
 
 STARS = ("--objective", "ratings")
 
@@ -55,6 +55,14 @@ def test_recommend_leaves_out_what_was_seen(shop, model):
     assert not observed & {row["item"] for row in rows}
     scores = [row["score"] for row in rows]
     assert scores == sorted(scores, reverse=True)
+
+
+def test_a_user_whom_the_model_does_not_know_is_said_to_get_what_is_popular(shop, model):
+    run(shop, "fit", "train.csv", "--model", "popular", "-o", "popular.sfu", "--force")
+    words = ("recommend", "popular.sfu")
+    assert "does not know user 99999" in result_of(shop, *words, "99999").stderr
+    assert "does not know" not in result_of(shop, *words, "7").stderr
+    assert result_of(shop, *words, "99999", "-q").stderr == ""
 
 
 def test_a_guest_is_served_from_likes(shop, model):

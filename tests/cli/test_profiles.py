@@ -81,7 +81,7 @@ def test_the_ledger_pays_once_and_a_retry_is_free(shop):
     assert "make one with budget create" in run(
         shop, *RELEASE, "--ledger", "no.ledger", "--dataset", "x", "-o", "n.sfu", code=2
     )
-    assert "They are --ledger and --dataset" in run(
+    assert "--ledger and --dataset go together" in run(
         shop, *RELEASE, "--dataset", "x", "-o", "n.sfu", code=2
     )
 

@@ -139,16 +139,14 @@ def sketch(here, file, names, *options):
 
 
 def density(here, file, names, *options):
-    words = () if file == "t.npy" else ("--columns", f"{names[0]},{names[2]}")
+    words = ("--columns", f"{names[0]},{names[2]}")
     run(here, "density", "build", file, *words, "-o", "d", "--force", "--bounds", "0,200", *options)
-    if file == "t.npy":
-        return None
     (found,) = run_json(here, "density", "query", "d", "--at", "3,4.5")["rows"]
     return list(found.values())
 
 
 def cluster(here, file, names, *options):
-    words = () if file == "t.npy" else ("--columns", ",".join(names))
+    words = ("--columns", ",".join(names))
     return run_json(here, "mine", "cluster", file, "-k", "3", *words, *options)["centres"]
 
 
@@ -165,8 +163,13 @@ def itemsets(here, file, names, *options):
 
 
 def rank(here, file, names, *options):
-    words = ("--source-column", names[0], "--target-column", names[1], "--format", "table")
+    words = ("--source-column", names[0], "--target-column", names[1])
     return _rows(run_json(here, "mine", "rank", file, *words, *options))
+
+
+def similar(here, file, names, *options):
+    words = ("--column", names[1], "--id-column", names[3], "-k", "1")
+    return _rows(run_json(here, "mine", "similar", file, *words, *options))
 
 
 def encode(here, file, names, *options):
@@ -177,7 +180,7 @@ def encode(here, file, names, *options):
 
 COMMANDS = [
     *(fit, evaluate, profiles, split, sketch, density),
-    *(cluster, svd, itemsets, rank, encode),
+    *(cluster, svd, itemsets, rank, similar, encode),
 ]
 
 
@@ -189,6 +192,41 @@ def test_every_command_reads_every_format(folder, command):
         found = command(folder, file, NAMES if named else list("0123"), *options)
         if found is not None:
             assert found == expected or found == pytest.approx(expected, rel=1e-6), form
+
+
+@pytest.mark.parametrize("command", [fit, sketch, itemsets, similar, encode])
+def test_columns_of_json_have_numbers_too(folder, command):
+    file, _, _ = _written(folder, "json")
+    assert command(folder, file, list("0123")) == command(folder, file, NAMES)
+
+
+def test_columns_of_a_matrix_are_given_by_number_and_said(folder):
+    generator = np.random.default_rng(5)
+    points = generator.normal(size=(60, 2))
+    labels = (points[:, 0] > 0).astype(float)
+    np.save(folder / "labelled.npy", np.column_stack([points, labels]))
+    for option, role in (("--label", "classes"), ("--target", "targets")):
+        words = ("density", "build", "labelled.npy", option, "2", "-o", "d", "--force")
+        said = f"sfumato: labelled.npy: columns 0, 1, {role} from column 2.\n"
+        assert result_of(folder, *words).stderr == said
+        verb = "classify" if option == "--label" else "regress"
+        found = run_json(folder, "density", verb, "d", "labelled.npy", option, "2")
+        assert found["accuracy" if option == "--label" else "r2"] > 0.6
+    private = ("--label", "2", "--classes", "0,1", "--bounds", "0,1", "--epsilon", "9")
+    run(folder, "density", "build", "labelled.npy", *private, "-o", "d", "--force")
+    np.save(folder / "ids.npy", np.column_stack([np.arange(60) + 100, points]))
+    words = ("index", "build", "ids.npy", "--id-column", "0", "-o", "i", "--force", "--bits", "64")
+    assert result_of(folder, *words).stderr == (
+        "sfumato: ids.npy: vectors from columns 1, 2, ids from column 0.\n"
+    )
+    queries = run_json(folder, "index", "search", "i", "ids.npy", "-k", "1", "--id-column", "0")
+    assert [row["query"] for row in queries["rows"]] == list(range(100, 160))
+    assert min(row["item"] for row in queries["rows"]) >= 100
+    for words in (
+        ("mine", "cluster", "ids.npy", "-k", "2"),
+        ("mine", "svd", "ids.npy", "--rank=1"),
+    ):
+        assert "ids.npy: all columns" in result_of(folder, *words).stderr
 
 
 def test_commands_that_read_files_have_the_same_options():
@@ -245,7 +283,9 @@ def test_other_encodings_are_found_where_nothing_is_private_and_named_where_it_i
     assert found["catalogue"] == 2
     assert run_json(folder, "mine", "similar", "l.csv", "--column", "item")["rows"] == []
     words = ("sketch", "build", "count-min", "l.csv", "-c", "item", "-o", "s", "--force")
-    assert "not UTF-8" in run(folder, *words, code=2)
+    assert "not UTF-8 text; give its --encoding" in run(folder, *words, code=2)
+    lines = ("mine", "itemsets", "l.csv", "--min-support", "1", "--format", "lines")
+    assert "name another --encoding" in run(folder, *lines, code=2)
     run(folder, *words, "--encoding", "latin-1")
     estimates = run_json(folder, "sketch", "estimate", "s", "caf\xe9")["rows"]
     assert [row["estimate"] for row in estimates] == [1]

@@ -76,7 +76,7 @@ def test_a_ledger_pays_once_for_a_name_and_refuses_past_its_budget(counted, tmp_
     [
         (["--epsilon", "0"], "epsilon must be"),
         (["--epsilon", "1", "--delta", "1"], "delta must be"),
-        (["--epsilon", "1", "--dataset", "shop"], "They are --ledger and --dataset."),
+        (["--epsilon", "1", "--dataset", "shop"], "--ledger and --dataset go together"),
         (["--epsilon", "1", "--ledger", "no.ledger", "--dataset", "shop"], "there is no ledger"),
         (["--epsilon", "1", "--set", "wait=1"], "no setting 'wait'; it has weight"),
         (["--epsilon", "1", "--set", "weight=much"], "must be an integer"),

@@ -185,6 +185,7 @@ def test_estimate_of_a_set_tells_membership_and_of_a_count_one_number(views):
     build("bloom-filter", views, "b.sk")
     got = answer("sketch", "estimate", "b.sk", "1", "77777777")["rows"]
     assert got == [{"key": "1", "contains": True}, {"key": "77777777", "contains": False}]
+    assert "Of keys that were never added" in run("sketch", "estimate", "b.sk", "1").stdout
     build("hyper-log-log", views, "h.sk")
     want = HyperLogLog().update(KEYS).estimate()
     got = answer("sketch", "estimate", "h.sk")
@@ -257,7 +258,7 @@ def test_merge_is_the_sketch_of_both(views):
 
 MISTAKES = {
     "no such file": ("count-min", "none.csv", "user"),
-    "no column 'film'; the columns are: user, item": ("count-min", "views.csv", "film"),
+    "no column 'film' (--column); the columns are: user, item": ("count-min", "views.csv", "film"),
     "must be one of ams, bloom": ("counts", "views.csv", "user"),
     "width must be an integer from 2": ("count-min", "views.csv", "user", "--set", "width=1"),
     "width must be an integer": ("count-min", "views.csv", "user", "--set", "width=wide"),

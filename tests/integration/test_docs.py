@@ -167,9 +167,10 @@ def test_race_page_is_the_measured_figures():
     assert (ROOT / "docs" / "race.md").read_text() == page, "run make docs"
 
 
-def test_benchmarks_page_is_the_measured_figures():
-    page = module(ROOT / "docs" / "figures.py").page()
-    assert (ROOT / "docs" / "benchmarks.md").read_text() == page, "run make docs"
+@pytest.mark.parametrize(("script", "name"), [("figures", "benchmarks"), ("calls", "calls")])
+def test_pages_of_benchmarks_are_the_measured_figures(script, name):
+    page = module(ROOT / "docs" / f"{script}.py").page()
+    assert (ROOT / "docs" / f"{name}.md").read_text() == page, "run make docs"
 
 
 def test_the_table_of_discovery_is_the_measured_figures():

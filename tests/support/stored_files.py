@@ -221,6 +221,9 @@ def _estimators() -> Iterator[bytes]:
             for method in ("columns", "kernel"):
                 model = SketchClassifier(**small, method=method, **classes)
                 yield model.fit(points, labels).to_bytes()
+            signs = np.column_stack([points[:, 0], labels])
+            listed = SketchClassifier(categorical={1: ["0", "1"]}, **classes, **_ends(private))
+            yield listed.fit(signs, labels).to_bytes()
             yield (
                 SketchRegressor(**_known(SketchRegressor, small), **aimed)
                 .fit(points, target)
@@ -234,6 +237,11 @@ def _estimators() -> Iterator[bytes]:
                 .fit(edges)
                 .to_bytes()
             )
+
+
+def _ends(private: dict[str, Any]) -> dict[str, Any]:
+    """The same with one pair of bounds for all columns."""
+    return {**private, "bounds": (-3.0, 3.0)} if private else {}
 
 
 def _known(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -64,6 +64,8 @@ CLASS_HINTS: dict[type[errors.SfumatoError], str] = {
     errors.DuplicateReportsError: "Give each file once, or files of reports in place of such "
     "counts.",
 }
+# What a warning names that only callers from Python have.
+OF_PYTHON = re.compile(r" \(release_\.size\(\)\)|; input_report shows [^.;]*")
 EXPECTED = (ValueError, TypeError, OSError, MemoryError)
 
 
@@ -105,7 +107,8 @@ def _one_line(usual: Any) -> Any:
 
     def show(message: Any, category: Any, *where: Any) -> None:
         if category is UserWarning:
-            print(f"sfumato: {message}", file=sys.stderr)
+            sentence = OF_PYTHON.sub("", str(message))
+            print(f"sfumato: {sentence}", file=sys.stderr)
         else:
             usual(message, category, *where)
 
@@ -116,7 +119,7 @@ def _sentence(error: Any, command: Any = None, arguments: Sequence[str] = ()) ->
     if hasattr(error, "format_message"):  # the command line itself was not understood
         context = getattr(error, "ctx", None)
         hint = f" See {context.command_path} --help." if context else ""
-        message = error.format_message().rstrip(".") + "." + hint
+        message = error.format_message().replace("Value error, ", "").rstrip(".") + "." + hint
     elif isinstance(error, OSError) and error.strerror:
         message = f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     elif isinstance(error, MemoryError):
@@ -126,8 +129,9 @@ def _sentence(error: Any, command: Any = None, arguments: Sequence[str] = ()) ->
     hint = _hint(error)
     if command is not None and isinstance(error, EXPECTED) and not isinstance(error, OSError):
         message = in_options(message, error, command, arguments)
-        named = re.fullmatch(r"That is (--[a-z-]+)\.", hint)
-        hint = "" if named and named[1] in message else hint
+        named = re.findall(r"--[a-z-]+", hint)
+        repeated = hint.startswith(("That is", "They are")) and any(n in message for n in named)
+        hint = "" if repeated else hint
     return " ".join(" ".join([message, hint, *getattr(error, "__notes__", [])]).split())
 
 
@@ -185,7 +189,10 @@ def start(
 
 
 @app.command()
-def inspect(file: Annotated[Path, typer.Argument()], json: Json = False) -> None:
+def inspect(
+    file: Annotated[Path, typer.Argument(help="Any file that a command wrote, but a table.")],
+    json: Json = False,
+) -> None:
     """Describe a Sfumato file: a sketch, model, release, index, answer, ledger or telemetry."""
     from sfumato.cli import printing
     from sfumato.data.files import beginning

@@ -43,12 +43,14 @@ def column_bounds(written: Sequence[str], names: list[str] | None) -> list[tuple
         raise ValueError(
             "--bounds must be NAME=LOW,HIGH for every column that has a name, or for none."
         )
+    for name in named:
+        if name not in names:
+            raise ValueError(
+                f"--bounds names {name!r}, which is no column; the columns are {', '.join(names)}."
+            )
     for name in names:
         if name not in named:
             raise ValueError(f"--bounds of column {name!r} are missing: --bounds {name}=LOW,HIGH.")
-    for name in named:
-        if name not in names:
-            raise ValueError(f"--bounds names {name!r}; the columns are {', '.join(names)}.")
     if len(named) < len(written):
         raise ValueError("--bounds names a column twice.")
     return [pair("--bounds", named[name]) for name in names]

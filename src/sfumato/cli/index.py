@@ -25,7 +25,7 @@ Vectors = Annotated[
     Path, typer.Argument(help="Vectors: NumPy, or a table of numbers or lists; - is stdin.")
 ]
 Ids = Annotated[Path | None, typer.Option(help="Integer ids, one per line; default: consecutive.")]
-IdColumn = Annotated[str | None, typer.Option(help="The column of ids of a table.")]
+IdColumn = Annotated[str | None, typer.Option(help="The column of ids: its name or number.")]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the index.")]
 
 
@@ -56,6 +56,8 @@ def build(
     from sfumato.retrieve import BinaryIndex
 
     check_output(output, force, vectors, ids)
+    if encoder is not None and encoder not in ENCODERS.split(", "):
+        raise ValueError(f"--encoder must be one of {ENCODERS}, not {encoder!r}.")
     named, rows = _vectors(vectors, ids, 0, context.params)
     begin = time.perf_counter()
     with input_files.naming_options(context.params):
@@ -107,6 +109,10 @@ def remove(
 
     check_output(output, force)
     index = _load(file)
+    known = set(index.ids.tolist())
+    missing = [each for each in ids if each not in known]
+    if missing:
+        raise ValueError(f"{file}: id {missing[0]} is not in the index.")
     index.remove(ids)
     index.compact()
     index.save(output)
@@ -135,6 +141,8 @@ def search(
     from sfumato.cli import printing
 
     index = _load(file)
+    if rerank == "exact" and not index.parameters["keep_vectors"]:
+        raise ValueError(f"{file}: --rerank exact needs vectors: index build --keep-vectors.")
     named, rows = _vectors(queries, None, 0, context.params)
     order = None if rerank == "none" else rerank
     scores, found = index.search(rows, k, shortlist=shortlist, rerank=order, scan=scan)
@@ -159,16 +167,21 @@ def show(file: Path, json: bool) -> None:
 def _vectors(file: Path, ids: Path | None, first: int, options: dict[str, Any]) -> tuple[Any, Any]:
     """Ids and vectors of a file, and which columns they are."""
     from sfumato.data import tables
+    from sfumato.data.readers import formats
 
     table, given = input_files.located(file), input_files.text_format(options)
     column = options["id_column"]
     found = tables.read(table, ids, column, first, given)
-    if not tables.is_matrix(table):
+    if tables.is_matrix(table):
+        width = found[1].shape[1] + (column is not None)
+        names = [each for each in map(str, range(width)) if each != column]
+    else:
+        known = tables.names_of(table, given)
+        column = column and known[formats.position_of(table, known, column)]
         names = tables.point_names(table, column, given)
-        shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-        input_files.announce(
-            file, {"vectors": shown, **({} if column is None else {"ids": column})}, options
-        )
+    shown = input_files.shown_columns(names[:8]) + (", ..." if len(names) > 8 else "")
+    ids_from = "" if column is None else f", ids from {input_files.shown_column(column)}"
+    input_files.note(file, f"vectors from {shown}{ids_from}", options)
     return found
 
 

@@ -36,12 +36,15 @@ __all__ = [
     "listed",
     "located",
     "naming_options",
+    "note",
     "print_notes",
     "private",
     "public",
     "read",
     "readable",
     "reported",
+    "shown_column",
+    "shown_columns",
     "text_format",
     "titles",
     "typed",
@@ -219,14 +222,18 @@ def announce(
     file: Path | str, columns: Mapping[str, str] | Sequence[str], options: Mapping[str, Any]
 ) -> None:
     """Note which columns are read, unless --quiet or --json is given."""
-    if options.get("quiet") or options.get("json"):
-        return
     if isinstance(columns, Mapping):
-        named = [f"{role} from {_shown(name)}" for role, name in columns.items()]
+        named = [f"{role} from {shown_column(name)}" for role, name in columns.items()]
     else:
-        named = ["columns " + ", ".join(map(_shown, columns))]
-    name = "stdin" if str(file) == "-" else file
-    NOTES.append(f"sfumato: {name}: {', '.join(named)}.")
+        named = [shown_columns(columns)]
+    note(file, ", ".join(named), options)
+
+
+def note(file: Path | str, remark: str, options: Mapping[str, Any]) -> None:
+    """Note how a file is read, unless --quiet or --json is given."""
+    if not options.get("quiet") and not options.get("json"):
+        name = "stdin" if str(file) == "-" else file
+        NOTES.append(f"sfumato: {name}: {remark}.")
 
 
 NOTES: list[str] = []  # of the command that runs
@@ -246,8 +253,15 @@ def is_table(file: Path | str) -> bool:
     return str(file).lower().removesuffix(".gz").endswith(TABLES)
 
 
-def _shown(column: str) -> str:
+def shown_column(column: str) -> str:
+    """A column in a sentence, by its name or number."""
     return f"column {column}" if column.isdigit() else repr(column)
+
+
+def shown_columns(columns: Sequence[str]) -> str:
+    """One column or several in a sentence."""
+    named = ", ".join(each if each.isdigit() else repr(each) for each in columns)
+    return f"column {named}" if len(columns) == 1 else f"columns {named}"
 
 
 # What the first bytes of stdin say that it is.

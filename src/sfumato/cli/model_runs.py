@@ -11,7 +11,17 @@ from sfumato.cli.input_files import id_of
 from sfumato.cli.model_options import PAID
 from sfumato.cli.release_options import is_stored, way_back
 
-__all__ = ["LIST", "bar", "best", "described", "release", "run", "validated"]
+__all__ = [
+    "LIST",
+    "bar",
+    "best",
+    "check_preferences",
+    "described",
+    "may_know",
+    "release",
+    "run",
+    "validated",
+]
 
 LIST = 10  # items of a list that is measured, where no other number is given
 
@@ -119,6 +129,30 @@ def best(
             raise ValueError("recommend: this release needs the user's own items; give --seen.")
         items, scores = model.recommend(one, n, **{own: exclude})
     return list(zip(items.tolist(), scores.tolist(), strict=True))
+
+
+def check_preferences(train: Any, relevant_from: float | None) -> None:
+    """Refuse a limit of relevance above all ratings."""
+    if relevant_from is None or not train.has_ratings:
+        return
+    if not (train.ratings >= relevant_from).any():
+        raise ValueError(
+            f"fit: no rating is {relevant_from:g} or more, so that nothing is left to learn from; "
+            "lower --relevant-from."
+        )
+
+
+def may_know(model: Any, user: str) -> bool:
+    """Whether a model has a user, or stores no ids of users."""
+    stored = (
+        getattr(getattr(model, "histories_", None), "users", None),
+        getattr(getattr(model, "profiles_", None), "users_", None),
+        getattr(model, "users_", None),
+        getattr(model, "_known_users", None),
+    )
+    known = next((each for each in stored if each is not None), None)
+    ids = getattr(known, "ids", known)
+    return ids is None or id_of(user, getattr(model, "user_kind_", "")) in set(ids.tolist())
 
 
 def _kind(exclude: Any) -> str:

@@ -80,6 +80,8 @@ def fit(
     public |= input_files.features("fit", [type(model)], options)
     train = input_files.read(ratings, input_files.private(options) if private else given, options)
     watched = None if valid is None else input_files.read(valid, given, options)
+    if not private:
+        model_runs.check_preferences(train, options.get("relevant_from"))
     begin, stopped = time.perf_counter(), None
     more: dict[str, Any]
     if private:
@@ -201,6 +203,11 @@ def recommend(
     given = input_files.columns(context.params)
     known = None if exclude is None else input_files.read(exclude, given, context.params)
     found = model_runs.best(loaded, user, likes or [], n, known)
+    if user is not None and not quiet and not model_runs.may_know(loaded, user):
+        print(
+            f"sfumato: {model} does not know user {user}, who gets what is popular.",
+            file=sys.stderr,
+        )
     named = None if titles is None else input_files.titles(titles, context.params)
     rows: list[dict[str, Any]] = [{"item": item, "score": score} for item, score in found]
     if named is not None:

@@ -46,10 +46,13 @@ CODES = {
         typer.Option(help="Delta of (epsilon, delta)-differential privacy: jlt, signs."),
     ],
 }
-TIMELESS = {
-    name: kind
-    for name, kind in input_files.COLUMNS.items()
-    if name not in ("time_column", "skip_bad", "encoding")
+COLUMNS = {
+    **{
+        name: kind
+        for name, kind in input_files.COLUMNS.items()
+        if name not in ("skip_bad", "encoding")
+    },
+    "time_column": Annotated[str | None, typer.Option(help="Not read: profiles have no times.")],
 }
 
 
@@ -81,7 +84,7 @@ app = typer.Typer(
 
 @app.command()
 @takes(CODES, before="typical_size")
-@takes(TIMELESS, before="encoding")
+@takes(COLUMNS, before="encoding")
 def release(
     context: typer.Context,
     interactions: Annotated[Path, typer.Argument(help="File of interactions: user, item, ...")],
@@ -109,7 +112,9 @@ def release(
     dataset: Dataset = None,
     release_id: ReleaseId = None,
     encoding: input_files.Encoding = "utf-8",
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", hidden=True)] = False,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", hidden=True, help="Has no effect: bad rows are left out.")
+    ] = False,
     report: input_files.Report = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -125,6 +130,8 @@ def release(
 
     check_output(output, force, interactions, users)
     encoder = make("profiles", context.params, epsilon)
+    if epsilon == 0:
+        raise ValueError("profiles release: --epsilon must be above 0: at 0 all is noise.")
     input_files.check_report(report, output, force, interactions, users)
     named = input_files.listed(users, "users", interactions, encoding)
     given = {name: context.params[name] for name in PAID if context.params[name] is not None}

@@ -40,7 +40,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 File = Annotated[Path, typer.Argument(help="A sketch, or a release of one.")]
-Integers = Annotated[bool, typer.Option("--integers", hidden=True)]  # has no effect any more
+NO_EFFECT = "Has no effect: a key is its value, of whatever type."
+Integers = Annotated[bool, typer.Option("--integers", hidden=True, help=NO_EFFECT)]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
 
 
@@ -81,7 +82,7 @@ def build(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the sketch; repeatable."),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", hidden=True)] = False,  # has no effect any more
+    text: Annotated[bool, typer.Option("--text", hidden=True, help=NO_EFFECT)] = False,
     skip_nulls: Annotated[bool, typer.Option(help="Leave out rows with empty values.")] = False,
     skip_bad: Annotated[
         bool,
@@ -193,7 +194,7 @@ def estimate(
 
     sketch = _load(file)
     if keys:
-        printing.rows(about(sketch, keys), json)
+        _answer(sketch, keys, json)
     else:
         found = {"kind": type(sketch).__name__, "estimate": overall(sketch)}
         printing.document({**found, **certainty(sketch)}, json)
@@ -208,14 +209,20 @@ def contains(
     json: Json = False,
 ) -> None:
     """Whether a Bloom filter contains keys, and how often it says so of a key it never got."""
-    from sfumato.cli import printing
-
     sketch = _load(file)
     if not hasattr(sketch, "contains"):
         raise ValueError(
             f"{_name(sketch)}: is no Bloom filter; sketch estimate asks it about keys."
         )
-    answers, rate = about(sketch, keys), certainty(sketch)
+    _answer(sketch, keys, json)
+
+
+def _answer(sketch: Any, keys: list[str], json: bool) -> None:
+    """Print what a sketch says about keys, and of a Bloom filter its rate of false positives."""
+    from sfumato.cli import printing
+
+    answers = about(sketch, keys)
+    rate = certainty(sketch) if hasattr(sketch, "contains") else {}
     if json:
         printing.document({"rows": answers, **rate}, json)
         return
@@ -402,8 +409,8 @@ def heaviest(sketch: Any, k: int, among: list[str] | None = None) -> list[dict[s
         return sorted(found, key=lambda row: -row.get("estimate", 0))[:k]
     if not hasattr(sketch, "heavy_hitters"):
         raise ValueError(
-            f"{_name(sketch)}: does not know its heaviest keys; build a count-sketch with "
-            "--set track=100."
+            f"{_name(sketch)}: does not know its heaviest keys; name candidates with --among FILE, "
+            "or build a count-sketch with --set track=100."
         )
     keys, estimates = sketch.heavy_hitters(k, among)
     return [

@@ -84,9 +84,10 @@ def split(
 
 
 def _check_outputs(paths: dict[str, Path], force: bool, ratings: Path) -> None:
-    for path in paths.values():
+    for name, path in paths.items():
         if path.suffix.lower() not in TABLES:
-            raise ValueError(f"{COMMAND}: {path}: must end in {', '.join(TABLES)}.")
+            option = "--valid-output" if name == "valid" else "-o"
+            raise ValueError(f"{COMMAND}: {option} {path}: must end in {', '.join(TABLES)}.")
         check_output(path, force, ratings)
     if len({path.resolve() for path in paths.values()}) < len(paths):
         raise ValueError(f"{COMMAND}: two of the outputs are one file; name another.")

@@ -4,7 +4,7 @@
 none. Inputs are checked completely before a sketch changes.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from itertools import chain
 from numbers import Real
 from typing import Any
@@ -22,16 +22,21 @@ from sfumato.kernels import top_k
 __all__ = [
     "LARGEST",
     "WEIGHT",
+    "Readers",
     "column_of",
     "integer_weights",
     "matrix_of",
     "private_points",
     "real_weights",
     "rows",
+    "table_columns",
     "top_n",
+    "with_columns",
+    "without_rows",
 ]
 
 LARGEST = 1e150  # products and squares of two numbers up to here stay finite
+Readers = Mapping[int, Callable[[Any], np.ndarray]]  # a column's cells to numbers, by its position
 PLAIN = {float, int, bool, np.float64}  # cells of lists that NumPy reads as `number_of` does
 
 
@@ -173,7 +178,9 @@ def _alone(cell: Any) -> Any:
     return cell[0] if isinstance(cell, list | tuple) and len(cell) == 1 else cell
 
 
-def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
+def private_points(
+    owner: str, data: Any, columns: int | None, readers: Readers | None = None
+) -> np.ndarray:
     """Convert private rows to a float64 matrix, each row on its own; no row is refused.
 
     Parameters
@@ -184,6 +191,9 @@ def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
         Matrix, Arrow table, pandas or polars frame, or list of rows.
     columns : int or None
         Number of cells per row, required if `data` is a list; None if it is not known.
+    readers : dict of int to callable, or None, default=None
+        For some columns by position, a function that converts a column to numbers, each cell on its
+        own, in place of `numbers_of`.
 
     Returns
     -------
@@ -205,11 +215,12 @@ def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
            [nan, 3. ],
            [nan, nan]])
     """
+    readers = readers or {}
     parts = _columns_of(data)
     if parts is not None:
         out = np.empty((len(data), len(parts)))
         for column, part in enumerate(parts):
-            out[:, column] = numbers_of(part)
+            out[:, column] = readers.get(column, numbers_of)(part)
         return out
     if hasattr(data, "toarray"):
         raise TypeError(f"{owner}: X must be a dense table; Sparse data was passed. Use toarray().")
@@ -223,8 +234,18 @@ def private_points(owner: str, data: Any, columns: int | None) -> np.ndarray:
                 f"{owner}: X must have rows and columns, and is no table. Expected 2D array. "
                 "Reshape your data: array.reshape(-1, 1) for one column."
             )
-        return numbers_of(data)
-    return _from_rows(owner, data, columns)
+        return _by_columns(data, readers)
+    return _from_rows(owner, data, columns, readers)
+
+
+def _by_columns(cells: np.ndarray, readers: Readers) -> np.ndarray:
+    """The numbers of a matrix, which is not changed."""
+    found = numbers_of(cells)
+    if readers:
+        found = found.copy()
+    for column, read in readers.items():
+        found[:, column] = read(cells[:, column])
+    return found
 
 
 def without_rows(data: Any) -> Any:
@@ -248,7 +269,55 @@ def _columns_of(table: Any) -> list[Any] | None:
     return None
 
 
-def _from_rows(owner: str, data: Any, columns: int | None) -> np.ndarray:
+def table_columns(data: Any) -> list[Any] | None:
+    """The columns of a table, a frame, a matrix or a list of rows; None for other inputs."""
+    parts = _columns_of(data)
+    if parts is not None:
+        return parts
+    matrix = _objects(data)
+    return None if matrix is None else list(matrix.T)
+
+
+def with_columns(data: Any, columns: dict[int, np.ndarray]) -> Any:
+    """A copy of what `table_columns` reads with other values in the columns at these positions.
+
+    >>> with_columns([["Rome", 1.5], ["Oslo", 2.5]], {0: np.array([1.0, 0.0])}).tolist()
+    [[1.0, 1.5], [0.0, 2.5]]
+    """
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        for at, values in columns.items():
+            data = data.set_column(at, data.schema.field(at).name, pa.array(values))
+        return data
+    if hasattr(data, "get_columns"):
+        series = data.get_columns()
+        return data.with_columns(
+            [type(series[at])(series[at].name, values) for at, values in columns.items()]
+        )
+    if hasattr(data, "iloc"):
+        out = data.copy(deep=False)
+        for at, values in columns.items():
+            out.isetitem(at, values)
+        return out
+    matrix = _objects(data)
+    for at, values in columns.items():
+        matrix[:, at] = values  # type: ignore[index]
+    return matrix
+
+
+def _objects(data: Any) -> np.ndarray | None:
+    """A matrix or a list of rows as a new matrix of Python values; None for other inputs."""
+    if isinstance(data, str | bytes | Mapping | Set) or hasattr(data, "toarray"):
+        return None
+    if isinstance(data, np.ma.MaskedArray):
+        data = np.ma.filled(data.astype(object), None)
+    try:
+        matrix = np.array(data, object)
+    except ValueError:  # rows of several lengths
+        return None
+    return matrix if matrix.ndim == 2 else None
+
+
+def _from_rows(owner: str, data: Any, columns: int | None, readers: Readers) -> np.ndarray:
     if isinstance(data, str | bytes | Mapping | Set) or not hasattr(data, "__len__"):
         raise TypeError(f"{owner}: X must be a table of rows, not {type(data).__name__}.")
     if columns is None:
@@ -257,13 +326,13 @@ def _from_rows(owner: str, data: Any, columns: int | None) -> np.ndarray:
             "([0, 0], [1, 1]) for two: how long rows are is not public. Or give an array or table."
         )
     rows = list(data)
-    if _are_plain(rows, columns):
+    if not readers and _are_plain(rows, columns):
         matrix = np.array(rows).reshape(-1, columns)
         if matrix.dtype.kind in "biuf":
             return np.ascontiguousarray(matrix, np.float64)
     out = np.full((len(rows), columns), np.nan)
     for at, row in enumerate(rows):
-        found = _row(row)
+        found = _row(row, readers)
         if found.shape == (columns,):
             out[at] = found
     return out
@@ -303,12 +372,16 @@ def _are_plain(rows: list[Any], columns: int) -> bool:
     )
 
 
-def _row(row: Any) -> np.ndarray:
+def _row(row: Any, readers: Readers) -> np.ndarray:
     """The numbers of one row; empty if it is not a row."""
     if isinstance(row, str | bytes | Mapping | Set) or not hasattr(row, "__len__"):
         return np.empty(0)
     try:
-        return numbers_of(row if isinstance(row, np.ndarray) else list(row))
+        cells = row if isinstance(row, np.ndarray) else list(row)
+        found = numbers_of(cells).copy()  # of the row itself where it is an array
+        for column, read in readers.items():
+            found[column] = read(cells[column : column + 1])[0]
+        return found
     except Exception:  # whatever a row's own type raises
         return np.empty(0)
 

@@ -119,6 +119,9 @@ class between:
                 if self.above
                 else f"a number from {self.low} up"
             )
+        last = math.nextafter(self.high, -math.inf)
+        if self.above and last.is_integer() and not float(self.high).is_integer():
+            return f"a number above {self.low}, up to {last:g}"
         if self.above:
             return f"a number between {self.low} and {self.high}, both excluded"
         return f"a number from {self.low} to {self.high}, {self.high} excluded"

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core import arrow_compute as pc
+from sfumato.core.canonical_keys import canonical_key
 from sfumato.core.row_values import cells_of, numbers_of
 from sfumato.data.files import beginning, write_table
 from sfumato.data.readers import arrays, arrow, formats
@@ -43,11 +44,13 @@ LINE = 1 << 20  # bytes of the longest line that is a row
 class PointFile:
     """A file of points, optionally with another column (labels or targets).
 
-    names: columns of the points, None for a matrix of NumPy or SciPy; beside: the other column;
-    text: whether it contains classes; skip_nulls: leave out rows with an empty or NaN cell, which
-    raise otherwise; private: refuse no row. An invalid number is then NaN, and so is all of a line
-    that has not as many fields as the header, is no JSON object, or is longer than a mebibyte; a
-    row is one line. given: how text is written, as far as it is known.
+    names: columns of the points, of a matrix of NumPy or SciPy their numbers, or None for all of a
+    matrix; beside: the other column; text: whether it contains classes; skip_nulls: leave out rows
+    with an empty or NaN cell, which raise otherwise; private: refuse no row. An invalid number is
+    then NaN, and so is all of a line that has not as many fields as the header, is no JSON object,
+    or is longer than a mebibyte; a row is one line. given: how text is written, as far as it is
+    known; remedy, which: what mends an empty cell, and a column without numbers;
+    categorical: columns of the points that contain categories, which come as canonical texts.
     """
 
     file: Path
@@ -58,6 +61,8 @@ class PointFile:
     remedy: str = "drop or fill such rows."
     private: bool = False
     given: TextFormat = GIVEN
+    which: str = WHICH
+    categorical: tuple[str, ...] = ()
 
     def parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         """Yield points and the other column, some rows at a time.
@@ -68,7 +73,7 @@ class PointFile:
             yield from self._private_parts()
             return
         row, none = 0, True
-        for columns in self._matrix() if self.names is None else self._columns():
+        for columns in self._matrix() if is_matrix(self.file) else self._columns():
             complete = self._complete(columns, row)
             row += len(next(iter(columns.values())))
             if complete is None:
@@ -90,12 +95,8 @@ class PointFile:
     def _private_parts(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         """Yield rows as numbers, NaN where invalid, with the other column as written."""
         names = self.names
-        if names is None:
-            matrix = matrix_of(self.file)
-            for at in range(0, max(len(matrix), 1), BATCH):
-                with np.errstate(all="ignore"):  # a warning would tell of one row
-                    part = np.asarray(matrix[at : at + BATCH], np.float64)
-                yield part, None
+        if is_matrix(self.file) or names is None:
+            yield from self._private_matrix()
             return
         wanted = [*names] if self.beside is None else [*names, self.beside]
         for columns in read_one_by_one(self.file, wanted, self.given):
@@ -103,14 +104,48 @@ class PointFile:
             if self.beside is not None:
                 other = np.empty(len(columns[-1]), object)
                 other[:] = columns[-1] if self.text else numbers_of(columns[-1])
-            numbers = map(numbers_of, columns[: len(names)])
-            yield pa.table(dict(zip(names, numbers, strict=True))), other
+            points = {
+                name: _categories(cells) if name in self.categorical else numbers_of(cells)
+                for name, cells in zip(names, columns, strict=False)
+            }
+            yield pa.table(points), other
+
+    def _private_matrix(self) -> Iterator[tuple[Any, np.ndarray | None]]:
+        matrix = matrix_of(self.file)
+        at = self._positions(matrix.shape[1])
+        for row in range(0, max(len(matrix), 1), BATCH):
+            with np.errstate(all="ignore"):  # a warning would tell of one row
+                part = np.asarray(matrix[row : row + BATCH], np.float64)
+            other = None if self.beside is None else self._other(part[:, at[self.beside]])
+            if self.names is None:
+                yield part, other
+            else:
+                yield pa.table({name: part[:, at[name]] for name in self.names}), other
 
     def _matrix(self) -> Iterator[dict[str, Any]]:
         rows = matrix_of(self.file)
-        for at in range(0, len(rows), BATCH):
-            part = np.asarray(rows[at : at + BATCH], np.float64)
-            yield {f"x{j}": pa.array(part[:, j]) for j in range(part.shape[1])}
+        at = self._positions(rows.shape[1])
+        names = self.names or [f"x{j}" for j in range(rows.shape[1])]
+        for row in range(0, len(rows), BATCH):
+            part = np.asarray(rows[row : row + BATCH], np.float64)
+            columns = {name: pa.array(part[:, at.get(name, j)]) for j, name in enumerate(names)}
+            if self.beside is not None:
+                columns[self.beside] = pa.array(self._other(part[:, at[self.beside]]))
+            yield columns
+
+    def _positions(self, width: int) -> dict[str, int]:
+        """Columns of a matrix by their numbers, as far as they are named."""
+        numbered = [*map(str, range(width))]
+        named = [*(self.names or []), *([] if self.beside is None else [self.beside])]
+        return {name: formats.position_of(self.file, numbered, name) for name in named}
+
+    def _other(self, values: np.ndarray) -> np.ndarray:
+        """The other column of a matrix: numbers, or classes as they are written."""
+        if not self.text:
+            return values
+        found = np.empty(len(values), object)
+        found[:] = [_as_class(value) for value in values.tolist()]
+        return found
 
     def _columns(self) -> Iterator[dict[str, Any]]:
         from sfumato.data import read_batches
@@ -125,10 +160,15 @@ class PointFile:
             yield {
                 name: batch.column(name)
                 if name in labels
-                else self._numbers(batch.column(name), name, row)
+                else self._cells(batch.column(name), name, row)
                 for name in wanted
             }
             row += batch.num_rows
+
+    def _cells(self, column: Any, name: str, row: int) -> Any:
+        if name in self.categorical:
+            return _categories(cells_of(column))
+        return self._numbers(column, name, row)
 
     def _numbers(self, column: Any, name: str, row: int) -> Any:
         if pa.types.is_string(column.type) and not formats.is_typed(self.file):
@@ -137,13 +177,13 @@ class PointFile:
             if found is None:
                 at = row + _first_misfit(column)
                 raise ValueError(
-                    f"{self.file}: row {at}: column {name!r} must hold numbers; {WHICH}"
+                    f"{self.file}: row {at}: column {name!r} must hold numbers; {self.which}"
                 )
             return found
         found = None if pa.types.is_string(column.type) else _cast(column)
         if found is None:
             raise ValueError(
-                f"{self.file}: column {name!r} must hold numbers, not {column.type}; {WHICH}"
+                f"{self.file}: column {name!r} must hold numbers, not {column.type}; {self.which}"
             )
         return found
 
@@ -162,6 +202,20 @@ class PointFile:
             return None
         retained = pa.array(~missing)
         return {name: column.filter(retained) for name, column in columns.items()}
+
+
+def _as_class(value: float) -> str | None:
+    """The text of a class that a matrix holds: that of an integer where it is one."""
+    if not np.isfinite(value):
+        return None
+    return str(int(value)) if value == int(value) else str(value)
+
+
+def _categories(cells: list[Any]) -> Any:
+    """Canonical texts of cells, each by itself; null for a missing one."""
+    keys = map(canonical_key, cells)
+    texts = [None if key is None else key.decode("utf-8", "replace") for key in keys]
+    return pa.array(texts, pa.large_string())
 
 
 def read_one_by_one(
@@ -342,9 +396,7 @@ def read(
     beginning(file, "file of vectors")
     named = None
     if is_matrix(file):
-        if id_column is not None:
-            raise ValueError(f"{file}: has no columns; --id-column goes with a table.")
-        rows = matrix_of(file)
+        named, rows = _matrix_vectors(file, id_column)
     elif formats.is_typed(file) or ((form := formats.form_of(file)) and form.layout):
         named, rows = _typed_vectors(file, id_column)
     else:
@@ -379,12 +431,23 @@ def matrix_of(file: Path) -> np.ndarray:
     return rows
 
 
+def _matrix_vectors(file: Path, id_column: str | None) -> tuple[np.ndarray | None, np.ndarray]:
+    rows = matrix_of(file)
+    if id_column is None:
+        return None, rows
+    at = formats.position_of(file, [*map(str, range(rows.shape[1]))], id_column)
+    ids = rows[:, at]
+    if not np.array_equal(ids, np.rint(ids)):
+        raise ValueError(f"{file}: --id-column must hold integers.")
+    return ids.astype(np.int64), np.delete(rows, at, axis=1)
+
+
 def _typed_vectors(file: Path, id_column: str | None) -> tuple[np.ndarray | None, np.ndarray]:
     from sfumato.data import read_batches
 
     names = [name for name in names_of(file) if name != "__index_level_0__"]
-    if id_column is not None and id_column not in names:
-        raise ValueError(f"{file}: has no column {id_column!r}; give another --id-column.")
+    if id_column is not None:
+        id_column = names[formats.position_of(file, names, id_column)]
     table = pa.Table.from_batches(list(read_batches(file, names))).select(names)
     if id_column is None:
         return None, _matrix(file, table)
@@ -395,8 +458,12 @@ def _written_vectors(
     file: Path, id_column: str | None, given: TextFormat
 ) -> tuple[np.ndarray | None, np.ndarray]:
     """Vectors of delimited text: all columns but that of the ids are numbers."""
+    if id_column is not None:
+        known = names_of(file, given)
+        id_column = known[formats.position_of(file, known, id_column)]
     names = point_names(file, id_column, given)
-    points, ids = PointFile(file, names, id_column, given=given).all()
+    which = "vectors have numbers alone, besides an --id-column."
+    points, ids = PointFile(file, names, id_column, which=which, given=given).all()
     if ids is not None and not np.array_equal(ids, np.rint(ids)):
         raise ValueError(f"{file}: --id-column must hold integers.")
     matrix = _stacked(dict(zip(names, points.columns, strict=True)))

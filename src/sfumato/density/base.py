@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
 from sklearn.utils.validation import validate_data
 
-from sfumato.core.arrays import LARGEST, private_points
+from sfumato.core.arrays import LARGEST, Readers, private_points
 from sfumato.core.bounds import BOUNDS, Box, Pair
 from sfumato.core.file_format import packed_file
 from sfumato.core.ids import plain_numbers
@@ -114,7 +114,7 @@ SENTENCES = {
     "Expected 2D array": "X must have rows and columns, and is no table. Expected 2D array. "
     "Reshape your data: array.reshape(-1, 1) for one column, array.reshape(1, -1) for one row.",
 }
-REMEDY = "give codes 0, 1, ... by a public list"
+REMEDY = "give codes 0, 1, ... by a public list, or SketchClassifier the list in categorical"
 
 
 def why_unreadable(error: Exception, data: Any) -> str | None:
@@ -258,12 +258,23 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         if plain["epsilon"] is None and (plain["delta"] or plain["ledger"] is not None):
             name = "delta" if plain["delta"] else "ledger"
             raise ValueError(f"{self._owner}: {name} needs an epsilon; give both or neither.")
+        self._require_bounds(plain)
+        return plain
+
+    def _require_bounds(self, plain: dict[str, Any]) -> None:
         if plain["epsilon"] is not None and plain["bounds"] is None:
             raise ValueError(
                 f"{self._owner}: bounds must be given with epsilon: public limits (low, high) of "
                 "the columns, never taken from private data."
             )
+
+    def _resolved(self, X: Any, plain: dict[str, Any]) -> dict[str, Any]:
+        """The parameters with what follows from the names and the number of X's columns."""
         return plain
+
+    def _readers(self, plain: dict[str, Any]) -> Readers:
+        """Functions that read columns, by position, that do not contain numbers."""
+        return {}
 
     def _training_rows(
         self, X: Any, sample_weight: Any, plain: dict[str, Any], *, reset: bool = True
@@ -286,14 +297,18 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     def _numbers(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
         """All rows as numbers, NaN for cells that are not; refuses only what is public."""
         validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=False)  # names alone
-        one_for_all = all(np.ndim(side) == 0 for side in self.bounds)
-        points = private_points(self._owner, X, None if one_for_all else len(plain["bounds"][0]))
+        points = private_points(self._owner, X, self._columns_given(plain), self._readers(plain))
         if not reset and points.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"{self._owner}: X has {points.shape[1]} columns, but {self.n_features_in_} are "
                 "expected."
             )
         return points
+
+    def _columns_given(self, plain: dict[str, Any]) -> int | None:
+        """Number of columns that the bounds state; None if one pair serves all."""
+        one_for_all = plain["bounds"] is None or all(np.ndim(side) == 0 for side in self.bounds)
+        return None if one_for_all else len(plain["bounds"][0])
 
     def _target_masks(
         self, y: Any, plain: dict[str, Any], rows: int
@@ -323,7 +338,8 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         The counts are exact and not private: they are for the curator alone, and no estimator,
         release or file stores them.
         """
-        plain, twin = self._check(), type(self)(**self.get_params(deep=False))
+        twin = type(self)(**self.get_params(deep=False))
+        plain = twin._resolved(X, self._check())
         if plain["bounds"] is None:
             raise ValueError(f"{self._owner}: bounds must be given for a report.")
         points = twin._numbers(X, plain)

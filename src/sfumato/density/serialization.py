@@ -1,6 +1,7 @@
 """Files of estimators: class, version, parameters and fitted state; nothing is unpickled."""
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -27,6 +28,7 @@ RELEASED = {  # the estimator that reads each kind of release
     "ReleasedRace": "SketchDensity",
     "ReleasedSliceTable": "SketchAnomalyDetector",
 }
+PAIRS = "pairs"  # the one key of a mapping in a file
 PAYING = ("ledger", "dataset", "release_id")  # of a past fit; the statement names them
 
 
@@ -101,7 +103,7 @@ def _class_of(kind: str) -> type[Any] | None:
 
 def _restored(kind: type[E], packed: Packed) -> E:
     """Build an estimator from an unpacked file."""
-    model = kind(**packed.parameters)
+    model = kind(**{name: _given(value) for name, value in packed.parameters.items()})
     plain = model._check()
     layout = {str(name): Cells(np.uint8, (-1,)) for name in packed.state["parts"]}
     parts = {
@@ -115,14 +117,21 @@ def _restored(kind: type[E], packed: Packed) -> E:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON: arrays as lists; random generators are not stored."""
+    """A parameter as JSON: arrays as lists, mappings as pairs; random generators are not stored."""
     if isinstance(value, np.random.RandomState | np.random.Generator):
         return None
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
+    if isinstance(value, Mapping):  # an object of JSON would make texts of integer keys
+        return {PAIRS: [[_plain(key), _plain(part)] for key, part in value.items()]}
     return value
+
+
+def _given(value: Any) -> Any:
+    """A parameter that `_plain` wrote."""
+    return dict(value[PAIRS]) if isinstance(value, dict) and PAIRS in value else value
 
 
 def holds_model(path: str | os.PathLike[str]) -> bool:

@@ -82,7 +82,7 @@ def test_answers_are_those_of_the_library_in_every_form(folder, rows):
     assert [row["log_kernel_mean"] for row in found] == pytest.approx(logs.tolist())
     assert list(found[0]) == ["a", "b", "kernel_mean", "log_kernel_mean"]
     for name in ("o.csv", "o.parquet"):
-        shown = run(folder, "density", "query", "d", "t.npy", "-o", name, "--force")
+        shown = run(folder, "density", "query", "d", "t.npy", "-o", name, "--force", "-q")
         assert shown == f"{name}: 2,000 rows.\n"
         table = pa.csv.read_csv if name == "o.csv" else pq.read_table
         assert table(folder / name)["log_kernel_mean"].to_pylist() == pytest.approx(logs.tolist())

@@ -101,7 +101,7 @@ def test_ctrl_c_while_reading_charges_and_writes_nothing(tmp_path):
     _, errors = running.communicate(timeout=60)
     assert (running.returncode, errors) == (
         130,
-        "sfumato: t.csv: columns 'a'.\nsfumato: stopped; nothing was written.\n",
+        "sfumato: t.csv: column 'a'.\nsfumato: stopped; nothing was written.\n",
     )
     ledger.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.ledger", "t.csv"]

@@ -26,6 +26,7 @@ def folder(tmp_path):
     Counts(SCHEME).update(sent).save(tmp_path / "c.counts")
     Counts(SCHEME).save(tmp_path / "zero.counts")
     (tmp_path / "words.txt").write_text("tea\nmilk\nrum\n")
+    (tmp_path / "rows.txt").write_text("n;w\n1;tea\n2;milk\n")
     return tmp_path
 
 
@@ -157,13 +158,16 @@ def test_values_of_people_are_in_no_sentence(folder):
         (["params", "--epsilon", "2", "-q", "0.9", "-o", "x"], "-q does not go with --epsilon"),
         (["params", "-f", "1.5", "-o", "x"], "f must be"),
         (["params", "-f", "0.5", "--bits", "0", "-o", "x"], "bits must be"),
-        (["params", "-f", "0.5", "-p", "0.7", "-q", "0.6", "-o", "x"], "p must be below q"),
+        (["params", "-f", "0.5", "-p", "0.7", "-q", "0.6", "-o", "x"], "-p must be below -q"),
         (["params", "-f", "0.5", "--cells", "9", "-o", "x"], "--cells does not go with --scheme"),
         (["params", "--scheme", "best", "-o", "x"], "--scheme must be one of"),
         (["params", "--scheme", "local-hashing", "-o", "x"], "give --epsilon"),
         (["params", "-f", "0.5", "--edges", "1,a", "-o", "x"], "must be numbers"),
         (["params", "-f", "0.5", "--edges", "2,1", "-o", "x"], "edges must"),
-        (["params", "-f", "0.5", "-c", "w", "-o", "x"], "--column goes with --categories"),
+        (
+            ["params", "-f", "0.5", "-c", "w", "-o", "x"],
+            "--column does not go without --categories",
+        ),
         (["params", "-f", "0.5", "--categories", "empty.txt", "-o", "x"], "categories must"),
         (["params", "p.json", "-f", "0.5", "-o", "x"], "-f does not go with a file"),
         (["params", "words.txt", "-o", "x"], "words.txt: parameters: the text is not JSON"),
@@ -192,6 +196,22 @@ def test_values_of_people_are_in_no_sentence(folder):
         (
             ["encode", "words.txt", "--params", "p.json", "--secret-file", "/dev/zero", "-o", "x"],
             "there is no file of a secret",
+        ),
+        (
+            [
+                *("encode", "words.txt", "--params", "p.json", "-o", "x"),
+                *("--secret-file", "short", "--seed", "3"),
+            ],
+            "--secret-file and --seed exclude each other",
+        ),
+        (["encode", "rows.txt", "--params", "p.json", "-o", "x"], "with --column"),
+        (
+            ["params", "-f", "0.5", "--encoding", "latin-1", "-o", "x"],
+            "--encoding does not go without --categories",
+        ),
+        (
+            ["plan", "--reports", "9", "--epsilon", "1", "--dictionary", "5", "--no-header"],
+            "--header does not go without --categories",
         ),
         (["aggregate", "r.ndjson", "-o", "x"], "give --params"),
         (

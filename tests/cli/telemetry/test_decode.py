@@ -172,7 +172,7 @@ def test_a_plan_for_known_values_names_them_in_the_file(folder):
     for words, sentence in (
         ([*PLAN, "--dictionary", "3", "--known", "-o", "x.json"], "give --categories"),
         (PLAN, "give either --dictionary"),
-        ([*PLAN, "--dictionary", "1"], "dictionary_size must be"),
+        ([*PLAN, "--dictionary", "1"], "--dictionary must be"),
     ):
         assert sentence in run(folder, *words, code=2)
     assert not (folder / "x.json").exists()

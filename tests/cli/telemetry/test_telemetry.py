@@ -14,7 +14,7 @@ from sfumato.cli import app
 from sfumato.cli.telemetry import params as telemetry_params
 from sfumato.telemetry import Counts, Rappor, ReportEncoder, read_reports
 from sfumato.telemetry.schemes.base import Scheme, read_scheme
-from support.cli_workspace import run, run_json
+from support.cli_workspace import result_of, run, run_json
 
 WORDS = ["tea", "milk", "rum", "tea", "tea", "café", "milk", "0012"] * 40
 ONE_TIME = Rappor(bits=16, hashes=2, cohorts=4, f=0.5, metric="drink")
@@ -215,3 +215,24 @@ def test_reports_hold_no_value(folder):
     aggregate(folder, "r.ndjson", "--params", "p.json", "-o", "r.counts")
     held = (folder / "r.counts").read_bytes()
     assert not any(word.encode() in held for word in {*WORDS})
+
+
+def test_categories_are_read_from_any_table_and_their_column_is_said(tmp_path):
+    (tmp_path / "c.txt").write_bytes("1;caf\xe9\n2;tea\n".encode("latin-1"))
+    words = ("--categories", "c.txt", "-c", "1", "--no-header", "--delimiter", ";")
+    made = result_of(tmp_path, "telemetry", "params", "-f", "0.5", *words, "-o", "p.json")
+    said = "sfumato: c.txt: categories from column 1."
+    assert said in made.stderr
+    found = json.loads((tmp_path / "p.json").read_text())
+    assert found["categories"] == ["caf\xe9", "tea"]
+    plan = ("telemetry", "plan", "--reports", "1000", "--epsilon", "2", *words)
+    assert said in result_of(tmp_path, *plan, "--encoding", "latin-1").stderr
+
+
+def test_whole_lines_of_several_fields_are_reported_on_request(tmp_path):
+    (tmp_path / "v.txt").write_text("a,b\nc,d\n")
+    run(tmp_path, "telemetry", "params", "-f", "0.5", "-o", "p.json")
+    encode = ("telemetry", "encode", "v.txt", "--params", "p.json", "-o", "r.ndjson")
+    assert "--column" in run(tmp_path, *encode, code=2)
+    whole = ("--column", "0", "--no-header", "--delimiter", ";")
+    assert run_json(tmp_path, *encode, *whole)["reports"] == 2

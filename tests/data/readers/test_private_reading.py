@@ -41,7 +41,7 @@ def pairs(found):
 @pytest.mark.parametrize("malformed", BAD.values(), ids=BAD)
 def test_a_bad_row_stops_or_is_counted_and_changes_no_other(tmp_path, malformed, at):
     rows = [HEADER, *ROWS[:at], malformed, *ROWS[at:]]
-    with pytest.raises(ValueError, match=f"line {at + 2}: .*; correct it, or on_error='skip'"):
+    with pytest.raises(ValueError, match=f"line {at + 2}: .*; correct it, or give on_error='skip'"):
         read(tmp_path, rows)
     found = read(tmp_path, rows, on_error="skip")
     assert pairs(found) == pairs(read(tmp_path, [HEADER, *ROWS]))

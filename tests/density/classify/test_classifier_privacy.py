@@ -166,7 +166,7 @@ def test_nothing_but_the_release_is_stored(method):
     learned = {name for name in vars(model) if name.endswith("_")}
     assert learned == {
         *("release_", "statement_", "classes_", "method_", "bounds_", "backend_"),
-        "n_features_in_",
+        *("n_features_in_", "categories_"),
     }
     request = POINTS[:200]
     released = SketchClassifier.from_release(model.release_)

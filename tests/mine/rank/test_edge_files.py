@@ -86,8 +86,10 @@ def test_a_line_that_is_no_edge_is_named_but_not_shown(tmp_path, text, options, 
 def test_options_of_the_other_format_are_refused(tmp_path):
     path = tmp_path / "web.txt"
     path.write_text("1 2\n")
-    with pytest.raises(ParameterError, match="weighted=True"):
+    with pytest.raises(ParameterError, match="weight must be 0, 1 or 2"):
         read_graph(path, weight="w")
+    with pytest.raises(ParameterError, match="weight="):
+        read_graph(path, format="table", weighted=True)
     with pytest.raises(ParameterError, match="format"):
         read_graph(path, format="matrix")
     with pytest.raises(FileNotFoundError, match="no file"):
@@ -97,3 +99,32 @@ def test_options_of_the_other_format_are_refused(tmp_path):
     path.write_bytes(b"\xff\xfe 2\n")
     with pytest.raises(ValueError, match="line 1: not UTF-8"):
         read_graph(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "nodes"),
+    [
+        ("user item\n1 2\n2 3\n", {"source": "user", "target": "item"}, [1, 2, 3]),
+        ("source;target;w\n1;2;7\n2;3;8\n", {}, [1, 2, 3]),
+        ("source target\nann bob\n", {}, ["ann", "bob"]),
+        ("ann bob\nbob eve\n", {}, ["ann", "bob", "eve"]),
+        ("1::2::7\n2::3::8\n", {}, [1, 2, 3]),
+        ("1 2 7\n2 3 8\n", {"source": "2", "target": "0"}, [1, 2, 7, 8]),
+        ("# c\n1 2 7\n2 3 8\n", {"source": "0", "target": "2"}, [1, 2, 7, 8]),
+    ],
+)
+def test_a_header_is_no_edge_and_columns_are_honoured_in_any_text(tmp_path, text, options, nodes):
+    path = tmp_path / "web.txt"
+    path.write_text(text)
+    assert sorted(read_graph(path, **options).nodes.tolist()) == nodes
+
+
+def test_names_of_other_columns_are_listed_and_weights_are_the_third(tmp_path):
+    path = tmp_path / "web.txt"
+    path.write_text("from to n\n1 2 7\n2 3 8\n")
+    with pytest.raises(ValueError, match=r"the columns are: from, to, n\. Name them by source="):
+        read_graph(path)
+    graph = read_graph(path, source="from", target="to", weighted=True)
+    assert sorted(graph.weights.tolist()) == [7, 8]
+    path.write_bytes("caf\xe9 tea\ntea rum\n".encode("latin-1"))
+    assert read_graph(path, encoding=None).n_nodes == 3

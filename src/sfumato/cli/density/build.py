@@ -36,6 +36,7 @@ STREAMED = ("density", "sampler")
 PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")
 CHOICES = ("bandwidth", "kernel", "backend", "rows", "expected_size", "contamination", "method")
 PUBLIC = {"--bounds": KINDS, "--classes": ("classifier",), "--target-bounds": ("regressor",)}
+NEEDED = "--epsilon needs {}: public, never taken from private data."
 MOST_CLASSES = 1000  # that a column may turn out to hold; more were hardly meant as classes
 
 
@@ -67,7 +68,12 @@ def build(
         ),
     ] = None,
     categorical: Annotated[
-        str | None, typer.Option(help="Columns that hold codes 0, 1, ... up to HIGH: a,b,...")
+        list[str] | None,
+        typer.Option(
+            metavar="NAMES|NAME=A,B,...",
+            help="Columns that hold codes 0, 1, ... up to HIGH: a,b,...; or one column with the "
+            "public list of its categories: city=Paris,Rome; repeatable.",
+        ),
     ] = None,
     bandwidth: Annotated[float | None, typer.Option(help="In the unit of the columns.")] = None,
     kernel: Annotated[str | None, typer.Option(help="p-stable, gaussian or exponential.")] = None,
@@ -125,15 +131,22 @@ def build(
     private = epsilon is not None
     table, written = input_files.located(data), input_files.text_format(given, private=private)
     names = files.chosen(table, columns, beside, written, private=private)
-    if names is not None:
-        input_files.announce(data, names, given)
+    files.announce(data, names, given, classes=label, targets=target)
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     with input_files.naming_options(given):
         model = _made(kind, given, names)
     stored = release_options.is_stored(ledger, release_id)
     source = PointFile(
-        table, names, beside, label is not None, skip_nulls, REMEDY, private, written
+        table,
+        names,
+        beside,
+        label is not None,
+        skip_nulls,
+        REMEDY,
+        private,
+        written,
+        categorical=tuple(_lists(model)),
     )
     begin = time.perf_counter()
     with release_options.way_back(ledger, release_id):
@@ -178,15 +191,15 @@ def _together(kind: str, given: dict[str, Any]) -> None:
             if given[name]:
                 raise ValueError(f"{_option(name)} does not go without --epsilon.")
         return
+    listed = any("=" in each for each in given["categorical"] or [])
     lacking = [
         option
         for option, kinds in PUBLIC.items()
         if kind in kinds and not given[option[2:].replace("-", "_")]
+        if option != "--bounds" or not listed  # which may be the lists' own
     ]
     if lacking:
-        raise ValueError(
-            f"--epsilon needs {' and '.join(lacking)}: public, never taken from private data."
-        )
+        raise ValueError(NEEDED.format(" and ".join(lacking)))
     ledger = given["ledger"]
     if ledger is not None and (not ledger.exists() or not ledger.stat().st_size):
         raise FileNotFoundError(f"{ledger}: there is no ledger; make one with budget create.")
@@ -202,16 +215,20 @@ def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
 
     values = {name: given[name] for name in (*CHOICES, *PAID) if given[name] is not None}
     values |= {"epsilon": given["epsilon"], "delta": given["delta"], "random_state": given["seed"]}
+    categorical = _categorical(given["categorical"] or [], names)
+    if categorical:
+        values["categorical"] = categorical
+    others = _without_list(categorical, names)
+    if given["epsilon"] is not None and not given["bounds"] and others != []:
+        raise ValueError(NEEDED.format("--bounds"))
     if given["bounds"]:
-        pairs = column_bounds(given["bounds"], names)
+        pairs = column_bounds(given["bounds"], others)
         sides = tuple(list(side) for side in zip(*pairs, strict=True))
         values["bounds"] = pairs[0] if len(pairs) == 1 else sides
     if given["classes"] is not None:
         values["classes"] = given["classes"].split(",")
     if given["target_bounds"] is not None:
         values["target_bounds"] = pair("--target-bounds", given["target_bounds"])
-    if given["categorical"] is not None:
-        values["categorical"] = _positions(given["categorical"].split(","), names)
     made = getattr(density, KINDS[kind])
     known = made().get_params(deep=False)
     for name in values:
@@ -226,11 +243,40 @@ def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _positions(wanted: list[str], names: list[str] | None) -> list[int]:
-    missing = [name for name in wanted if name not in (names or [])]
-    if missing:
-        raise ValueError(f"--categorical names {missing[0]!r}, which is no column of the points.")
-    return [(names or []).index(name) for name in wanted]
+def _categorical(written: list[str], names: list[str] | None) -> list[int] | dict[str, Any]:
+    """Positions of columns of codes, or where one has a list of categories all by name."""
+    found: list[tuple[str, list[str] | None]] = []
+    for each in written:
+        name, is_list, texts = each.partition("=")
+        found += (
+            [(name.strip(), files.parts(texts))]
+            if is_list
+            else [(one, None) for one in each.split(",")]
+        )
+    lists, known = dict(found), names or []
+    if names is None and not any(lists.values()) and all(map(str.isdigit, lists)):
+        return [int(name) for name in lists]  # of a matrix
+    for name in lists:
+        if name not in known:
+            raise ValueError(f"--categorical names {name!r}, which is no column of the points.")
+    if len(lists) < len(found):
+        raise ValueError("--categorical names a column twice.")
+    return lists if any(lists.values()) else [known.index(name) for name in lists]
+
+
+def _without_list(categorical: Any, names: list[str] | None) -> list[str] | None:
+    """The columns whose bounds do not follow from a list of categories."""
+    if names is None or not isinstance(categorical, dict):
+        return names
+    return [name for name in names if categorical.get(name) is None]
+
+
+def _lists(model: Any) -> dict[str, Any]:
+    """The lists of categories of a model to be fitted, by name of their columns."""
+    given = getattr(model, "categorical", None)
+    if not isinstance(given, dict):
+        return {}
+    return {name: each for name, each in given.items() if each is not None}
 
 
 def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
@@ -242,12 +288,28 @@ def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
             model.fit_batches(_counted(source, advance))
         return
     points, beside = source.all()
+    if not source.private:
+        points, beside = _listed(model, source, points, beside)
     if beside is None:
         model.fit(points)
     elif source.text:
         model.fit(points, _labels(model, source, beside))
     else:
         model.fit(points, beside)
+
+
+def _listed(model: Any, source: Any, points: Any, beside: Any) -> tuple[Any, Any]:
+    """Rows whose categories are all listed: others raise, or are left out as empty cells are."""
+    import numpy as np
+
+    lists = {source.names.index(name): each for name, each in _lists(model).items()}
+    if not source.skip_nulls or not lists:
+        files.refuse_unlisted(source.file, points, lists)
+        return points, beside
+    used = ~np.logical_or.reduce(list(files.unlisted(points, lists).values()))
+    if not used.any():
+        raise ValueError(f"{source.file}: has no rows to use.")
+    return points.filter(used), None if beside is None else beside[used]
 
 
 def _counted(source: Any, advance: Any) -> Any:

@@ -10,14 +10,26 @@ __all__ = [
     "Columns",
     "Model",
     "Points",
+    "announce",
     "chosen",
     "column_names",
     "described",
     "load",
     "numbers",
+    "parts",
     "query_points",
+    "refuse_unlisted",
+    "unlisted",
 ]
 
+# What density build is given for a model of each class.
+OPTIONS = {
+    "SketchDensity": "--kind density",
+    "SketchSampler": "--kind sampler",
+    "SketchClassifier": "--label COLUMN",
+    "SketchRegressor": "--target COLUMN",
+    "SketchAnomalyDetector": "--kind anomalies",
+}
 Model = Annotated[
     Path, typer.Argument(help="A file that density build wrote, or a release of a kernel sketch.")
 ]
@@ -46,7 +58,7 @@ def numbers(option: str, written: str) -> list[float]:
 def chosen(
     file: Path, columns: str | None, beside: str | None, given: Any, *, private: bool = False
 ) -> list[str] | None:
-    """The names of the points' columns: those given, or all but the one beside; of matrices none.
+    """The names of the points' columns: those given, or all but the one beside; None: a matrix.
 
     given: how text is written. Row numbers of pandas are no column of points.
     """
@@ -54,9 +66,7 @@ def chosen(
     from sfumato.data.tables import is_matrix, names_of, point_names
 
     if is_matrix(file):
-        if columns or beside is not None:
-            raise ValueError(f"{file}: a matrix has no names for --columns, --label or --target.")
-        return None
+        return _of_matrix(file, columns, beside)
     form = form_of(file)
     if private and not columns and form is not None and not form.delimiter:
         raise ValueError(
@@ -76,11 +86,41 @@ def chosen(
             known = names_of(file, given, private=private)
             other = known[position_of(file, known, beside)]
         names = point_names(file, other, given, private=private)
+    return _distinct(names, beside)
+
+
+def _of_matrix(file: Path, columns: str | None, beside: str | None) -> list[str] | None:
+    """Numbers of the columns of a matrix; None for all of them."""
+    from sfumato.data.readers.formats import position_of
+    from sfumato.data.tables import matrix_of
+
+    if not columns and beside is None:
+        return None
+    known = [*map(str, range(matrix_of(file).shape[1]))]
+    names = columns.split(",") if columns else [each for each in known if each != beside]
+    for name in (*names, *([] if beside is None else [beside])):
+        position_of(file, known, name)
+    return _distinct(names, beside)
+
+
+def _distinct(names: list[str], beside: str | None) -> list[str]:
     if len(set(names)) < len(names):
         raise ValueError("--columns names a column twice.")
     if beside in names:
         raise ValueError(f"--columns names {beside!r}, which is the column to predict.")
     return names
+
+
+def announce(
+    file: Path, names: list[str] | None, options: dict[str, Any], **others: str | None
+) -> None:
+    """Say which columns the points are, and others by their roles; None: all of a matrix."""
+    from sfumato.cli import input_files
+
+    shown = "all columns" if names is None else input_files.shown_columns(names)
+    given = {role: name for role, name in others.items() if name is not None}
+    roles = [f"{role} from {input_files.shown_column(name)}" for role, name in given.items()]
+    input_files.note(file, ", ".join([shown, *roles]), options)
 
 
 def query_points(model: Any, options: dict[str, Any], beside: str | None) -> tuple[Any, Any]:
@@ -97,11 +137,29 @@ def query_points(model: Any, options: dict[str, Any], beside: str | None) -> tup
     if file is None:
         if columns or beside is not None:
             raise ValueError("--at goes without --columns, --label and --target.")
-        found = [numbers("--at", written) for written in at or []]
+        found = [_point(model, written) for written in at or []]
         if any(len(point) != model.n_features_in_ for point in found):
             raise ValueError(f"--at must be {model.n_features_in_} numbers between commas.")
-        return _named(model, np.array(found)), None
+        kind = object if getattr(model, "categories_", {}) else np.float64
+        return _named(model, np.array(found, kind)), None
     return _read(model, file, beside, options)
+
+
+def _point(model: Any, written: str) -> list[Any]:
+    """The coordinates of --at: numbers, and categories where the model lists them."""
+    lists = getattr(model, "categories_", {})
+    if not lists:
+        return numbers("--at", written)
+    return [
+        part if at in lists else numbers("--at", part)[0] for at, part in enumerate(parts(written))
+    ]
+
+
+def parts(written: str) -> list[str]:
+    """Texts between commas; one with a comma of its own is written in quotes."""
+    import csv
+
+    return next(csv.reader([written]), [])
 
 
 def _read(model: Any, file: Path, beside: str | None, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -112,25 +170,52 @@ def _read(model: Any, file: Path, beside: str | None, options: dict[str, Any]) -
     given = input_files.text_format(options)
     names = chosen(file, options["columns"] or _known(model, file, given), beside, given)
     text = hasattr(model, "classes_")
-    points, other = PointFile(file, names, beside, text, given=given).all()
-    if names is not None:
-        input_files.announce(named, names, options)
+    lists = getattr(model, "categories_", {}) if names is not None else {}
+    listed = tuple(name for at, name in enumerate(names or []) if at in lists)
+    source = PointFile(file, names, beside, text, given=given, categorical=listed)
+    points, other = source.all()
+    announce(named, names, options, **{"classes" if text else "targets": beside})
     width = points.shape[1]
     if width != model.n_features_in_:
         raise ValueError(
             f"{file}: has {width} columns of points, and the model {model.n_features_in_}; name "
             "them with --columns a,b,..."
         )
+    refuse_unlisted(file, points, lists)
     return _named(model, points), other
+
+
+def unlisted(points: Any, lists: dict[int, Any]) -> dict[int, Any]:
+    """By position of a column with a list of categories, a mask of the cells outside the list."""
+    import numpy as np
+
+    from sfumato.density.classify.categories import CategoryList
+
+    return {at: np.isnan(CategoryList(one).codes(points.column(at))) for at, one in lists.items()}
+
+
+def refuse_unlisted(file: Path, points: Any, lists: dict[int, Any]) -> None:
+    """Raise if a column holds a category that is not in its public list."""
+    for at, mask in unlisted(points, lists).items():
+        if mask.any():
+            raise ValueError(
+                f"{file}: row {1 + int(mask.argmax())} of those used: column "
+                f"{points.column_names[at]!r} holds a category that its list does not name; drop "
+                "such rows, or name all categories when the model is built."
+            )
 
 
 def _known(model: Any, file: Path, given: Any) -> str | None:
     """The model's names of columns, where the file has names at all."""
-    from sfumato.data.tables import is_matrix, names_of
+    from sfumato.data.tables import is_matrix, matrix_of, names_of
 
     known = list(getattr(model, "feature_names_in_", ()))
-    if not known or is_matrix(file):
+    if not known:
         return None
+    if is_matrix(file):
+        width = matrix_of(file).shape[1]
+        numbers = {*map(str, range(width))}
+        return ",".join(known) if width != len(known) and {*known} <= numbers else None
     names = names_of(file, given)
     numbered = names == [*map(str, range(len(names)))]
     return None if numbered and not set(known) & set(names) else ",".join(known)
@@ -177,7 +262,9 @@ def load(file: Path, *kinds: str) -> Any:
     if "SketchDensity" in kinds and hasattr(held, "statement") and hasattr(held, "mean"):
         return SketchDensity.from_release(held)
     if kinds and kind not in kinds:
-        raise ValueError(f"{file}: holds a {kind}, and this command asks a {' or '.join(kinds)}.")
+        wanted = " or ".join(kinds)
+        option = next((f"; density build {OPTIONS[each]} makes one" for each in kinds), "")
+        raise ValueError(f"{file}: holds a {kind}, and this command asks a {wanted}{option}.")
     return held
 
 

@@ -167,18 +167,24 @@ def anomalies(
     print(f"{fraction} are anomalies: below {model.offset_:.6g}, the threshold of the model.")
 
 
-def check(output: Path | None, endings: tuple[str, ...], force: bool, *inputs: Path | None) -> None:
+def check(
+    output: Path | None,
+    endings: tuple[str, ...],
+    force: bool,
+    *inputs: Path | None,
+    option: str = "-o",
+) -> None:
     """Refuse before the work what could not be written after it."""
     if output is not None:
         if output.suffix.lower() not in endings:
-            raise ValueError(f"{output}: must end in {', '.join(endings)}.")
+            raise ValueError(f"{option} {output}: must end in {', '.join(endings)}.")
         check_output(output, force, *inputs)
 
 
 def _check_plot(plot: Path | None, force: bool, *others: Path | None) -> None:
     from sfumato.cli.density.figure import KINDS
 
-    check(plot, KINDS, force, *others)
+    check(plot, KINDS, force, *others, option="--plot")
 
 
 def _print_rows(

@@ -143,13 +143,12 @@ def _refuse_misfits(given: dict[str, Any]) -> None:
 
 
 def _names(given: dict[str, Any]) -> list[str] | None:
-    from sfumato.cli.density.files import chosen
+    from sfumato.cli.density.files import announce, chosen
 
     private = given["epsilon"] is not None
     written = input_files.text_format(given, private=private)
     names = chosen(given["table"], given["columns"], None, written, private=private)
-    if names is not None:
-        input_files.announce(given["table"], names, given)
+    announce(given["table"], names, given)
     return names
 
 

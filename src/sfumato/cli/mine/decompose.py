@@ -158,6 +158,7 @@ def _read(file: Path, given: dict[str, Any]) -> tuple[Any, Any]:
     named, file = file, input_files.located(file)
     endings = [each.lower() for each in file.suffixes[-2:]]
     if any(each in MATRICES for each in endings) and not given["table"] and not _has_names(file):
+        input_files.note(named, "all columns of a matrix", given)
         return _matrix(file, endings), None
     if given["table"]:
         return _numbers(named, file, given)
@@ -203,7 +204,8 @@ def _numbers(named: Path, file: Path, options: dict[str, Any]) -> tuple[Any, lis
 
     given = input_files.text_format(options)
     names = point_names(file, None, given)
-    points, _ = PointFile(file, names, None, False, given=given).all()
+    which = "leave other columns out of the file."
+    points, _ = PointFile(file, names, None, False, which=which, given=given).all()
     input_files.announce(named, names, options)
     return np.column_stack([column.to_numpy() for column in points.columns]), names
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -46,6 +46,12 @@ READING = {
     "separator": Annotated[str | None, typer.Option(help="Between the items of a line.")],
     **input_files.TEXT,
 }
+# Names of columns of long tables, without case and signs, the likeliest first.
+USUAL = {
+    "basket": "basket basketid transaction transactionid tid order orderid invoice invoiceno "
+    "invoiceid receipt receiptid session sessionid visit visitid user userid customer customerid",
+    "item": "item itemid itemname product productid productname article articleid sku stockcode",
+}
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 Baskets = Annotated[
@@ -88,6 +94,10 @@ def opened(file: Path, given: dict[str, Any]) -> Any:
     options = {names.get(name, name): given[name] for name in READING if given[name] is not None}
     if "delimiter" in options:
         options["delimiter"] = options["delimiter"].replace("\\t", "\t")
+    private = given.get("epsilon") is not None
+    if options.get("format") in (None, "long") and not private:
+        options |= _roles(file, options)
+    _check_columns(file, options)
     if "basket" in options:
         roles = {"baskets": options["basket"], "items": options.get("item", "item")}
         input_files.announce(named, roles, given)
@@ -95,10 +105,52 @@ def opened(file: Path, given: dict[str, Any]) -> Any:
         from sfumato.data.readers.arrays import sparse_of
 
         return Baskets(sparse_of(file))
-    elif "format" not in options and given.get("epsilon") is None:
-        options |= _lines_of(file, options)
+    elif "format" not in options:
+        options |= {} if private else _lines_of(file, options)
+        if _has_lines(file):
+            input_files.note(named, "one basket per line", given)
     with input_files.naming_options(READING):
         return read_baskets(file, **options)
+
+
+def _roles(file: Path, options: dict[str, Any]) -> dict[str, str]:
+    """Columns of baskets and items by their usual names, as far as they are not given."""
+    from sfumato.data.readers.formats import TextFormat, is_parquet
+    from sfumato.data.tables import names_of
+
+    if is_parquet(file) and "basket" not in options and options.get("format") != "long":
+        return {}
+    form = TextFormat(options.get("delimiter"), options.get("header"), options.get("encoding"))
+    names: list[str] = []
+    with suppress(ValueError):  # a first basket need not be a header
+        names = names_of(file, form)
+    usual = {role: _usual(names, role) for role in ("basket", "item")}
+    found = {role: options.get(role) or usual[role] for role in usual}
+    complete = None not in found.values()
+    return {role: str(name) for role, name in found.items()} if complete else {}
+
+
+def _usual(names: list[str], role: str) -> str | None:
+    """The column that is called as those of this role usually are."""
+    plain = {re.sub("[^a-z]", "", name.lower()): name for name in names}
+    return next((plain[each] for each in USUAL[role].split() if each in plain), None)
+
+
+def _check_columns(file: Path, options: dict[str, Any]) -> None:
+    """Refuse a column of items where lines are the baskets."""
+    from sfumato.data.readers.formats import is_parquet
+
+    if "item" in options and "basket" not in options and not is_parquet(file):
+        raise ValueError("--item-column goes with --basket-column: name the column of baskets too.")
+
+
+def _has_lines(file: Path) -> bool:
+    """Whether baskets are lines of text, where no column is named."""
+    from sfumato.data.readers import formats
+
+    form = formats.form_of(file)
+    json = form is not None and form.layout
+    return not json and not formats.is_typed(file) and ".flat" not in file.suffixes
 
 
 def _lines_of(file: Path, options: dict[str, Any]) -> dict[str, Any]:
@@ -186,12 +238,17 @@ def write(path: Path, table: Any) -> None:
     write_table(path, table)
 
 
-def print_rows(table: Any, as_json: bool, top: int | None, columns: tuple[str, ...]) -> None:
-    """Print the first rows of a table; in JSON all of them."""
+def print_rows(
+    table: Any, as_json: bool, top: int | None, columns: tuple[str, ...], nothing: str = "no rows."
+) -> None:
+    """Print the first rows of a table, or that there is none; in JSON all of them."""
     import sys
 
     from sfumato.cli import printing
 
+    if not table.num_rows and not as_json:
+        print(f"sfumato: {nothing}", file=sys.stderr)
+        return
     shown = table if top is None and as_json else table.slice(0, top or SHOWN)
     rows = shown.to_pylist()
     if not as_json:

@@ -22,6 +22,7 @@ from sfumato.cli.options import (
 
 __all__ = ["itemsets"]
 
+NOTHING = "no itemset is in so many baskets; lower --min-support."
 PAID = ("ledger", "dataset", "release_id")
 PRIVATE = {"delta": "--delta", "max_items": "--max-items", "vocabulary": "--vocabulary"}
 
@@ -96,7 +97,8 @@ def _show(found: Any, given: dict[str, Any], measured: dict[str, Any]) -> None:
     table, output, json = _sorted(found), given["output"], given["json"]
     table = table if given["top"] is None else table.slice(0, given["top"])
     if output is None:
-        files.print_rows(table, json, given["top"], ("items", "count", "support"))
+        columns = ("items", "count", "support")
+        files.print_rows(table, json, given["top"], columns, NOTHING)
     else:
         files.write(output, table)
         about = {
@@ -198,7 +200,7 @@ def _show_release(release: Any, given: dict[str, Any], stored: bool) -> None:
     found = release.itemsets()
     if given["output"] is None and not given["json"]:
         columns = ("items", "count", "support")
-        files.print_rows(_sorted(found), False, given["top"], columns)
+        files.print_rows(_sorted(found), False, given["top"], columns, NOTHING)
         return
     about: dict[str, Any] = {
         "file": given["output"] and str(given["output"]),

@@ -17,15 +17,15 @@ __all__ = ["rank"]
 METHODS = ("pagerank", "hits", "trustrank", "simrank")
 READING = {
     "format": Annotated[
-        str | None, typer.Option(help="Of the file: edges or table; default: by its ending.")
+        str | None, typer.Option(help="Of the file: edges or table; default: detected.")
     ],
     "source_column": Annotated[
-        str | None, typer.Option(help="Of a table: its sources; default: source.")
+        str | None, typer.Option(help="Name or number, from 0; default: source, or column 0.")
     ],
     "target_column": Annotated[
-        str | None, typer.Option(help="Of a table: its targets; default: target.")
+        str | None, typer.Option(help="Name or number; default: target, or column 1.")
     ],
-    "weight_column": Annotated[str | None, typer.Option(help="Of a table: its weights.")],
+    "weight_column": Annotated[str | None, typer.Option(help="Of weights: name or number.")],
     "weighted": Annotated[
         bool, typer.Option("--weighted", help="The third field of a line is a weight.")
     ],
@@ -132,14 +132,13 @@ def _reading(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _announce(file: Path, given: dict[str, Any]) -> None:
-    """Say which columns of a table are the edges."""
+    """Say which columns are the edges."""
     from sfumato.mine.rank.graph.edge_files import EdgeFile
 
     options = {n: v for n, v in _reading(given).items() if n not in ("self_loops", "multi_edges")}
     edges = EdgeFile(given["graph"], **options)
-    if edges.table:
-        roles = zip(("sources", "targets", "weights"), edges.names, strict=False)
-        input_files.announce(file, dict(roles), given)
+    roles = zip(("sources", "targets", "weights"), edges.names, strict=False)
+    input_files.announce(file, dict(roles), given)
 
 
 def _in_memory(given: dict[str, Any], advance: Any) -> tuple[Any, dict[str, Any]]:
@@ -211,16 +210,15 @@ def _ids(written: str | None, graph: Any) -> list[Any] | None:
 def _on_disk(given: dict[str, Any], advance: Any) -> tuple[Any, dict[str, Any]]:
     from sfumato.mine.rank import pagerank_on_disk
 
-    found = pagerank_on_disk(
-        given["graph"],
-        given["beta"],
-        tolerance=given["tolerance"],
-        blocks=given["blocks"],
-        memory_limit=files.parsed_bytes(given["memory_limit"]),
-        method=given["update"] or "stripes",
-        progress=advance,
+    options = {
+        "tolerance": given["tolerance"],
+        "blocks": given["blocks"],
+        "memory_limit": files.parsed_bytes(given["memory_limit"]),
+        "method": given["update"] or "stripes",
         **_reading(given),
-    )
+    }
+    with input_files.naming_options((), method="update"):
+        found = pagerank_on_disk(given["graph"], given["beta"], progress=advance, **options)
     cost = found.cost
     return found, {
         "method": found.method,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import input_files
 from sfumato.cli.mine import files
 from sfumato.cli.options import Force, Json, Quiet, takes
 
@@ -13,6 +14,7 @@ __all__ = ["rules"]
 
 # Written out, so that --help need not load the room; a test compares them.
 METRICS = "confidence, support, interest, lift, leverage, conviction"
+NOTHING = "no rules; lower --min-support or --min."
 COLUMNS = ("antecedent", "consequent", "support", "confidence", "interest", "sign", "lift")
 
 
@@ -20,7 +22,10 @@ COLUMNS = ("antecedent", "consequent", "support", "confidence", "interest", "sig
 def rules(
     context: typer.Context,
     baskets: Annotated[
-        Path, typer.Argument(help="Baskets, as in mine itemsets, or a release that it wrote.")
+        Path,
+        typer.Argument(
+            help="Baskets, as in mine itemsets, or a release that it wrote; - is stdin."
+        ),
     ],
     min_support: files.MinSupport = None,
     metric: Annotated[str, typer.Option(help=f"One of {METRICS}.")] = "confidence",
@@ -48,13 +53,14 @@ def rules(
 
     files.check_outputs(output, figure, force, baskets)
     begin = time.perf_counter()
-    found, statement = _itemsets(baskets, context.params, hidden=quiet or json)
+    located = input_files.located(baskets)
+    found, statement = _itemsets(located, context.params, hidden=quiet or json)
     made = association_rules(found, metric, min=least, top=top, consequents=consequents)
     table, seconds = made.to_arrow(), round(time.perf_counter() - begin, 3)
     if figure is not None:
         write_atomic(figure, made.figure(figure.suffix[1:].lower()))
     if output is None:
-        files.print_rows(table, json, top, COLUMNS)
+        files.print_rows(table, json, top, COLUMNS, NOTHING)
     else:
         files.write(output, table)
         about = {"file": str(output), "rules": len(made), "itemsets": len(found)}

@@ -17,6 +17,7 @@ from sfumato.cli.options import Force, Json, Quiet, takes
 
 __all__ = ["similar"]
 
+NOTHING = "no documents are so similar; lower --threshold."
 OPTIONS = ("threshold", "k", "unit", "permutations", "recall", "seed")
 
 
@@ -70,7 +71,8 @@ def similar(
         table = _named(_best(found, files.SHOWN if large and top is None else top), names)
         pairs = table.num_rows if output is not None else pairs
         if output is None:
-            files.print_rows(table, json, top, ("first", "second", "similarity"))
+            columns = ("first", "second", "similarity")
+            files.print_rows(table, json, top, columns, NOTHING)
             _note(table.num_rows, pairs if large else table.num_rows)
             return
         files.write(output, table)

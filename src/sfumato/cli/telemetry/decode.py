@@ -244,11 +244,11 @@ def _check(
     """Refuse before the work what could not be written after it."""
     from sfumato.cli.telemetry.figure import KINDS
 
-    for path, endings in ((output, TABLES), (plot, KINDS)):
+    for option, path, endings in (("-o", output, TABLES), ("--plot", plot, KINDS)):
         if path is None:
             continue
         if path.suffix.lower() not in endings:
-            raise ValueError(f"{command}: {path} must end in {', '.join(endings)}.")
+            raise ValueError(f"{command}: {option} {path} must end in {', '.join(endings)}.")
         check_output(path, force, *inputs)
 
 

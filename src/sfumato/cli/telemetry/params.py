@@ -12,7 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli.options import Force, Json, check_output, option_name
+from sfumato.cli import input_files
+from sfumato.cli.options import Force, Json, check_output, option_name, takes
 from sfumato.cli.telemetry import report_files, values
 
 __all__ = ["SCHEMES", "described", "params", "plan", "promise"]
@@ -34,6 +35,7 @@ SHORT = {"hadamard": "hadamard-response"}
 OPTIONS = tuple(dict.fromkeys(name for taken in SCHEMES.values() for name in taken))
 
 
+@takes(input_files.TEXT, before="own")
 def params(
     context: typer.Context,
     file: Annotated[
@@ -172,7 +174,8 @@ def _cost(epsilon: float, as_json: bool) -> float | str:
 def _converted(file: Path, options: dict[str, Any]) -> Any:
     """The scheme of a file; a CSV holds neither its name nor the metric."""
     csv = file.suffix.lower() == ".csv"
-    _refuse(options, ["scheme", "column", *OPTIONS], "with a file of parameters")
+    others = ["scheme", "column", *input_files.TEXT, *OPTIONS]
+    _refuse(options, others, "with a file of parameters")
     if not csv:
         _refuse(options, ["metric", "own"], "with a file that states it")
     given = {"own": options["own"], "metric": options["metric"]}
@@ -227,10 +230,10 @@ def _rappor(given: dict[str, Any]) -> Any:
 def _domain(options: dict[str, Any]) -> dict[str, Any]:
     """Categories of a file, edges of the command line."""
     found: dict[str, Any] = {}
-    if options["column"] is not None and options["categories"] is None:
-        raise ValueError(f"{COMMAND}: --column goes with --categories.")
-    if options["categories"] is not None:
-        found["categories"] = values.listed(options["categories"], options["column"])
+    if options["categories"] is None:
+        _refuse(options, _OF_CATEGORIES, "without --categories")
+    else:
+        found["categories"] = _categories(options)
     if options["edges"] is not None:
         try:
             found["edges"] = [float(part) for part in options["edges"].split(",")]
@@ -239,16 +242,32 @@ def _domain(options: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _refuse(options: dict[str, Any], names: Iterable[str], why: str) -> None:
+_OF_CATEGORIES = ("column", *input_files.TEXT)  # options of the file of categories
+
+
+def _categories(options: dict[str, Any]) -> list[Any]:
+    """All values of the file of categories, which are public."""
+    file, column = options["categories"], options["column"]
+    found = values.listed(file, column, given=input_files.text_format(options))
+    if column is not None:
+        input_files.announce(file, {"categories": column}, options)
+    return found
+
+
+def _refuse(
+    options: dict[str, Any], names: Iterable[str], why: str, command: str = COMMAND
+) -> None:
     for name in names:
         if options.get(name) is not None:
-            raise ValueError(f"{COMMAND}: {option_name(name)} does not go {why}.")
+            raise ValueError(f"{command}: {option_name(name)} does not go {why}.")
 
 
 PLAN_COMMAND = "telemetry plan"
 
 
+@takes(input_files.TEXT, before="longitudinal")
 def plan(
+    context: typer.Context,
     reports: Annotated[int, typer.Option(help="How many reports are expected.")],
     epsilon: Annotated[float, typer.Option(help="Epsilon of all reports of one value together.")],
     dictionary: Annotated[
@@ -283,7 +302,7 @@ def plan(
 
     if output is not None:
         check_output(output, force, categories)
-    named = _named(dictionary, categories, column)
+    named = _named(context.params)
     found = planning(
         reports,
         epsilon,
@@ -307,17 +326,16 @@ def plan(
         promise(scheme, json)
 
 
-def _named(dictionary: int | None, file: Path | None, column: str | None) -> list[str] | None:
+def _named(options: dict[str, Any]) -> list[str] | None:
     """The values of a file, where one was given in place of their number."""
-    if (dictionary is None) == (file is None):
+    if (options["dictionary"] is None) == (options["categories"] is None):
         raise ValueError(
             f"{PLAN_COMMAND}: give either --dictionary, a number, or --categories, a file."
         )
-    if file is None:
-        if column is not None:
-            raise ValueError(f"{PLAN_COMMAND}: --column goes with --categories.")
+    if options["categories"] is None:
+        _refuse(options, _OF_CATEGORIES, "without --categories", PLAN_COMMAND)
         return None
-    return values.listed(file, column)
+    return _categories(options)
 
 
 def _settled(row: Any, named: list[str] | None, metric: str) -> Any:

@@ -68,6 +68,8 @@ def encode(
     if report_files.is_csv(output):
         raise ValueError(f"{output}: reports are written as lines of JSON; name it .ndjson.")
     check_output(output, force, params, secret_file, *inputs)
+    if secret_file is not None and seed is not None:
+        raise ValueError("--secret-file and --seed exclude each other; a seed is for tests.")
     scheme = report_files.scheme(params)
     encoder = ReportEncoder(scheme, secret=_secret(secret_file), seed=seed)
     numbers = getattr(scheme, "edges", None) is not None

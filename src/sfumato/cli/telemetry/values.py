@@ -125,7 +125,24 @@ def _lines(file: str, empty: Counter[str] | None, reported: bool, given: Any) ->
         raise IsADirectoryError(f"{file}: is a folder, not a file of values.")
     if not Path(file).exists():
         raise FileNotFoundError(f"{file}: there is no such file.")
+    if reported and Path(file).is_file():
+        _refuse_fields(Path(file), given)
     return _unpacked(file, empty, reported, given)
+
+
+def _refuse_fields(file: Path, given: Any) -> None:
+    """Refuse lines of which all of the first have several fields, as those of a table do."""
+    from sfumato.data.readers.formats import SNIFFED_ROWS, as_gzip, start_of
+
+    start = start_of(file, as_gzip(file)).decode(given.encoding or "utf-8", "replace")
+    lines = start.splitlines()[:SNIFFED_ROWS]
+    for between in ("\t", "::", ";", ",", "|"):
+        counts = {line.count(between) for line in lines}
+        if len(lines) > 1 and len(counts) == 1 and counts != {0}:
+            raise ValueError(
+                f"{file}: its lines have several fields; name the column of values with --column, "
+                "or for whole lines give --column 0, --no-header and a --delimiter that is in none."
+            )
 
 
 def _unpacked(file: str, empty: Counter[str] | None, reported: bool, given: Any) -> Iterator[Any]:
@@ -177,7 +194,7 @@ def _text(lines: bytes, name: str, first: int, empty: Counter[str] | None, repor
     except UnicodeDecodeError as error:
         at = first + split.count(b"\n", 0, error.start)
         if not reported:
-            raise ValueError(f"{name}: line {at} is not UTF-8.") from None
+            raise ValueError(f"{name}: line {at} is not UTF-8; give its --encoding.") from None
         found = [line if _is_utf8(line) else b"" for line in found]
     nonempty = found if reported and empty is None else [line for line in found if line]
     if len(nonempty) < len(found):

@@ -94,6 +94,12 @@ def sniffed(
             parameter="delimiter",
         )
     first = next(split_rows(start, delimiter))
+    if len(first) < 2:
+        raise ParameterError(
+            f"{path}: line 1: {delimiter!r} delimits no fields there; give another delimiter=.",
+            owner="read_interactions",
+            parameter="delimiter",
+        )
     # A line of ratings contains at least one number, a line of names none.
     header = are_names(first) if header is None else header
     names = FirstLine(first) if header else ("",) * len(first)

@@ -34,6 +34,7 @@ __all__ = [
     "form_of",
     "is_array",
     "is_ipc",
+    "is_number",
     "is_parquet",
     "is_typed",
     "position_of",
@@ -181,7 +182,7 @@ def resolved(
     encoding = given.encoding or (encoding_of(path, zipped) if guess else "utf-8")
     start = start_of(path, zipped).decode(encoding.replace("utf-8", "utf-8-sig"), "replace")
     if "\0" in start:
-        raise ValueError(f"{path}: is not text; is it {encoding}? See encoding.")
+        raise ValueError(f"{path}: is not text; is it {encoding}? Else give encoding=.")
     between = given.delimiter or _between(start, form, SNIFFED_ROWS if guess else 1)
     fields = first_row(path, Form(between, "", zipped, True, encoding))
     header = given.header

@@ -121,7 +121,11 @@ def _named(name: str, names: Sequence[str], role: str, requested: str) -> int:
 def _at(name: str, names: Sequence[str], role: str, requested: int) -> int:
     if not 0 <= requested < len(names):
         last = len(names) - 1
-        raise ValueError(f"{name}: {role} must be a position from 0 to {last}, not {requested}.")
+        raise ParameterError(
+            f"{name}: {role} must be a position from 0 to {last}, not {requested}.",
+            owner=OWNER,
+            parameter=role,
+        )
     return requested
 
 

@@ -37,7 +37,7 @@ from sfumato.errors import ParameterError
 __all__ = ["ReadingReport", "chosen_columns", "read_interactions"]
 
 OWNER = "read_interactions"
-SKIP = "correct it, or on_error='skip'"  # the remedy that the reader itself has
+SKIP = "correct it, or give on_error='skip'"  # the remedy that the reader itself has
 ON_ERROR = one_of(("raise", "skip"))
 DUPLICATES = one_of(("last", "keep"))
 INVALID = one_of(("refuse", "drop"))

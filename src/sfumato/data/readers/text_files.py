@@ -72,10 +72,13 @@ def connected(reading: Reading) -> Iterator[Any]:
         yield connection
 
 
-def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) -> Any:
+def _relation(
+    connection: Any, path: Path, form: Form, types: dict[str, str], sample: int = SAMPLE
+) -> Any:
     """The file as a DuckDB relation; for CSV, `types` must name every column in order.
 
-    Types are only text or raw JSON: to a number DuckDB would cast 007, 1.5, 1e3 and true too.
+    sample: objects of JSON that show its columns. Types are only text or raw JSON: to a number
+    DuckDB would cast 007, 1.5, 1e3 and true too.
     """
     name = glob.escape(str(path))  # DuckDB expands globs too, and a name may look like one
     compression = "gzip" if form.gzip else "none"
@@ -83,7 +86,7 @@ def _relation(connection: Any, path: Path, form: Form, types: dict[str, str]) ->
         return connection.read_json(
             name,
             format=form.layout,
-            sample_size=SAMPLE,
+            sample_size=sample,
             columns=types or None,
             compression=compression,
             hive_partitioning=False,
@@ -147,19 +150,28 @@ def _json_types(
     """As for CSV; raw JSON distinguishes 7 from "7"."""
     sniffed = _relation(connection, path, form, {})
     found = dict(zip(sniffed.columns, map(str, sniffed.types), strict=True))
-    kinds = {}
-    for column in columns:
-        if column not in found:
-            raise missing_column(str(path), column, found)
-        if found[column].startswith(NESTED) or found[column].endswith("]"):
+    chosen = [_json_name(connection, path, form, column, found) for column in columns]
+    kinds, types = {}, {}
+    for column, name in zip(columns, chosen, strict=True):
+        if found[name].startswith(NESTED) or found[name].endswith("]"):
             raise TypeError(f"{path}: column {column!r} holds nested values, not one key each.")
-        if found[column] == "JSON" and column not in text:
+        if found[name] == "JSON" and column not in text:
             raise TypeError(f"{path}: column {column!r} holds several types; read it as text.")
         # Dates and identifiers in JSON are texts that DuckDB would parse.
-        kind = "VARCHAR" if column in text else found[column]
+        kind = "VARCHAR" if column in text else found[name]
         kinds[column] = JSON_KINDS.get(kind, pa.string())
-    types = {name: "VARCHAR" if kinds[name] == pa.string() else "JSON" for name in kinds}
-    return types, kinds, columns
+        types[name] = "VARCHAR" if kinds[column] == pa.string() else "JSON"
+    return types, kinds, chosen
+
+
+def _json_name(connection: Any, path: Path, form: Form, column: str, found: dict[str, str]) -> str:
+    """The column of this name, or of this number among those of the first object."""
+    if column in found:
+        return column
+    if not column.isdigit():
+        raise missing_column(str(path), column, found)
+    names = list(_relation(connection, path, form, {}, sample=1).columns)
+    return str(names[position_of(path, names, column)])
 
 
 @contextmanager
@@ -186,7 +198,7 @@ def _sentence(path: Path, message: str) -> str:
     if "unterminated quote" in message:
         return f"{where}: a quote is opened and never closed."
     if "unicode" in message.lower() or "utf-8" in message.lower():
-        return f"{where}: not UTF-8 text; name its encoding, or convert it."
+        return f"{where}: not UTF-8 text; give its encoding=, or convert it."
     if "Out of Memory" in message:
         return f"{where}: a row does not fit the memory limit; raise it."
     if "Malformed JSON" in message:

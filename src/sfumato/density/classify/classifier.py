@@ -1,22 +1,37 @@
 """Classification by class-conditional likelihood from tables or kernel sums, optionally private."""
 
+import warnings
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import column_or_1d, validate_data
 
-from sfumato.core.arrays import column_of
+from sfumato.core.arrays import (
+    Readers,
+    column_of,
+    private_points,
+    table_columns,
+    without_rows,
+)
 from sfumato.core.bounds import Box
 from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.density.backends import Setting, described
 from sfumato.density.base import KernelEstimator
+from sfumato.density.classify.categories import (
+    CATEGORICAL,
+    CATEGORIES,
+    CategoryList,
+    category_lists,
+    with_codes,
+    with_listed_bounds,
+)
 from sfumato.density.classify.encoding import (
-    COLUMNS,
     LABELS,
     PRIORS,
     Bins,
@@ -56,6 +71,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
     """Predictions of a fitted classifier from its release or its tables, and their files."""
 
     priors: Any
+    categories_: dict[int, tuple[str | int, ...]]
     classes_: np.ndarray
     method_: str
     tables_: Any
@@ -68,7 +84,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            Query points, all finite.
+            Query points, all finite, with listed categories.
 
         Returns
         -------
@@ -87,7 +103,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            Query points, all finite.
+            Query points, all finite, with listed categories.
 
         Returns
         -------
@@ -102,7 +118,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            Query points, all finite.
+            Query points, all finite, with listed categories.
 
         Returns
         -------
@@ -119,7 +135,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            Query points, all finite.
+            Query points, all finite, with listed categories.
 
         Returns
         -------
@@ -139,7 +155,8 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
             The `release_` of a classifier.
         **parameters : object
             Further parameters of the constructor; those that the release determines are refused,
-            except `random_state`.
+            except `random_state` and a mapping `categorical` of positions to lists of categories
+            that fit the codes of the release.
 
         Returns
         -------
@@ -154,15 +171,56 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         public = _parameters_of(release)
         cost = dict(epsilon=statement.epsilon, delta=statement.delta, privacy=None)
         given = {**public, **cost, "classes": release.labels}
+        listed = isinstance(parameters.get("categorical"), Mapping)
+        if listed:
+            given.pop("categorical", None)
         refuse_conflicting(cls.__name__, parameters, given)
         model = cls(**{**given, **parameters})
         model.bounds_ = public["bounds"]
         model.n_features_in_ = len(model.bounds_[0])
+        model.categories_ = model._lists_beside(release) if listed else {}
         model.backend_ = public.get("backend", "columns")
         model.classes_ = np.array(release.labels)
         model.method_ = "columns" if isinstance(release, ReleasedClassColumns) else "kernel"
         model._restore_parts({"release_": release})
         return model
+
+    def _lists_beside(self, release: Release) -> dict[int, tuple[str | int, ...]]:
+        """The lists of the parameter `categorical`, which must fit the codes of the release."""
+        categorical, columns = self._check()["categorical"], self.n_features_in_
+        lists = category_lists(self._owner, categorical, [], columns)
+        fits = with_listed_bounds(self._owner, self.bounds_, lists, columns) == self.bounds_
+        if isinstance(release, ReleasedClassColumns):
+            coded = [at for at, levels in enumerate(release.levels) if levels]
+            fits = fits and coded == sorted(categorical)
+        if not fits:
+            raise ValueError(
+                f"{self._owner}: categorical must name the columns of codes of the release, with "
+                "as many categories as each has codes."
+            )
+        return {at: listed.categories for at, listed in lists.items()}
+
+    def _matrix(self, X: Any, *, reset: bool) -> np.ndarray:
+        if not reset and self._lists:
+            validate_data(self, X, reset=False, skip_check_array=True, ensure_2d=False)  # names
+            columns = table_columns(X)
+            if columns is not None and len(columns) != self.n_features_in_:
+                raise ValueError(
+                    f"{self._owner}: X has {len(columns)} columns, but {self.n_features_in_} are "
+                    "expected."
+                )
+            X = with_codes(self._owner, X, self._lists, self._names)
+        return super()._matrix(X, reset=reset)
+
+    @property
+    def _lists(self) -> dict[int, CategoryList]:
+        """The fitted lists of categories by position of their columns."""
+        return {at: CategoryList(one) for at, one in getattr(self, "categories_", {}).items()}
+
+    @property
+    def _names(self) -> list[str]:
+        """Names of the fitted columns, empty if they have none."""
+        return list(map(str, getattr(self, "feature_names_in_", ())))
 
     def _take(self, summary: Any, method: str, classes: np.ndarray, setting: Setting) -> None:
         """Replace the fitted state by this release, tables or sketches."""
@@ -208,11 +266,13 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
             self.sketches_ = list(parts.values())
 
     def _state(self) -> dict[str, Any]:
+        lists = [[at, list(one.categories)] for at, one in self._lists.items()]
         return {
             **super()._state(),
             "labels": list(labels_of(self.classes_)),
             "method": self.method_,
             "clipped": getattr(self, "clipped_", None),  # the curator's: none with privacy
+            **({"categories": lists} if lists else {}),
         }
 
     def _restore_state(self, state: dict[str, Any]) -> None:
@@ -221,6 +281,14 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
         self.method_ = one_of(METHODS).check(self._owner, "method", state["method"])
         if state["clipped"] is not None:
             self.clipped_ = integer(0).check(self._owner, "clipped", state["clipped"])
+        columns = integer(0, self.n_features_in_ - 1)
+        self.categories_ = {
+            columns.check("file", "categories", at): CATEGORIES.check("file", "categories", one)
+            for at, one in state.get("categories", [])
+        }
+        bounds = with_listed_bounds(self._owner, self.bounds_, self._lists, self.n_features_in_)
+        if bounds != self.bounds_:
+            raise ValueError("the lists of categories do not fit the bounds.")
 
 
 def _parameters_of(release: ReleasedClassColumns | ReleasedClassKernels) -> dict[str, Any]:
@@ -233,6 +301,7 @@ def _parameters_of(release: ReleasedClassColumns | ReleasedClassKernels) -> dict
 
 MAX_WIDTH_RATIO = 4  # of the widest to the narrowest column, for one bandwidth
 FEW = 3  # columns up to which kernel sums separate classes better than single columns
+CLEAR = 3  # deviations of noise that the number of rows must exceed
 PART = 1 / 16  # default bandwidth over the longest side of the bounds
 
 
@@ -258,8 +327,12 @@ class SketchClassifier(ClassAnswers):
         0 per class, in sorted order of the classes.
     bins : int, default=32
         Cells of a numeric column, from 2 to 2**12.
-    categorical : list of int or str, or None, default=None
-        Positions or names of the columns that contain codes 0, 1, ... up to their upper bound.
+    categorical : list of int or str, dict or None, default=None
+        Positions or names of the columns that contain codes 0, 1, ... up to their upper bound; or a
+        mapping of such columns to the public lists of their categories, two or more texts or
+        integers, as in ``{"city": ["Paris", "Rome"]}`` (None for a column of codes). A cell is read
+        as its position in the list, where 7 and "7" are one category; a cell that is not listed is
+        a missing one. The bounds of such a column follow from its list.
     bandwidth : float or None, default=None
         Length scale of the kernel in the units of the data, above 0; None is a sixteenth of the
         longest side of the bounds.
@@ -279,8 +352,9 @@ class SketchClassifier(ClassAnswers):
         Privacy parameter of (epsilon, delta)-differential privacy, from 0 up to but not including
         1; 0 is pure differential privacy. Needs `epsilon`.
     bounds : pair (low, high) or None, default=None
-        Public limits of the columns, each side a number or one number per column. Points outside
-        are clipped to them. Required with `epsilon`; None takes the range of the data.
+        Public limits of the columns, each side a number or one number per column; of columns with a
+        list of categories they may be left out. Points outside are clipped to them. Required with
+        `epsilon`; None takes the range of the data.
     ledger : Ledger, path_like or None, default=None
         Privacy ledger that is charged before noise is drawn; needs `dataset`. None leaves the cost
         unaccounted.
@@ -309,6 +383,8 @@ class SketchClassifier(ClassAnswers):
         Sketch of method "kernel", or "columns".
     bounds_ : tuple
         Limits (low, high) to which points are clipped, one number per column.
+    categories_ : dict of int to tuple
+        The public lists of categories by position of their columns.
     classes_ : ndarray of shape (n_classes,)
         The sorted labels.
     clipped_ : int
@@ -364,7 +440,7 @@ class SketchClassifier(ClassAnswers):
         "priors": PRIORS,
         "method": one_of(("auto", *METHODS)),
         "bins": integer(2, 2**12),
-        "categorical": COLUMNS,
+        "categorical": CATEGORICAL,
     }
 
     def __init__(
@@ -402,8 +478,9 @@ class SketchClassifier(ClassAnswers):
         Parameters
         ----------
         X : array_like of shape (n_samples, n_features)
-            Training points, one per row. With `epsilon`, rows with a cell that is not a number are
-            dropped and rows outside `bounds` are clipped; no row raises an error.
+            Training points, one per row. With `epsilon`, rows with a cell that is not a number, or
+            not in the list of its column, are dropped and rows outside `bounds` are clipped; no row
+            raises an error.
         y : array_like of shape (n_samples,)
             Class labels. With `epsilon`, rows whose label is not in `classes` are dropped.
         sample_weight : array_like of shape (n_samples,) or None, default=None
@@ -488,9 +565,11 @@ class SketchClassifier(ClassAnswers):
                     f"{self._owner}: merge needs method 'kernel' without epsilon: its sketches "
                     "merge; releases do not, and columns are weighed by all rows together."
                 )
-        if self.bounds_ != other.bounds_ or not np.array_equal(self.classes_, other.classes_):
+        same = self.bounds_ == other.bounds_ and self._lists == other._lists
+        if not same or not np.array_equal(self.classes_, other.classes_):
             raise ValueError(
-                f"{self._owner}: cannot merge, bounds_ or classes_ differ; give both the same."
+                f"{self._owner}: cannot merge, bounds_, categories_ or classes_ differ; give both "
+                "the same."
             )
         for mine, theirs in zip(self.sketches_, other.sketches_, strict=True):
             mine.merge(theirs)
@@ -498,26 +577,81 @@ class SketchClassifier(ClassAnswers):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]) -> Self:
+        plain = self._resolved(X, plain)
         read = self._open_rows if plain["epsilon"] is None else self._private_rows
         classes, data = read(X, y, sample_weight, plain)
         points, weights = data.points, data.weights
-        names = list(map(str, getattr(self, "feature_names_in_", ())))
-        categorical = column_positions(self._owner, plain["categorical"], names, points.shape[1])
+        categorical = column_positions(
+            self._owner, plain["categorical"], self._names, points.shape[1]
+        )
         plain = {**plain, "categorical": categorical}
         prior_probabilities(self._owner, plain["priors"], np.ones(len(classes)))
         setting = self._setting(self._public(plain, points, weights), points)
         method = _method(plain, setting)
         fill = self._columns if method == "columns" else self._kernels
         self._take(fill(plain, setting, classes, data), method, classes, setting)
+        self.categories_ = {at: listed.categories for at, listed in plain["lists"].items()}
         if plain["epsilon"] is None:
             self.clipped_ = Box(*setting.bounds).clip(points)[1]
+        else:
+            self._warn_of_noise()
         return self
+
+    def _warn_of_noise(self) -> None:
+        """Warn if the release may be noise alone, judged by released numbers alone."""
+        total, noise = self.release_.noisy_total()
+        if total <= CLEAR * noise:
+            warnings.warn(
+                f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: the noisy "
+                f"number of rows of all classes, {total:.3g}, is hardly more than its noise of "
+                f"about {noise:.3g}; there are few rows, or most were dropped because of classes "
+                "or bounds of other data or of text in a column without a list in categorical "
+                "(input_report shows the curator how many rows could be read).",
+                UserWarning,
+                stacklevel=5,  # the caller of fit
+            )
+
+    def _require_bounds(self, plain: dict[str, Any]) -> None:
+        given = plain["categorical"]
+        if not isinstance(given, dict) or not any(given.values()) or "lists" in plain:
+            super()._require_bounds(plain)
+
+    def _resolved(self, X: Any, plain: dict[str, Any]) -> dict[str, Any]:
+        plain = {**plain, "lists": {}}
+        if not isinstance(plain["categorical"], dict):
+            return plain
+        columns = self._width(X, plain)
+        if columns is None:
+            return plain
+        validate_data(self, X, reset=True, skip_check_array=True, ensure_2d=False)  # names alone
+        lists = category_lists(self._owner, plain["categorical"], self._names, columns)
+        if lists:
+            bounds = with_listed_bounds(self._owner, plain["bounds"], lists, columns)
+            plain |= {"lists": lists, "bounds": bounds}
+        self._require_bounds(plain)
+        return plain
+
+    def _width(self, X: Any, plain: dict[str, Any]) -> int | None:
+        """Number of columns, of private rows without looking at them; None if X is no table."""
+        if plain["epsilon"] is None:
+            columns = table_columns(X)
+            return None if columns is None else len(columns)
+        empty = private_points(self._owner, without_rows(X), self._columns_given(plain))
+        return int(empty.shape[1])
+
+    def _columns_given(self, plain: dict[str, Any]) -> int | None:
+        if plain.get("lists"):
+            return len(plain["bounds"][0])
+        return super()._columns_given(plain)
+
+    def _readers(self, plain: dict[str, Any]) -> Readers:
+        return {at: listed.codes for at, listed in plain["lists"].items()}
 
     def _open_rows(
         self, X: Any, y: Any, sample_weight: Any, plain: dict[str, Any]
     ) -> tuple[np.ndarray, Labelled]:
         """Classes, given or found, and all rows; errors give the number of an unusable row."""
-        points = self._train(X)
+        points = self._train(with_codes(self._owner, X, plain["lists"], self._names))
         labels = self._labels(y, len(points))
         known = np.unique(labels) if plain["classes"] is None else np.array(plain["classes"])
         positions = positions_of(self._owner, labels, known)
@@ -576,6 +710,8 @@ class SketchClassifier(ClassAnswers):
             low, high = used.min(axis=0), used.max(axis=0)
             high = np.where(high > low, high, low + 1)
             low[list(plain["categorical"] or ())] = 0
+            for at, listed in plain.get("lists", {}).items():
+                high[at] = len(listed.categories) - 1
             bounds = low, high
         bounds = Box.of(self._owner, bounds, points.shape[1]).bounds
         side = float(np.subtract(bounds[1], bounds[0]).max())

@@ -4,6 +4,7 @@ Also the release of kernel sums: each class has its own sketch, and together the
 since a row has one class.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,12 @@ __all__ = [
     "refuse_conflicting",
 ]
 
+SIZE_NOISE = {  # about the most that a size has of the noise of an answer
+    ReleasedRace: 7,
+    ReleasedKernelGrid: 6,
+    ReleasedKernelSlices: 3,
+    ReleasedKernelFourier: 1,
+}
 LAST_DIGIT = 2.0**-52  # rounding error of a mean of kernel values up to 1
 
 
@@ -124,6 +131,12 @@ class ReleasedClassKernels(Release):
     def parts(self) -> list[Any]:
         """The releases, one for each class."""
         return [Release.from_bytes(cells.tobytes()) for cells in self._arrays().values()]
+
+    def noisy_total(self) -> tuple[float, float]:
+        """The noisy number of rows of all classes, and about the deviation of its noise."""
+        noise = math.hypot(*(part.noise_error() for part in self.parts))
+        total = sum(part.size() for part in self.parts)
+        return float(total), SIZE_NOISE[type(self.parts[0])] * noise
 
     def _check_state(self) -> None:
         first, *others = self.parts

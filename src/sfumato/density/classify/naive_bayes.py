@@ -220,6 +220,11 @@ class ReleasedClassColumns(Release, Columns):
     score_scale: Annotated[float, positive]
     _of = "SketchClassifier"
 
+    def noisy_total(self) -> tuple[float, float]:
+        """The noisy number of rows of all classes, and the standard deviation of its noise."""
+        total = self.cut.sums(self._counts).mean(axis=1).sum()
+        return float(total), math.sqrt(self._counts.size * self._variances[0]) / self.cut.columns
+
     @property
     def _scales(self) -> tuple[float, ...]:
         return self.count_scale, self.pair_scale, self.score_scale

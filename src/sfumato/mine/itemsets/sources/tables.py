@@ -58,8 +58,8 @@ class ListSource:
             return item
         if len(lists) != 1:
             raise ValueError(
-                f"{self.path}: has {len(lists)} columns of lists; name it by item=, or a column of "
-                "baskets by basket=."
+                f"{self.path}: has {len(lists)} columns of lists; name one by item=, or the "
+                "columns of baskets and items by basket= and item=."
             )
         return lists[0]
 

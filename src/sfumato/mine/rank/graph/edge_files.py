@@ -1,7 +1,10 @@
 """Graphs in files: lists of edges as text, CSV, JSON and Parquet, plain or gzip."""
 
+import codecs
 import os
+import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +17,7 @@ from sfumato.core.validation import flag, one_of, optional
 from sfumato.data import read_batches
 from sfumato.data.readers import formats
 from sfumato.data.readers.arrays import SPARSE
+from sfumato.data.readers.base import listed
 from sfumato.data.tables import names_of
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine.itemsets import basket_lines
@@ -27,6 +31,9 @@ FORMATS = ("edges", "table")
 TABLES = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
 CHUNK = 32 << 20  # bytes of text at a time
 COMMENTS = (b"#", b"%")
+BETWEEN = re.compile(r"[,;\s]+")  # the fields of lines of edges
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+ENDS = ("source", "target")
 
 
 def read_graph(
@@ -55,15 +62,18 @@ def read_graph(
         separated by blanks, tabs, commas or semicolons; lines that begin with # or % are comments.
         "table" has columns, as `sfumato.data.read_batches` reads them. None for "table" at the
         endings .parquet, .arrow, .csv, .tsv, .jsonl, .json, .npy and .npz (of which a sparse matrix
-        has an edge per entry), or if `delimiter` or `header` is given; else "edges".
+        has an edge per entry), if `delimiter` or `header` is given, or if the first lines show
+        another delimiter or a header: names as requested, or no number where all others have one;
+        else "edges".
     source : str, default="source"
-        Column of sources, of a table. One whose columns have no names has them in columns 0, 1.
+        Column of sources: its name, or its number from 0. Where columns have no names the first two
+        are those of sources and targets.
     target : str, default="target"
-        Column of targets, of a table.
+        Column of targets.
     weight : str or None, default=None
-        Column of weights, of a table.
+        Column of weights.
     weighted : bool, default=False
-        Whether the third field of lines of "edges" is a weight; else it is ignored.
+        Whether the third field of lines is a weight; else it is ignored.
     text : bool, default=False
         Whether ids are texts even where they look like integers.
     self_loops : {"keep", "drop"}, default="keep"
@@ -84,8 +94,9 @@ def read_graph(
 
     Notes
     -----
-    **Guarantee.** Every line or row is an edge. One that is not is refused; errors name file and
-    line, never an id. Ids of "edges" are integers of at most 18 digits if all are, else texts.
+    **Guarantee.** Every line or row but a header is an edge. One that is not is refused; errors
+    name file and line, never an id. Ids of "edges" are integers of at most 18 digits if all are,
+    else texts.
 
     Examples
     --------
@@ -143,28 +154,73 @@ class EdgeFile:
             raise FileNotFoundError(f"{OWNER}: there is no file {self.path}.")
         named = optional(one_of(FORMATS)).check(OWNER, "format", format)
         self.given = formats.TextFormat.checked(OWNER, delimiter, header, encoding)
-        ending = Path(self.path.name.lower().removesuffix(".gz")).suffix
-        columns = ending in TABLES or formats.is_typed(self.path)
-        given_as_text = delimiter is not None or header is not None
-        self.table = (named or ("table" if columns or given_as_text else "edges")) == "table"
         flag.check(OWNER, "weighted", weighted)
         self.text = flag.check(OWNER, "text", text)
-        self.names = [*self._ends(source, target), *([] if weight is None else [weight])]
-        if not self.table and weight is not None:
+        requested = [source, target, *([] if weight is None else [weight])]
+        by_name = self._is_table() if named is None else named == "table"
+        self.table = by_name or (named is None and self._shows_columns(requested))
+        if weighted and (by_name or weight is not None):
             raise ParameterError.of(
-                OWNER, "weight", 'names a column of a table; of "edges", give weighted=True.'
+                OWNER, "weighted", "is of lines; name the column of weights by weight=."
             )
-        if self.table and weighted:
-            raise ParameterError.of(OWNER, "weighted", "is of lines; name the column by weight.")
-        self.has_weights = weighted or weight is not None
+        self.names = self._columns(requested, weighted)
+        self.has_weights = len(self.names) > 2
 
-    def _ends(self, source: str, target: str) -> list[str]:
-        """Columns of sources and targets; the first two where there are no names."""
-        if not self.table or (source, target) != ("source", "target"):
-            return [source, target]
+    def _is_table(self) -> bool:
+        """Whether the ending or an option says so."""
+        ending = Path(self.path.name.lower().removesuffix(".gz")).suffix
+        columns = ending in TABLES or formats.is_typed(self.path)
+        return columns or self.given.delimiter is not None or self.given.header is not None
+
+    def _shows_columns(self, requested: list[str]) -> bool:
+        """Whether the first lines have a header, or a delimiter that is none of "edges"."""
+        start = formats.start_of(self.path, formats.as_gzip(self.path))
+        code = self.given.encoding
+        if code == "utf-16" or (code is None and start.startswith(UTF_16)):
+            return True
+        if start.lstrip().startswith(COMMENTS):
+            return False
+        if not all(map(str.isdigit, requested)) and requested[:2] != [*ENDS]:
+            return True
+        lines = [line for line in start.decode("utf-8-sig", "replace").splitlines() if line]
+        lines = lines[: formats.SNIFFED_ROWS]
+        between = formats.delimiter_of("\n".join(lines), formats.SNIFFED_ROWS)
+        if between and not BETWEEN.fullmatch(between):
+            return True
+        return _has_header([BETWEEN.split(line.strip()) for line in lines], requested)
+
+    @cached_property
+    def _encoding(self) -> str:
+        """Encoding of text, as given or as the file is written."""
+        found = self.given.encoding
+        return found or formats.encoding_of(self.path, formats.as_gzip(self.path))
+
+    def _columns(self, requested: list[str], weighted: bool) -> list[str]:
+        """Columns of sources, targets and weights; the first where there are no names."""
+        default = requested[:2] == [*ENDS]
+        if not self.table:
+            return self._numbered(["0", "1", *requested[2:]] if default else requested, weighted)
+        if not default and not weighted:
+            return requested
         names = names_of(self.path, self.given)
-        numbered = [*map(str, range(len(names)))]
-        return names[:2] if names in (numbered, [*SPARSE]) else [source, target]
+        numbered = names in ([*map(str, range(len(names)))], [*SPARSE])
+        if default and not numbered and not {*ENDS} <= {*names}:
+            raise ValueError(
+                f"{self.path}: there are no columns 'source' and 'target'; {listed(names)}. Name "
+                "them by source= and target=."
+            )
+        if weighted and len(names) < 3:
+            raise ValueError(f"{self.path}: has {len(names)} columns, so none of weights.")
+        third = names[2:3] if weighted else []
+        return [*(names[:2] if default and numbered else requested[:2]), *requested[2:], *third]
+
+    def _numbered(self, columns: list[str], weighted: bool) -> list[str]:
+        for name, column in zip(("source", "target", "weight"), columns, strict=False):
+            if column not in ("0", "1", "2"):
+                raise ParameterError.of(
+                    OWNER, name, 'must be 0, 1 or 2 where lines have no names, as of "edges".'
+                )
+        return [*columns, "2"] if weighted else columns
 
     def read(self) -> list[tuple[Any, Any, np.ndarray | None]]:
         """All chunks, read once if their ids are of the kind of the first."""
@@ -219,26 +275,27 @@ class EdgeFile:
             raise _NotIntegersError
         offsets = offsets[: count + 1]
         sizes = np.diff(offsets)
-        self._check(sizes, lines, 2)
+        self._check(sizes, lines)
         at = offsets[:-1][sizes > 0]
-        return ids[at], ids[at + 1], None
+        begin, end = map(int, self.names)
+        return ids[at + begin], ids[at + end], None
 
     def _texts(
         self, data: bytes, lines: np.ndarray | int, as_text: bool
     ) -> tuple[Any, Any, np.ndarray | None]:
         try:
-            words = data.decode(self.given.encoding or "utf-8")
+            words = data.decode(self._encoding)
         except UnicodeDecodeError as error:
             row = data.count(b"\n", 0, error.start)
             where = f"{self.path}: line {_number(lines, row)}"
             raise ValueError(
-                f"{where}: not UTF-8 text; name its encoding, or convert it."
+                f"{where}: not UTF-8 text; give its encoding=, or convert it."
             ) from None
         fields = _fields(words)
         sizes = np.asarray(pc.list_value_length(fields), np.int64)
-        self._check(sizes, lines, 3 if self.has_weights else 2)
+        self._check(sizes, lines)
         rows = fields.filter(pa.array(sizes > 0))
-        begins, ends = (pc.list_element(rows, i) for i in range(2))
+        begins, ends = (pc.list_element(rows, int(name)) for name in self.names[:2])
         if not as_text:
             for each in (begins, ends):
                 if not pc.all(pc.match_substring_regex(each, "^-?[0-9]{1,18}$")).as_py():
@@ -247,12 +304,14 @@ class EdgeFile:
         if not self.has_weights:
             return begins, ends, None
         try:
-            weights = pc.list_element(rows, 2).cast(pa.float64()) if len(rows) else pa.array([])
+            at = int(self.names[2])
+            weights = pc.list_element(rows, at).cast(pa.float64()) if len(rows) else pa.array([])
         except pa.ArrowInvalid:
             raise ValueError(f"{self.path}: a weight is not a number.") from None
         return begins, ends, np.asarray(weights, np.float64)
 
-    def _check(self, sizes: np.ndarray, lines: np.ndarray | int, least: int) -> None:
+    def _check(self, sizes: np.ndarray, lines: np.ndarray | int) -> None:
+        least = 1 + max(map(int, self.names))
         wrong = (sizes > 0) & ((sizes < least) | (sizes > 3))
         if wrong.any():
             row = int(wrong.argmax())
@@ -260,6 +319,16 @@ class EdgeFile:
             raise ValueError(
                 f"{self.path}: line {_number(lines, row)}: {sizes[row]} fields, not {wanted}."
             )
+
+
+def _has_header(rows: list[list[str]], requested: list[str]) -> bool:
+    """Whether the first of some lines has names: those requested, or no number where all have."""
+    if not rows or set(requested) <= set(rows[0]):
+        return bool(rows)
+    width = min(map(len, rows))
+    numbers = [[formats.is_number(field) for field in row[:width]] for row in rows]
+    others = [all(column) for column in zip(*numbers[1:], strict=True)]
+    return not any(map(formats.is_number, rows[0])) and any(others)
 
 
 class _NotIntegersError(Exception):
