@@ -22,10 +22,11 @@ FIRST = {
 LONG = ("array", "update, 10 of")  # rows of which others say as much
 INTRODUCTION = """# Single calls, first use and reading
 
-Written by `make docs` from the JSON of `python benchmarks/small_calls.py`, `first_use.py`, `reading.py` and `blas_threads.py`:
-{cpu}, Python {python}, Numba {numba}.
-What a service, a notebook or a shell does one thing at a time. CPU time of the whole process, one thread, calls of ours and of peers taking turns; median of runs, in microseconds unless stated. A figure
-above its limit is bold.
+Written by `make docs` from the JSON of `python benchmarks/small_calls.py`, `first_use.py`,
+`reading.py` and `blas_threads.py`: {cpu}, Python {python}, Numba {numba}.
+What a service, a notebook or a shell does one thing at a time. CPU time of the whole process, one
+thread, calls of ours and of peers taking turns; median of runs, in microseconds unless stated. A
+figure above its limit is bold.
 """
 
 

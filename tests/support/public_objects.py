@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ def _listed() -> Iterator[Any]:
 
 def _made() -> Iterator[Any]:
     yield from _data()
+    yield from _engines()
     yield from _privacy()
     yield from _telemetry()
     yield from _retrieval()
@@ -79,6 +81,19 @@ def ratings() -> Any:
     users = [f"{SECRET} user {n}" for n in draws.integers(60, size=900)]
     items = [f"{SECRET} item {n}" for n in draws.integers(20, size=900)]
     return Interactions(users, items, draws.integers(1, 6, 900).astype(float))
+
+
+def _engines() -> Iterator[Any]:
+    from sfumato.engine import LocalEngine, SparkEngine
+    from sfumato.engine.spark import StreamSketch
+    from sfumato.sketch import HyperLogLog
+
+    yield LocalEngine(threads=2)
+    context = SimpleNamespace(master="local[2]")
+    engine = SparkEngine(SimpleNamespace(sparkContext=context))
+    with tempfile.TemporaryDirectory() as folder:
+        stream = StreamSketch(engine, HyperLogLog, folder)
+        yield from (engine, stream)
 
 
 def _data() -> Iterator[Any]:

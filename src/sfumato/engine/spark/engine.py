@@ -291,8 +291,8 @@ def _folding(
     """The task of a partition: one row, its packed value or the error that its rows raise."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen = _Latest(batches)
-        yield _answer(lambda: pack(fold(seen)), seen)
+        latest = _Latest(batches)
+        yield _answer(lambda: pack(fold(latest)), latest)
 
     return task
 

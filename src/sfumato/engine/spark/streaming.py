@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.core.storage import load
+from sfumato.core.tables import described
 from sfumato.engine.base import S
 from sfumato.engine.spark.engine import SparkEngine
 
@@ -45,6 +46,9 @@ class StreamSketch:
         self._engine, self._make = engine, make_sketch
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
+
+    def __repr__(self) -> str:
+        return described(self, sketch=type(self._make()).__name__, batches=len(self._stored()))
 
     def start(
         self,
