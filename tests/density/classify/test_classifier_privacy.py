@@ -147,6 +147,7 @@ def test_a_ledger_is_charged_once_for_all_classes(tmp_path, method):
     assert model.statement_.dataset == "people"
 
 
+@pytest.mark.filterwarnings("ignore:SketchClassifier. epsilon .* is too small here:UserWarning")
 @pytest.mark.parametrize("method", ["columns", "kernel"])
 @pytest.mark.parametrize("rows", [1, 3000])
 def test_a_class_without_rows_is_no_error(method, rows):
@@ -232,6 +233,7 @@ def test_every_limit_refuses_what_it_says():
                 SketchClassifier(**{**PRIVATE, name: value}).fit(POINTS[:50], LABELS[:50])
 
 
+@pytest.mark.filterwarnings("ignore:SketchClassifier. epsilon .* is too small here:UserWarning")
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("backend", ["grid", "slices", "race", "fourier"])
 def test_a_row_that_changes_its_class_is_within_the_noise_of_its_kernels(backend, delta):
