@@ -48,7 +48,7 @@ class StreamSketch:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def __repr__(self) -> str:
-        return described(self, sketch=type(self._make()).__name__, batches=len(self._stored()))
+        return described(self, sketch=type(self._make()).__name__)
 
     def start(
         self,
