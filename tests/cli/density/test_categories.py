@@ -114,7 +114,7 @@ ERRORS = [
     (["--categorical", "town=Paris,Rome"], "--categorical names 'town', which is no column"),
     (["--categorical", LIST, "--categorical", "city"], "--categorical names a column twice"),
     (["--categorical", LIST, *PRIVATE], "--epsilon needs --bounds"),
-    (["--categorical", LIST, "--bounds", "city=0,2"], "--bounds of column 'age' are missing"),
+    (["--categorical", LIST, "--bounds", "city=0,2"], "--bounds names 'city', which is no"),
 ]
 
 
