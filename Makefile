@@ -38,7 +38,7 @@ browser:
 
 # A worker a core: threads of the linear algebra beside them only wait for each other.
 test: .venv/ready
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(THREADS) --dist loadgroup -m "not soak"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(THREADS) -m "not soak"
 
 lint: .venv/ready
 	$(BIN)/ruff check .

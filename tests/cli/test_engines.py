@@ -11,8 +11,6 @@ from sfumato.cli import app
 from sfumato.cli.engines import command_words
 from sfumato.sketch import load
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def run(line):
     with pytest.raises(SystemExit) as stopped:
@@ -60,7 +58,7 @@ WRONG = {
     "--engine spark --master local[2] sketch build hyper-log-log keys.csv -c user -o x": "a file "
     "is not Parquet",
     "--engine spark --master local[2] sketch build hyper-log-log keys.parquet -c film -o x": "there"
-    " is no column 'film'; the columns are: user, n.",
+    " is no column 'film' (-c); the columns are: user, n.",
 }
 
 

@@ -10,7 +10,6 @@ from sfumato.engine import LocalEngine, bound_rows
 from sfumato.privacy.mechanisms import bound_contributions
 from support.engines import as_source
 
-pytestmark = pytest.mark.xdist_group("spark")
 RANDOM = np.random.default_rng(0)
 ROWS = 4000
 TABLE = pa.table(

@@ -41,7 +41,7 @@ def module(path):
         "docs/clustering.md",
         "docs/decomposition.md",
         "docs/density.md",
-        pytest.param("docs/engines.md", marks=pytest.mark.xdist_group("spark")),
+        "docs/engines.md",
         "docs/mining.md",
         "docs/privacy.md",
         "docs/profiles.md",

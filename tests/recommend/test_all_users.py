@@ -10,7 +10,6 @@ from sfumato.engine import LocalEngine
 from sfumato.recommend import ALS, NotFittedError, Popular, SketchFactorization, recommend_all
 from support.engines import as_source
 
-pytestmark = pytest.mark.xdist_group("spark")
 TRAIN = generate_world(users=150, items=40, ratings=3000, random_state=3).interactions
 EVENTS = {"user": TRAIN.users, "item": TRAIN.items}
 USERS = np.unique(TRAIN.users)

@@ -90,11 +90,11 @@ class Rows(Protocol):
         Returns
         -------
         Self
-            Rows that are computed once; `release` frees them.
+            Rows that are computed once; `unpersist` frees them.
         """
         ...
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Free what `persist` keeps."""
         ...
 

@@ -89,7 +89,7 @@ class LocalRows:
         held = self.fold(lambda batches: [list(batches)], lambda a, b: a + b)
         return type(self)(self._engine, [part for part in held if part])
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Free what `persist` keeps; memory is freed with the last reference."""
 
     def fold(self, fold: Callable[[Iterator[pa.RecordBatch]], T], merge: Callable[[T, T], T]) -> T:

@@ -7,7 +7,6 @@ import pytest
 
 from sfumato.engine import LocalEngine
 
-pytestmark = pytest.mark.xdist_group("spark")
 USERS = np.random.default_rng(0).integers(0, 300, 5000)
 TABLE = pa.table({"user": USERS, "item": [f"item {n % 7}" for n in range(USERS.size)]})
 
@@ -50,7 +49,7 @@ def test_no_verb_loses_or_repeats_a_row(rows, tmp_path):
     assert pairs(shuffled.batches()) == EXPECTED
     shuffled.write(tmp_path / "out")
     assert pairs(pq.read_table(tmp_path / "out").to_batches()) == EXPECTED
-    shuffled.release()
+    shuffled.unpersist()
 
 
 def test_rows_of_one_value_are_in_one_partition(rows):

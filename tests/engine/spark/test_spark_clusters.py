@@ -10,7 +10,6 @@ from sfumato.engine import LocalEngine
 from sfumato.errors import ParameterError
 from sfumato.mine.cluster import BFR, BFRSummary, KMeans
 
-pytestmark = pytest.mark.xdist_group("spark")
 RNG = np.random.default_rng(2)
 CENTRES = RNG.uniform(-20, 20, (6, 3))
 POINTS = np.concatenate([RNG.normal(centre, 1.5, (900, 3)) for centre in CENTRES])

@@ -9,7 +9,6 @@ from sfumato.engine import LocalEngine
 from sfumato.errors import ParameterError
 from sfumato.mine.similar import near_duplicates
 
-pytestmark = pytest.mark.xdist_group("spark")
 ALPHABET = list("abcdefgh ")
 
 

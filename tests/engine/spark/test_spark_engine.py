@@ -21,7 +21,6 @@ from sfumato.sketch import (
 )
 from sfumato.sketch.lsh import Euclidean
 
-pytestmark = pytest.mark.xdist_group("spark")
 ROWS = 60_000
 KEYS = np.random.default_rng(3).zipf(1.2, ROWS) % 50_000
 TABLE = pa.table(

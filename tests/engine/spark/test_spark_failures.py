@@ -7,12 +7,9 @@ import textwrap
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from sfumato.engine.spark import StreamSketch
 from sfumato.sketch import CountMin, load
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 
 def make():

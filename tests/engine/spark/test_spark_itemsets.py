@@ -10,7 +10,6 @@ from sfumato.errors import NullValueError, ParameterError
 from sfumato.mine.itemsets import frequent_itemsets
 from sfumato.mine.itemsets.methods import engine_son
 
-pytestmark = pytest.mark.xdist_group("spark")
 FILES = 5
 
 

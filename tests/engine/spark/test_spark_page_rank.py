@@ -9,7 +9,6 @@ from sfumato.engine import LocalEngine
 from sfumato.errors import ParameterError
 from sfumato.mine.rank import Graph, pagerank
 
-pytestmark = pytest.mark.xdist_group("spark")
 RNG = np.random.default_rng(8)
 EDGES = 4000
 # Parallel edges, loops, dead ends (nodes from 300 up), and ids with gaps.

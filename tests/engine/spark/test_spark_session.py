@@ -11,8 +11,6 @@ import pytest
 from sfumato.engine.spark import SparkEngine, session
 from sfumato.errors import EngineError
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def sentence(*args):
     with pytest.raises(EngineError) as raised:

@@ -9,7 +9,6 @@ from sfumato.engine import duckdb as duckdb_functions
 from sfumato.engine.spark import register
 from sfumato.engine.sql_functions import MAKERS
 
-pytestmark = pytest.mark.xdist_group("spark")
 USERS = np.random.default_rng(0).integers(0, 500, 2000)
 COUNTRIES = np.array(["se", "no", "fi"])[np.random.default_rng(1).integers(0, 3, 2000)]
 

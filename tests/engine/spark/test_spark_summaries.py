@@ -10,7 +10,6 @@ from sfumato.mine.decompose import FrequentDirections
 from sfumato.sketch import Moments
 from sfumato.telemetry import Counts, LocalHashing, Rappor, ReportEncoder, Reports
 
-pytestmark = pytest.mark.xdist_group("spark")
 POINTS = np.random.default_rng(1).normal(0, [5, 2, 1, 0.1], (3000, 4))
 COLUMNS = ["a", "b", "c", "d"]
 SCHEMES = {

@@ -14,7 +14,6 @@ from sfumato.recommend.factorization import rounds
 from sfumato.recommend.factorization.strata import RatingStrata, by_group
 from support.engines import as_source
 
-pytestmark = pytest.mark.xdist_group("spark")
 REAL = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[4] / "shared" / "data"))
 WORLD = generate_world(users=300, items=200, ratings=12_000, random_state=3).interactions
 TRAIN, _, TEST = WORLD.split(0.8, 0.1, 0.1, random_state=1)

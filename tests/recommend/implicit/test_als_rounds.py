@@ -8,7 +8,6 @@ from sfumato.engine import LocalEngine
 from sfumato.recommend import ALS
 from support.engines import as_source
 
-pytestmark = pytest.mark.xdist_group("spark")
 WORLD = generate_world(users=150, items=60, ratings=3000, random_state=3).interactions
 SORTED = WORLD.filter(np.argsort(WORLD.users, kind="stable"))
 SHUFFLED = SORTED.filter(np.random.default_rng(0).permutation(len(SORTED)))

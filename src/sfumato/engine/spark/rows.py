@@ -63,7 +63,7 @@ class SparkRows:
         with translated():
             return type(self)(self._engine, self.frame.persist())
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Free what `persist` keeps."""
         with translated():
             self.frame.unpersist()

@@ -89,8 +89,7 @@ class PairOutput:
         self.check(first.size)
         self.count += first.size
         columns = zip((first, second, values), self.schema.types, strict=True)
-        cast = [number_array(np.asarray(each, kind.to_pandas_dtype())) for each, kind in columns]
-        table = pa.table(cast, schema=self.schema)
+        table = pa.table([_arrow(each, kind) for each, kind in columns], schema=self.schema)
         if self._writer is not None:
             self._writer.write_table(table)
         else:
@@ -101,7 +100,7 @@ class PairOutput:
         metadata = {name: str(value) for name, value in facts.items()}
         if self.path is not None:
             return self._data_set(metadata)
-        found = pa.concat_tables([self.schema.empty_table(), *self._parts])
+        found = pa.concat_tables(self._parts or [self.schema.empty_table()])
         if self.schema.field("first").type == pa.int64():
             order = np.lexsort((cells(found["second"]), cells(found["first"])))
             found = found.take(number_array(order))
@@ -127,3 +126,9 @@ class PairOutput:
 
 def _free(folder: str) -> int:
     return shutil.disk_usage(folder).free
+
+
+def _arrow(column: np.ndarray, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return pa.array(column, kind)
+    return number_array(np.asarray(column, kind.to_pandas_dtype()))

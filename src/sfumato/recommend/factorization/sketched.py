@@ -305,7 +305,7 @@ class SketchFactorization(Descent):
         try:
             fresh._begin_rounds(plain, summary, strata, saved).run(valid, progress)
         finally:
-            strata.release()
+            strata.unpersist()
         return self._adopt(fresh)
 
     def resize(self, factors: int) -> Self:

@@ -156,13 +156,13 @@ class RatingStrata:
     def release_source(self) -> None:
         """Free the rows that strata were taken from, when every stratum has been used."""
         while self._source:
-            self._source.pop().release()
+            self._source.pop().unpersist()
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Free all rows."""
         self.release_source()
         for rows in (self.users, *self.strata):
-            rows.release()
+            rows.unpersist()
 
 
 @dataclass(frozen=True)

@@ -300,7 +300,7 @@ class ALS(Factorization):
         try:
             complete = fresh._run(plain, fresh._alternation(plain, rows), progress)
         finally:
-            rows.release()
+            rows.unpersist()
         return self._adopt(fresh, complete)
 
     def recommend_fold_in(

@@ -169,10 +169,10 @@ class PreferenceRows:
         matrix.sort_indices()
         return matrix
 
-    def release(self) -> None:
+    def unpersist(self) -> None:
         """Free all rows."""
-        self.by_item.release()
-        self.by_user.release()
+        self.by_item.unpersist()
+        self.by_user.unpersist()
 
 
 class ItemTotals(NamedTuple):

@@ -85,8 +85,8 @@ class EngineRows:
         found: Furthest = self._rows.fold(fold, partial(_further, size))
         return found
 
-    def release(self) -> None:
-        self._rows.release()
+    def unpersist(self) -> None:
+        self._rows.unpersist()
 
 
 class EngineLloyd:

@@ -225,7 +225,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             try:
                 self._fit_rows(plain, rows, progress)
             finally:
-                rows.release()
+                rows.unpersist()
             return self
         points = checked_points(self, X, reset=True)
         weights = checked_weights("KMeans", sample_weight, points)

@@ -73,8 +73,8 @@ class EngineEdges:
         fold = partial(_sums, self.graph.n_nodes, given)
         return self._rows.fold(fold, np.add)
 
-    def release(self) -> None:
-        self._rows.release()
+    def unpersist(self) -> None:
+        self._rows.unpersist()
 
 
 def power_iteration(

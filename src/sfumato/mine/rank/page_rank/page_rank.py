@@ -229,7 +229,7 @@ def _by_engine(
             report=lambda done: _report(settings, done),
         )
     finally:
-        edges.release()
+        edges.unpersist()
     return _ranks(edges.graph, ranks, iterations, residual, settings, "pagerank")
 
 
