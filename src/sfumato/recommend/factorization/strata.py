@@ -153,14 +153,14 @@ class RatingStrata:
         who, what = (np.unique(ids[order], return_inverse=True)[1] for ids in (users, items))
         return BiasPrior.of_codes(who, what, targets.astype(np.float32))
 
-    def release_source(self) -> None:
+    def unpersist_source(self) -> None:
         """Free the rows that strata were taken from, when every stratum has been used."""
         while self._source:
             self._source.pop().unpersist()
 
     def unpersist(self) -> None:
         """Free all rows."""
-        self.release_source()
+        self.unpersist_source()
         for rows in (self.users, *self.strata):
             rows.unpersist()
 

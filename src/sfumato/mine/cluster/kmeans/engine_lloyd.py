@@ -59,7 +59,7 @@ class Sums(NamedTuple):
 
 
 class EngineRows:
-    """Columns of numbers of an engine, kept in their partitions until `release`."""
+    """Columns of numbers of an engine, kept in their partitions until `unpersist`."""
 
     def __init__(self, engine: "Engine", source: Any, columns: Sequence[str]) -> None:
         self.columns = list(columns)

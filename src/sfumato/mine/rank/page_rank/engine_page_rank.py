@@ -52,7 +52,7 @@ class EdgeColumns:
 
 
 class EngineEdges:
-    """Edges of an engine as positions of nodes, kept in their partitions until `release`.
+    """Edges of an engine as positions of nodes, kept in their partitions until `unpersist`.
 
     graph: the nodes, sorted by id, without edges. out: sum of the weights of the out-edges of each.
     """
