@@ -124,7 +124,7 @@ class RoundTraining:
                 self.model.history_[-1][name] = self.model._validated(valid, valid)
             self._save()
             if epoch == len(errors):
-                self.strata.release_source()
+                self.strata.unpersist_source()
             if progress is not None:
                 progress(epoch + 1, self.plain["epochs"], self.model.history_[-1][name])
 
