@@ -23,6 +23,7 @@ from sfumato.core.tables import described
 from sfumato.core.validation import integer
 from sfumato.errors import NullValueError
 from sfumato.kernels import hash as kernels
+from sfumato.kernels import key_texts
 
 __all__ = [
     "BLOCK",
@@ -36,6 +37,7 @@ __all__ = [
     "plain_rows",
 ]
 
+FEW_TEXTS = 1 << 12  # hashed one after the other: the kernel for many is slow to compile
 BLOCK = 1 << 16  # rows hashed at a time: half a MiB, still in the cache for the kernel after
 SEED = integer(0, 2**64 - 1)
 TEXT = (pa.types.is_string, pa.types.is_binary, pa.types.is_fixed_size_binary)
@@ -368,7 +370,11 @@ def _hash_text(values: pa.Array, seed: int, out: np.ndarray) -> None:
         wide = np.int64 if any(is_kind(kind) for is_kind in LARGE) else np.int32
         offsets = np.frombuffer(buffers[1], wide)[first : first + out.size + 1]
         data = buffers[2]
-    kernels.strings(np.uint64(data.address if data else 0), offsets, *settings, out)
+    start = np.uint64(data.address if data else 0)
+    if out.size <= FEW_TEXTS:
+        key_texts.text_keys(start, offsets.astype(np.int64), settings[0], out)
+    else:
+        kernels.strings(start, offsets, *settings, out)
 
 
 def _missing_hash(seed: int) -> np.uint64:

@@ -14,6 +14,7 @@ from sfumato.core import arrow_compute as pc
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, one_of
 from sfumato.errors import ParameterError
+from sfumato.kernels import key_texts
 from sfumato.kernels.mine.similar import shingles as kernels
 from sfumato.mine.similar.texts import Texts, address, offsets
 from sfumato.sketch.base import SEED
@@ -108,7 +109,7 @@ class Shingling:
         else:
             kernels.word_windows(start, bounds, self.k, seed, self._stop_table, hashes, ends)
         fingerprints = np.empty(count, np.uint64)
-        kernels.whole_texts(start, bounds, seed, fingerprints)
+        key_texts.text_keys(start, bounds, seed, fingerprints)
         return Hashed(hashes[: ends[-1]], ends, fingerprints)
 
     def _normalised(self, chunk: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -132,7 +133,7 @@ class Shingling:
             return np.empty(0, np.uint64)
         data, bounds = self._normalised(pa.array(self.stop_words, pa.large_string()))
         words = np.empty(bounds.size - 1, np.uint64)
-        kernels.whole_texts(np.uint64(data.ctypes.data), bounds, np.uint64(self.seed), words)
+        key_texts.text_keys(np.uint64(data.ctypes.data), bounds, np.uint64(self.seed), words)
         table = np.zeros(1 << (2 * words.size).bit_length(), np.uint64)
         for word in set(words.tolist()):
             slot = word % table.size

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells
 from sfumato.core.validation import integer, one_of
+from sfumato.kernels.seed_keys import integer_hashes
 from sfumato.kernels.sketch import minhash
 from sfumato.kernels.sketch.layout import EMPTY, STEP
 from sfumato.sketch.base import EXACT, SEED, KeyedSketch, Merging, Sketch, refused
@@ -166,7 +166,7 @@ class PackedMinima(KeyedSketch, in_files=False):
 def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
     """Odd multipliers and shifts of the permutations, padded to a multiple of STEP."""
     # The same for every seed of a sketch, since the seed already determines the permuted hashes.
-    drawn = hash_column(range(-(-permutations // STEP) * STEP), seed=0x6D696E2D68617368)
+    drawn = integer_hashes(-(-permutations // STEP) * STEP, 0x6D696E2D68617368)
     return drawn.astype(np.uint32) | np.uint32(1), (drawn >> np.uint64(32)).astype(np.uint32)
 
 

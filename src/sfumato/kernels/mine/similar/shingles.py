@@ -17,7 +17,6 @@ __all__ = [
     "gather",
     "normalise",
     "overlaps",
-    "whole_texts",
     "word_windows",
 ]
 
@@ -121,16 +120,6 @@ def character_windows(data, bounds, k, seed, out, ends):
             out[at] = of_bytes(start, end - start, seed, key)
             at += 1
         ends[i + 1] = at
-
-
-@kernel
-def whole_texts(data, bounds, seed, out):
-    """out[i] = the hash of text i: windows take a hundred times as long, so one after the other."""
-    key = mix(seed + GOLDEN)
-    for i in range(out.size):
-        out[i] = of_bytes(
-            data + np.uint64(bounds[i]), np.uint64(bounds[i + 1] - bounds[i]), seed, key
-        )
 
 
 @inline
