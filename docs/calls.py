@@ -55,7 +55,9 @@ def calls(rows):
             f"{name} {'missing' if 'missing' in peer else figure(peer['median'])}"
             for name, peer in row["peers"].items()
         )
-        name = row["name"] + (f", recall {row['recall']['ours']:.3f}" if row.get("recall") else "")
+        recall = row.get("recall")
+        found = recall["ours"] if isinstance(recall, dict) else recall
+        name = row["name"] + ("" if found is None else f", recall {found:.3f}")
         lines.append(
             f"| {name} | {limited(row['ours']['median'], row['limit'])} | {peers or '-'} |"
         )
@@ -110,7 +112,8 @@ def page():
     lines += [
         "## Threads of the linear algebra",
         "",
-        "Small matrices use one thread whatever the environment says, so both columns are alike:",
+        "Rooms with small matrices use one thread whatever the environment says, so that columns",
+        "are alike. Where they differ, a second thread gains time, or only spends CPU on waiting.",
         "",
         *threads(read("blas_threads")["rows"]),
     ]
