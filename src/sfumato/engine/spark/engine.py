@@ -28,7 +28,6 @@ __all__ = ["SparkEngine"]
 T = TypeVar("T")
 FAN_IN = 16  # values that one task, or the driver, merges
 ANSWER = "value binary, error binary"
-ENDINGS = (".parquet", ".orc")
 
 
 class SparkEngine:
