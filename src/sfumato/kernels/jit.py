@@ -4,6 +4,7 @@ import contextlib
 import functools
 import gc
 from pathlib import Path
+from types import CodeType
 
 from numba.core import caching, codegen, compiler, sigutils
 from numba.core.compiler_lock import global_compiler_lock
@@ -12,6 +13,7 @@ from numba.core.runtime import rtsys
 from numba.core.targetconfig import ConfigStack
 from numba.core.types import IntegerLiteral, int64
 from numba.core.typing import templates
+from numba.core.untyped_passes import InlineClosureLikes
 
 __all__ = ["inline", "kernel"]
 
@@ -57,21 +59,14 @@ class _Cache(caching.FunctionCache):
 
 
 class _KernelLibrary(codegen.JITCodeLibrary):
-    """Machine code of a kernel; declarations are not sent through the optimiser one by one."""
+    """Machine code of a kernel, optimised once: with its helpers inlined, not before as well."""
 
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
-        passes, builder = self._codegen._function_pass_manager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
 
 
-class _HelperLibrary(codegen.JITCodeLibrary):
+class _HelperLibrary(_KernelLibrary):
     """Intermediate code of a helper: each kernel that inlines it optimises it there, once."""
-
-    def _optimize_functions(self, ll_module):
-        ll_module.data_layout = self._codegen._data_layout
 
     def finalize(self):
         self._raise_if_finalized()
@@ -106,7 +101,12 @@ class _KernelCompiler(compiler.Compiler):
         state = self.state
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
-        return super().define_pipelines()
+        pipelines = super().define_pipelines()
+        code = state.func_id.code
+        if not any(isinstance(each, CodeType) for each in code.co_consts):
+            for each in pipelines:  # nothing nested, such as a comprehension, to take out of it
+                each.passes[:] = [p for p in each.passes if p[0] is not InlineClosureLikes]
+        return pipelines
 
 
 class _HelperCompiler(_KernelCompiler):

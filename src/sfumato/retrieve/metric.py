@@ -117,9 +117,7 @@ class Space(NamedTuple):
         if self.metric == "inner":
             return vectors.astype(np.float32)
         if vectors.dtype == np.float32:
-            out = np.empty(vectors.shape, np.float32)
-            sides.unit(np.ascontiguousarray(vectors), out)
-            return out
+            return sides.units(np.ascontiguousarray(vectors))[0]
         exact = vectors.astype(np.float64)  # whose squares may vanish or overflow
         exact /= np.abs(exact).max(axis=1, keepdims=True)
         exact /= lengths(exact)[:, None]

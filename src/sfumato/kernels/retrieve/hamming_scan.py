@@ -210,18 +210,18 @@ def nearest(blocks, count, alive, queries, n_best, rank, tallies, found, rows, d
     n_queries, most = queries.shape[0], 64 * queries.shape[1]
     tile, states = max(TILE // (8 * most), 1), np.empty((n_queries, 3), np.int64)
     for q in range(n_queries):
-        _restart(most + 1, tallies[q], states[q])
-    if rank > 0:
-        sweep(blocks, count, alive, queries, rank, ONE, STRIDE, tallies, found, states)
-        for q in range(n_queries):
-            _restart(min(states[q, 0], most) + 1, tallies[q], states[q])
-    sweep(blocks, count, alive, queries, n_best, tile, tile, tallies, found, states)
+        states[q, 0] = most
+    for job in range(0 if rank > 0 else 1, n_queries + 2):  # a sample, all, and some queries again
+        low, high = (0, n_queries) if job < 2 else (job - 2, job - 1)
+        if job >= 2 and not (states[low, 2] < n_best and states[low, 0] <= most):
+            continue  # the limit that the sample gave was not too low
+        for q in range(low, high):
+            limit = states[q, 0] if job == 1 else most
+            _restart(min(limit, most) + 1, tallies[q], states[q])
+        sweep(
+            blocks, count, alive, queries[low:high], rank if job == 0 else n_best,
+            ONE if job == 0 else tile, STRIDE if job == 0 else tile,
+            tallies[low:high], found[low:high], states[low:high],
+        )  # fmt: skip
     for q in range(n_queries):
-        if states[q, 2] < n_best and states[q, 0] <= most:  # the guess was too low: without it
-            _restart(most + 1, tallies[q], states[q])
-            one = slice(q, q + 1)
-            sweep(
-                blocks, count, alive, queries[one], n_best, tile, tile,
-                tallies[one], found[one], states[one],
-            )  # fmt: skip
         _sorted(n_best, tallies[q], found[q], states[q], rows[q], distances[q])

@@ -10,9 +10,8 @@ import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import bits, f64x8, fma, load, store, widen_high, widen_low
-from sfumato.kernels.top_k import every
 
-__all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "unit", "unpack", "weigh"]
+__all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "units", "unpack"]
 
 
 @kernel
@@ -31,15 +30,15 @@ def normalise(rows, centre, lengths, out):
             out[r, i] = np.float32(gap * scale)
 
 
-@kernel
-def unit(rows, out):
-    """out[r] = rows[r] divided by its length in float64, or zeros."""
-    scratch, origin = np.empty(8), np.zeros(rows.shape[1], np.float32)
-    for r in range(rows.shape[0]):
-        length = math.sqrt(_square(rows[r], origin, scratch))
-        scale = 1.0 / length if length > 0 else 0.0
-        for i in range(rows.shape[1]):
-            out[r, i] = np.float32(np.float64(rows[r, i]) * scale)
+def units(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Float32 rows divided by their lengths in float64, or zeros; and these lengths.
+
+    >>> units(np.array([[3.0, 4.0]], np.float32))
+    (array([[0.6, 0.8]], dtype=float32), array([5.]))
+    """
+    out, lengths = np.empty_like(rows), np.empty(len(rows))
+    normalise(rows, np.zeros(rows.shape[1], np.float32), lengths, out)
+    return out, lengths
 
 
 @inline
@@ -143,32 +142,3 @@ def nearest_factors(sides, projections, middle, squares, unit, lengths, centre, 
         above = residual + by * (beside + far * far) * total
         below = squares[r] + by * total * total
         out[r] = above / below if far > 0 and below > 0 else 0.0
-
-
-@kernel
-def weigh(panels, queries, centre, count, weights, lengths, offsets):
-    """weights[q, j] = <queries[q], atom j>, j < count, and offsets[q] = <queries[q], centre>.
-
-    Panels hold the atoms as `top_k` describes. Products are those of unit vectors times lengths[q],
-    so that none overflows.
-    """
-    unit = np.zeros((4, queries.shape[1]), np.float32)
-    row = np.empty((4, 32 * panels.shape[0]), np.float32)
-    for u in range(0, queries.shape[0], 4):
-        few = min(4, queries.shape[0] - u)
-        for i in range(few):
-            square = 0.0
-            for c in range(queries.shape[1]):
-                square += np.float64(queries[u + i, c]) * np.float64(queries[u + i, c])
-            lengths[u + i] = math.sqrt(square)
-            scale = 1.0 / lengths[u + i] if square > 0 else 0.0
-            for c in range(queries.shape[1]):
-                unit[i, c] = np.float32(np.float64(queries[u + i, c]) * scale)
-        every(panels, unit[: 1 if few == 1 else 4], row)
-        for i in range(few):
-            along = 0.0
-            for c in range(queries.shape[1]):
-                along += np.float64(unit[i, c]) * np.float64(centre[c])
-            offsets[u + i] = np.float32(along * lengths[u + i])
-            for j in range(count):
-                weights[u + i, j] = np.float32(np.float64(row[i, j]) * lengths[u + i])

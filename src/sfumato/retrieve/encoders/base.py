@@ -272,7 +272,10 @@ class CodeEncoder:
         rows = matrix(self.kind, Q, self._fitted())
         out = np.empty((len(rows), self._words), np.uint64)
         for batch in batches(self.kind, rows, self.centre_, self._basis.height):
-            _pack(self._basis.start(batch.unit)[0], batch, out)
+            words = out[batch.part]
+            words[...] = self._basis.sign_words(batch.unit[: batch.size])
+            if batch.size > 1 or batch.lengths[0] == 0:
+                words[batch.lengths[: batch.size] == 0] = 0
         return out
 
     def query_weights(self, Q: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -319,11 +322,12 @@ class CodeEncoder:
         offsets : ndarray of shape (n_queries,)
             Products with the centre, float32.
         """
-        count, panels = len(queries), self._basis.weigh.panels
-        weights, lengths = np.zeros((count, 64 * self._words), np.float32), np.empty(count)
-        offsets = np.empty(count, np.float32)
-        sides.weigh(panels, queries, self.centre_, self.bits, weights, lengths, offsets)
-        return weights, lengths, offsets
+        unit, lengths = sides.units(queries)  # products of which do not overflow
+        along = self._basis.weigh(unit)[:, : self.bits]
+        weights = np.zeros((len(queries), 64 * self._words), np.float32)
+        np.multiply(along, lengths[:, None], out=weights[:, : self.bits], casting="same_kind")
+        offsets = (unit.astype(np.float64) * self.centre_).sum(axis=1) * lengths
+        return weights, lengths, offsets.astype(np.float32)
 
     @property
     def tells_lengths(self) -> bool:

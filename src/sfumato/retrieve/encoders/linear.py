@@ -80,7 +80,7 @@ class Product:
         return type(self).of, (np.ascontiguousarray(rows),)
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
-        """All products of each vector; the number of vectors is a multiple of top.ABREAST."""
+        """All products of each vector."""
         out = aligned((len(vectors), len(self.panels) * top.WIDE), np.float32)
         top.every(self.panels, vectors, out)
         return out
@@ -120,6 +120,13 @@ class Basis:
         starts = aligned(along.shape, np.float32)
         sides.sides(along, self.bits, starts)
         return starts, along if self.weigh is self._along else self.weigh(unit)
+
+    def sign_words(self, unit: np.ndarray) -> np.ndarray:
+        """Packed signs of unit vectors along the directions."""
+        out = np.zeros((len(unit), 8 * -(-self.bits // 64)), np.uint8)
+        positive = self._along(unit)[:, : self.bits] > 0
+        out[:, : -(-self.bits // 8)] = np.packbits(positive, axis=1, bitorder="little")
+        return out.view(np.uint64)
 
     def sums(self, words: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield for each batch of packed codes its slice, the sums W b, and their lengths.

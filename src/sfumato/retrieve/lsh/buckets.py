@@ -4,11 +4,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.core.hashing import hash_column
 from sfumato.core.tables import described
 from sfumato.core.typing import Column
 from sfumato.core.validation import integer
 from sfumato.kernels.retrieve import bucket_tables as kernels
+from sfumato.kernels.seed_keys import integer_hashes
 from sfumato.sketch.base import SEED
 
 __all__ = ["Buckets", "Run", "band_keys", "coefficients", "listed", "words"]
@@ -278,7 +278,7 @@ def coefficients(tables: int, rows: int, seed: int) -> np.ndarray:
     Two different bands get equal keys with probability about 2**-63 for most differences, and at
     most 2**-32 for any of 32-bit hashes: a sum of products with random 64-bit numbers.
     """
-    numbers = hash_column(range(tables * rows), seed) | np.uint64(1)
+    numbers = integer_hashes(tables * rows, seed) | np.uint64(1)
     return numbers.reshape(tables, rows)
 
 

@@ -9,8 +9,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from sfumato.core.hashing import hash_column
 from sfumato.kernels.alignment import aligned
+from sfumato.kernels.seed_keys import integer_hashes
 from sfumato.kernels.sketch import codes as codebooks
 from sfumato.kernels.sketch import projections as frames
 from sfumato.kernels.sketch.layout import PANEL
@@ -108,7 +108,7 @@ def _made(kind: str, count: int, dimension: int, seed: int) -> np.ndarray:
 
 def _entries(kind: str, keys: int, count: int, seed: int) -> np.ndarray:
     out = aligned((panel_count(count), keys, PANEL), np.float64)
-    fill_entries(kind, hash_column(range(keys), seed), out)
+    fill_entries(kind, integer_hashes(keys, seed), out)
     out[-1, :, count - PANEL * (len(out) - 1) :] = 0  # so that no padding direction sets a bit
     return out
 

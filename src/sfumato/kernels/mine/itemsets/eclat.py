@@ -27,7 +27,7 @@ from sfumato.kernels.lanes import (
     u64x8,
 )
 
-__all__ = ["mine", "tally_sizes", "transpose", "unfold"]
+__all__ = ["mine", "transpose", "unfold"]
 
 MIN_COUNT, MAX_SIZE, SPARSE, DENSE, NEXT, OPENED, DEPTH, FOUND = range(8)  # of state
 FIRST, END, AT, KIND, WIDTH, WORDS_END, LISTS_END, WHOLE = range(8)  # of frames
@@ -400,13 +400,6 @@ def _list(depth, kind, frames, branches, words, lists):
                 end += 1
         branches[e, START], branches[e, LENGTH] = start, end - start
     frames[depth, KIND], frames[depth, LISTS_END] = kind, end
-
-
-@kernel
-def tally_sizes(found, sizes):
-    """sizes[k] += how many itemsets are of size k."""
-    for r in range(found.shape[0]):
-        sizes[found[r, 0]] += 1
 
 
 @kernel

@@ -111,14 +111,13 @@ def character_windows(data, bounds, k, seed, out, ends):
         while size < k and end < last:
             end += _size(byte_at(end))
             size += 1
-        if end > start:
+        while start < end:
             out[at] = of_bytes(start, end - start, seed, key)
             at += 1
-        while end < last:
+            if end == last:
+                break
             start += _size(byte_at(start))
             end += _size(byte_at(end))
-            out[at] = of_bytes(start, end - start, seed, key)
-            at += 1
         ends[i + 1] = at
 
 

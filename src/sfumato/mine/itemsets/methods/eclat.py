@@ -149,7 +149,7 @@ class _Search:
         """The itemsets as one matrix of codes for each size, with their counts."""
         sizes = np.zeros(self.frames.shape[0] + 1, np.int64)
         for part in self.parts:
-            kernels.tally_sizes(part, sizes)
+            sizes += np.bincount(part[:, 0], minlength=sizes.size)
         longest = int(np.flatnonzero(sizes).max(initial=0))
         ends = np.concatenate([[0], np.cumsum(sizes)])
         begins = np.concatenate([[0], np.cumsum(sizes * np.arange(sizes.size))])
