@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 from _measure import write_parts
 from _ratings import SEEDS, rmse, shaped_as_movielens, spread
+from numba import njit
 
 from sfumato.recommend import DenseFactorization, SketchFactorization
 from sfumato.recommend.bias import DampedMeans
@@ -159,7 +160,43 @@ def speed():
         if row["name"] in ALL_READ:
             row["block_ratio"] = row["ms"] / block
             print(f"{row['name']}: {row['block_ratio']:.2f} times the block kernel")
-    return {"data": name, "ratings": len(train), "rows": rows}
+    bare = _bare_cells(train)
+    print(
+        f"cells of a component layout, read and changed without any model: {bare:.0f} ns a rating"
+    )
+    return {"data": name, "ratings": len(train), "rows": rows, "bare_cells_ns": bare}
+
+
+@njit(error_model="numpy")
+def _touch(table, places, keys, hashes, width):
+    """Read the cells of each hash in every row, then add to them: what no layout can leave out."""
+    read = np.float32(0.0)
+    for i in range(hashes.size):
+        for r in range(keys.shape[0]):
+            for b in range(keys.shape[1]):
+                slot = ((hashes[i] * keys[r, b]) >> np.uint64(32)) * width >> np.uint64(32)
+                places[r * keys.shape[1] + b] = np.uint64(r) * width + slot
+        for k in range(places.size):
+            read += table[places[k]]
+        for k in range(places.size):
+            table[places[k]] += np.float32(1.0)
+    return read
+
+
+def _bare_cells(train):
+    """Nanoseconds a rating for the reads and writes of 32 hashed numbers in 4 rows, twice."""
+    draw = np.random.default_rng(0).integers
+    width = np.uint64(32 * (train.user_ids.size + train.item_ids.size) // 4)
+    keys = draw(0, 2**63, (4, 32)).astype(np.uint64) | np.uint64(1)
+    table, places = np.zeros(4 * int(width), np.float32), np.empty(keys.size, np.uint64)
+    hashes = draw(0, 2**63, 200_000).astype(np.uint64)
+    _touch(table, places, keys, hashes[:10], width)
+    seconds = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        _touch(table, places, keys, hashes, width)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds) / (hashes.size / 2) * 1e9  # a rating is a user and an item
 
 
 def _fitted(train, options, epochs):

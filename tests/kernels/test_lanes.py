@@ -14,7 +14,6 @@ from numba.core.errors import NumbaError
 
 from sfumato.kernels.jit import inline, kernel
 from sfumato.kernels.lanes import (
-    add_at,
     aligned,
     bits,
     cells_at,
@@ -206,11 +205,9 @@ def read_words(addresses, chosen, out):
 
 
 @kernel
-def use_cells(positions, changes, table, out):
-    """out = the cells at 16 positions; then the changes are added to them."""
-    low, high = load(positions, 0), load(positions, 8)
-    store(out, 0, cells_at(table, low, high))
-    add_at(table, low, high, load(changes, 0))
+def use_cells(positions, table, out):
+    """out = the cells at 16 positions."""
+    store(out, 0, cells_at(table, load(positions, 0), load(positions, 8)))
 
 
 KERNELS = (
@@ -407,15 +404,12 @@ def test_words_are_read_at_any_address_where_the_mask_is_true():
     assert out[6].tolist() == turned_bits
 
 
-def test_cells_are_read_by_position_and_equal_positions_are_added_one_after_the_other():
+def test_cells_are_read_by_position():
     table = np.arange(40, dtype=np.float32)
     positions = np.array([39, 0, 7, 7, 7, 1, 2, 39, 5, 5, 0, 38, 21, 20, 7, 3], np.uint64)
-    changes, out = np.exp2(np.arange(16, dtype=np.float32)), np.zeros(16, np.float32)
-    expected = table.copy()
-    use_cells(positions, changes, table, out)
-    np.testing.assert_array_equal(out, expected[positions])
-    np.add.at(expected, positions, changes)
-    np.testing.assert_array_equal(table, expected)
+    out = np.zeros(16, np.float32)
+    use_cells(positions, table, out)
+    np.testing.assert_array_equal(out, table[positions])
 
 
 def test_scalars_are_exact_and_counts_are_signed():

@@ -137,42 +137,21 @@ def words_at(addresses, mask):
 
 def cells_at(array, low, high):
     """Read sixteen floats by their positions; most CPUs gather more slowly."""
-    _expect_cells("cells_at", array, low, high)
+    floats = isinstance(array, types.Array) and array.dtype == types.float32 and array.is_c_contig
+    wanted = "a float32 array and two u64x8"
+    expect(floats and low == high == U64, "cells_at", wanted, array, low, high)
 
     def lower(context, builder, signature, values):
+        data = context.make_array(signature.args[0])(context, builder, values[0]).data
         found = ir.Constant(F32.vector, ir.Undefined)
-        for at, pointer in enumerate(_cells(context, builder, signature, values)):
-            found = builder.insert_element(found, builder.load(pointer), _int32(at))
+        for at in range(F32.count):
+            half, lane = divmod(at, U64.count)
+            position = builder.extract_element(values[1 + half], _int32(lane))
+            cell = builder.load(builder.gep(data, [position]))
+            found = builder.insert_element(found, cell, _int32(at))
         return found
 
     return F32(array, low, high), lower
-
-
-def add_at(array, low, high, value):
-    """Add sixteen floats by their positions, some of which may be equal."""
-    _expect_cells("add_at", array, low, high)
-    expect(value == F32, "add_at", "f32x16", value)
-
-    def lower(context, builder, signature, values):
-        for at, pointer in enumerate(_cells(context, builder, signature, values)):
-            change = builder.extract_element(values[3], _int32(at))
-            builder.store(builder.fadd(builder.load(pointer), change), pointer)
-        return context.get_dummy_value()
-
-    return types.void(array, low, high, value), lower
-
-
-def _expect_cells(owner, array, low, high):
-    floats = isinstance(array, types.Array) and array.dtype == types.float32 and array.is_c_contig
-    expect(floats and low == high == U64, owner, "a float32 array and two u64x8", array, low, high)
-
-
-def _cells(context, builder, signature, values):
-    """Pointers to the elements of an array that two vectors of positions name."""
-    array = context.make_array(signature.args[0])(context, builder, values[0])
-    for positions in values[1:3]:
-        for lane in range(U64.count):
-            yield builder.gep(array.data, [builder.extract_element(positions, _int32(lane))])
 
 
 def _int32(number):

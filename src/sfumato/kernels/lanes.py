@@ -14,7 +14,6 @@ from sfumato.kernels.alignment import aligned
 from sfumato.kernels.lane_types import F32, F64, FLOATS, MASKS, NUMBERS, U32, U64, WHOLE
 
 __all__ = [
-    "add_at",
     "aligned",
     "bits",
     "cells_at",
@@ -86,12 +85,6 @@ def stripes_at(typing, addresses, mask):
 def cells_at(typing, array, low, high):
     """Sixteen float32 at the flat elements that two u64x8 name, unchecked."""
     return code.cells_at(array, low, high)
-
-
-@intrinsic
-def add_at(typing, array, low, high, value):
-    """Add sixteen float32 to the flat elements that two u64x8 name, one after the other."""
-    return code.add_at(array, low, high, value)
 
 
 @intrinsic

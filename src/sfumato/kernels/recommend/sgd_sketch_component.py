@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.kernels.hash import row_slot
 from sfumato.kernels.jit import inline, kernel
-from sfumato.kernels.lanes import add_at, bits, cells_at, f32x16, flip, fma, load, store, total
+from sfumato.kernels.lanes import bits, cells_at, f32x16, flip, fma, load, store, total
 from sfumato.kernels.recommend.sgd_sketch_block import middle
 
 __all__ = ["damp", "descend", "read"]
@@ -109,13 +109,18 @@ def _sixteen(keys, r, b, h, width):
 
 
 @inline
-def _gather_lanes(table, keys, h, width, median, scale, rows, x):
+def _gather_lanes(table, keys, h, width, median, scale, places, signs, rows, x):
+    """x = the read-out; where its numbers lie, and their signs, are kept for `_scatter_lanes`."""
     depth, size = keys.shape
     for b in range(0, size, 16):
         lanes = f32x16(ZERO)
         for r in range(depth):
-            low, high, signs = _sixteen(keys, r, b, h, width)
-            row = flip(cells_at(table, low, high), signs)
+            at = r * size + b
+            low, high, turned = _sixteen(keys, r, b, h, width)
+            store(places, at, low)
+            store(places, at + 8, high)
+            signs[at >> 4] = turned
+            row = flip(cells_at(table, low, high), turned)
             if median:
                 store(rows, 16 * r, row)
             else:
@@ -126,10 +131,12 @@ def _gather_lanes(table, keys, h, width, median, scale, rows, x):
 
 
 @inline
-def _scatter_lanes(table, keys, h, width, b, lanes):
-    for r in range(keys.shape[0]):
-        low, high, signs = _sixteen(keys, r, b, h, width)
-        add_at(table, low, high, flip(lanes, signs))
+def _scatter_lanes(table, depth, size, places, signs, b, lanes, change):
+    for r in range(depth):
+        at = r * size + b
+        store(change, 0, flip(lanes, signs[at >> 4]))
+        for j in range(16):
+            table[places[at + j]] += change[j]
 
 
 @kernel
@@ -139,12 +146,14 @@ def descend(users, items, ratings, keys, width, clip, rates, spread, scale, medi
     keys, spread and scale have columns up to a multiple of 16; those without a number have scale 0.
     """
     step, shrink, back, width = rates[0], rates[1], rates[3], np.uint64(width)
-    size, rows = keys.shape[1], np.empty(16 * keys.shape[0], np.float32)
+    depth, size = keys.shape
+    rows, change = np.empty(16 * depth, np.float32), np.empty(16, np.float32)
     x, y = np.empty(size, np.float32), np.empty(size, np.float32)
+    x_places, y_places = np.empty(keys.size, np.uint64), np.empty(keys.size, np.uint64)
+    x_signs, y_signs = np.empty(keys.size >> 4, np.uint64), np.empty(keys.size >> 4, np.uint64)
     for i in range(users.size):
-        u, v = users[i], items[i]
-        _gather_lanes(table, keys, u, width, median, scale, rows, x)
-        _gather_lanes(table, keys, v, width, median, scale, rows, y)
+        _gather_lanes(table, keys, users[i], width, median, scale, x_places, x_signs, rows, x)
+        _gather_lanes(table, keys, items[i], width, median, scale, y_places, y_signs, rows, y)
         both, p, q = f32x16(ZERO), x[0], y[0]
         for b in range(0, size, 16):
             both = fma(load(x, b), load(y, b), both)
@@ -154,5 +163,9 @@ def descend(users, items, ratings, keys, width, clip, rates, spread, scale, medi
             f, g = f32x16(e * (ONE - q) + back * p), f32x16(e * (ONE - p) + back * q)
             for b in range(0, size, 16):
                 n, a, c = load(spread, b), load(x, b), load(y, b)
-                _scatter_lanes(table, keys, u, width, b, fma(n, f, c * e + a * shrink))
-                _scatter_lanes(table, keys, v, width, b, fma(n, g, a * e + c * shrink))
+                _scatter_lanes(
+                    table, depth, size, x_places, x_signs, b, fma(n, f, c * e + a * shrink), change
+                )
+                _scatter_lanes(
+                    table, depth, size, y_places, y_signs, b, fma(n, g, a * e + c * shrink), change
+                )
