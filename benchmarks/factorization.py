@@ -186,7 +186,7 @@ def _touch(table, places, keys, hashes, width):
 def _bare_cells(train):
     """Nanoseconds a rating for the reads and writes of 32 hashed numbers in 4 rows, twice."""
     draw = np.random.default_rng(0).integers
-    width = np.uint64(32 * (train.user_ids.size + train.item_ids.size) // 4)
+    width = np.uint64(32 * (np.unique(train.users).size + np.unique(train.items).size) // 4)
     keys = draw(0, 2**63, (4, 32)).astype(np.uint64) | np.uint64(1)
     table, places = np.zeros(4 * int(width), np.float32), np.empty(keys.size, np.uint64)
     hashes = draw(0, 2**63, 200_000).astype(np.uint64)
