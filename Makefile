@@ -60,6 +60,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/sketches.py
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/spark.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/audits.py
@@ -97,6 +98,7 @@ docs: .venv/bench
 	$(BIN)/python docs/journeys.py --write
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/calls.py
+	$(BIN)/python docs/spark.py
 	$(BIN)/python docs/factorization.py
 	$(BIN)/python docs/reconstruction.py
 	$(BIN)/python docs/codes.py

@@ -167,7 +167,10 @@ def test_race_page_is_the_measured_figures():
     assert (ROOT / "docs" / "race.md").read_text() == page, "run make docs"
 
 
-@pytest.mark.parametrize(("script", "name"), [("figures", "benchmarks"), ("calls", "calls")])
+PAGES_OF_BENCHMARKS = [("figures", "benchmarks"), ("calls", "calls"), ("spark", "spark")]
+
+
+@pytest.mark.parametrize(("script", "name"), PAGES_OF_BENCHMARKS)
 def test_pages_of_benchmarks_are_the_measured_figures(script, name):
     page = module(ROOT / "docs" / f"{script}.py").page()
     assert (ROOT / "docs" / f"{name}.md").read_text() == page, "run make docs"
