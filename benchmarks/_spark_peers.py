@@ -15,6 +15,7 @@ from sfumato.sketch import CountMin, HyperLogLog
 
 ROUNDS = 3
 EVENTS, PARTITIONS = 8_000_000, 8
+TEXTS = 4_000  # with 10,000, Spark's join did not end within its 4 GiB
 
 
 def peer_rows(engine, folder, written, events):
@@ -22,16 +23,18 @@ def peer_rows(engine, folder, written, events):
     table = events(EVENTS)
     path = written(table, f"{folder}/events", PARTITIONS)
     users = table["user"].to_numpy()
-    rows = [
-        _distinct(engine, path, users),
-        _counts(engine, path, users),
-        _itemsets(engine, written, folder),
-        _duplicates(engine, written, folder),
-        _ratings(engine, written, folder),
-        _lists(engine, written, folder),
+    works = [
+        lambda: _distinct(engine, path, users),
+        lambda: _counts(engine, path, users),
+        lambda: _itemsets(engine, written, folder),
+        lambda: _duplicates(engine, written, folder),
+        lambda: _ratings(engine, written, folder),
+        lambda: _lists(engine, written, folder),
     ]
-    for row in rows:
-        print(row, flush=True)
+    rows = []
+    for work in works:
+        rows.append(work())
+        print(rows[-1], flush=True)
     return rows
 
 
@@ -131,7 +134,7 @@ def _duplicates(engine, written, folder):
 
     rng = np.random.default_rng(3)
     texts, planted = [], 0
-    for at in range(10_000):
+    for at in range(TEXTS):
         letters = np.random.default_rng(at // 2).choice(list("abcdefghijklmnop "), 200)
         if at % 2:
             letters[rng.integers(0, 200, 2)] = "z"
@@ -142,7 +145,7 @@ def _duplicates(engine, written, folder):
     lower = RegexTokenizer(pattern="", inputCol="text", outputCol="letters", minTokenLength=1)
     shingles = NGram(n=5, inputCol="letters", outputCol="shingles")
     hashed = HashingTF(inputCol="shingles", outputCol="features", binary=True, numFeatures=1 << 20)
-    minima = MinHashLSH(inputCol="features", outputCol="hashes", numHashTables=16, seed=1)
+    minima = MinHashLSH(inputCol="features", outputCol="hashes", numHashTables=8, seed=1)
 
     def spark():
         rows = Pipeline(stages=[lower, shingles, hashed]).fit(frame).transform(frame)
@@ -161,7 +164,7 @@ def _duplicates(engine, written, folder):
         name: {"pairs": len(answer), "planted_found": len(answer & wanted) / planted}
         for name, answer in answers.items()
     }
-    return _row("near duplicates of 10,000 texts, similarity .7", figures, errors)
+    return _row(f"near duplicates of {TEXTS:,} texts, similarity .7", figures, errors)
 
 
 def _split(written, folder, name):
@@ -199,7 +202,7 @@ def _ratings(engine, written, folder):
         seed=0,
     )
     works = {
-        "ours": lambda: SketchFactorization(epochs=20).fit_rows(path, engine=engine),
+        "ours": lambda: SketchFactorization(epochs=20).fit_rows(path, engine=engine, groups=2),
         "spark": lambda: als.fit(frame),
     }
     figures, answers = _measured(engine, works)
@@ -236,7 +239,7 @@ def _lists(engine, written, folder):
     for user, item in zip(test.users.tolist(), test.items.tolist(), strict=True):
         if user in hidden:
             hidden[user].add(item)
-    lists = {"ours": answers["ours"].recommend(users, 10)[0].tolist()}
+    lists = {"ours": answers["ours"].recommend(users, 10, exclude=train)[0].tolist()}
     vectors = dict(answers["spark"].userFactors.rdd.map(lambda row: (row[0], row[1])).collect())
     rows = answers["spark"].itemFactors.collect()
     ids, factors = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
