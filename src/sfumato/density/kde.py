@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import DensityMixin
 
+from sfumato.core.estimator import DensityMixin
 from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import one_of
@@ -19,7 +19,7 @@ __all__ = ["SketchDensity", "SketchSampler"]
 LAST_DIGIT = 2.0**-52  # rounding error of a mean of kernel values up to 1
 
 
-class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
+class SketchDensity(DensityMixin, Drawing):
     """Kernel density estimation from a sketch, private when epsilon is given.
 
     Use it for data too large to store, for data that arrive in parts or from several machines, or

@@ -3,12 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import column_or_1d
 
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
+from sfumato.core.estimator import RegressorMixin
+from sfumato.core.estimator_data import target_numbers
 from sfumato.core.linear_algebra import one_blas_thread
 from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix
@@ -40,7 +39,7 @@ from sfumato.sketch.kernel_sums.polynomial_features import Polynomials
 __all__ = ["SketchRegressor"]
 
 
-class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
+class SketchRegressor(RegressorMixin, SingleSketch):
     """Linear or quadratic least squares, private when epsilon is given.
 
     Method "statistics" computes sums of products of scaled columns (`sfumato.sketch.Moments`) and
@@ -376,14 +375,12 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{self._owner}: requires y to be passed, but the target y is None.")
         try:
-            numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            return target_numbers(y, len(points))
         except ValueError as error:
             if "could not convert" not in str(error):
                 raise
             # NumPy's message quotes the text of the cell, which may be personal data.
             raise ValueError(f"{self._owner}: y must hold numbers, and one is text.") from None
-        check_consistent_length(points, numbers)
-        return np.asarray(column_or_1d(numbers, warn=True))
 
     def _public(self, plain: dict[str, Any], table: np.ndarray) -> RegressionSetting:
         """The public configuration; with epsilon rows give only their number of columns."""
