@@ -60,7 +60,7 @@ class _AvailableIf:
 
     def __init__(self, method: Callable[..., Any], check: Callable[[Any], Any]) -> None:
         self.method, self.check = method, check
-        functools.update_wrapper(self, method)
+        functools.update_wrapper(self, method)  # type: ignore[arg-type]
 
     def _require(self, each: Any) -> None:
         name = self.method.__name__

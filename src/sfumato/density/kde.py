@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.core.estimator import DensityMixin
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import one_of
 from sfumato.density.backends import described
@@ -127,7 +127,7 @@ class SketchDensity(DensityMixin, Drawing):
 
     floor_: float
 
-    @one_blas_thread
+    @one_numpy_thread
     def score_samples(self, X: Matrix) -> np.ndarray:
         """Compute the log density at each point.
 

@@ -20,7 +20,7 @@ from sfumato.core.estimator_data import (
     check_feature_names,
     column_or_1d,
 )
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.density.backends import Setting, described
@@ -79,7 +79,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
     tables_: Any
     sketches_: list[Any]
 
-    @one_blas_thread
+    @one_numpy_thread
     def predict_log_proba(self, X: Matrix) -> np.ndarray:
         """Compute the log probability of every class.
 
@@ -473,7 +473,7 @@ class SketchClassifier(ClassAnswers):
     ) -> None:
         self._store(locals())
 
-    @one_blas_thread
+    @one_numpy_thread
     def fit(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> Self:
         """Fit the classifier; with epsilon, release tables or sketches and discard the data.
 
@@ -496,7 +496,7 @@ class SketchClassifier(ClassAnswers):
         return self._fit(X, y, sample_weight, self._check())
 
     @available_if(lambda self: self.method == "kernel" and not self._private)  # type: ignore[untyped-decorator]
-    @one_blas_thread
+    @one_numpy_thread
     def partial_fit(
         self, X: Matrix, y: Column, classes: Any = None, sample_weight: Column | None = None
     ) -> Self:

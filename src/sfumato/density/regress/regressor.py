@@ -8,7 +8,7 @@ from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
 from sfumato.core.estimator import RegressorMixin
 from sfumato.core.estimator_data import target_numbers
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional
@@ -189,7 +189,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
     ) -> None:
         self._store(locals())
 
-    @one_blas_thread
+    @one_numpy_thread
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Fit the regression; with epsilon, release the sketch and discard the data.
 
@@ -220,7 +220,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         self._count_outside(outside)
         return self
 
-    @one_blas_thread
+    @one_numpy_thread
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
@@ -307,7 +307,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         model._take(release, setting)  # type: ignore[arg-type]
         return model
 
-    @one_blas_thread
+    @one_numpy_thread
     def predict(self, X: Matrix) -> np.ndarray:
         """Predict the target at every point.
 

@@ -114,7 +114,8 @@ def fit_p(model: LinearModel, fit: LeastSquaresFit, *, hashed: bool) -> np.ndarr
     One is of noise with the estimated covariance; the other, where cells come from hashing, of a
     string with random cells (`random_cells_z`), which is valid whatever is not in the dictionary.
     """
-    p_value = normal_p(fit.unconstrained, np.sqrt(fit.covariance.diagonal()))
+    variances = np.maximum(fit.covariance.diagonal(), 0)  # of a single value that is certain: 0
+    p_value = normal_p(fit.unconstrained, np.sqrt(variances))
     if hashed and not model.closed:
         positions = np.flatnonzero(p_value < LIKELY)
         step = max(1, TOGETHER // fit.gradient.size)
