@@ -210,7 +210,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
             self._set_offset(-self._surprise.scores(inside), weights, plain["contamination"])
         return self
 
-    @available_if(lambda self: self.contamination == "auto" and not self._private)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.contamination == "auto" and not self._private)
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:

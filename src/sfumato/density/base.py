@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -202,6 +202,10 @@ class KernelEstimator(BaseEstimator):
     ) -> None:
         self._store(locals())
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # parameters, which `_store` sets
+
     def __init_subclass__(cls, *, in_files: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
         if in_files:
@@ -215,7 +219,7 @@ class KernelEstimator(BaseEstimator):
 
     def __sklearn_clone__(self) -> Self:
         lent = copy.copy(self)
-        lent.ledger = cloned_ledger(self.ledger)  # a `Privacy` is cloned by a rule of its own
+        vars(lent)["ledger"] = cloned_ledger(self.ledger)  # a `Privacy` is cloned by a rule of its own
         twin: Self = super(KernelEstimator, lent).__sklearn_clone__()
         return twin
 

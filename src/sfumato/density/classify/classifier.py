@@ -495,7 +495,7 @@ class SketchClassifier(ClassAnswers):
         """
         return self._fit(X, y, sample_weight, self._check())
 
-    @available_if(lambda self: self.method == "kernel" and not self._private)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.method == "kernel" and not self._private)
     @one_numpy_thread
     def partial_fit(
         self, X: Matrix, y: Column, classes: Any = None, sample_weight: Column | None = None
