@@ -219,7 +219,8 @@ class KernelEstimator(BaseEstimator):
 
     def __sklearn_clone__(self) -> Self:
         lent = copy.copy(self)
-        vars(lent)["ledger"] = cloned_ledger(self.ledger)  # a `Privacy` is cloned by a rule of its own
+        # A `Privacy` is cloned by a rule of its own.
+        vars(lent)["ledger"] = cloned_ledger(self.ledger)
         twin: Self = super(KernelEstimator, lent).__sklearn_clone__()
         return twin
 
