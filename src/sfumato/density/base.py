@@ -218,9 +218,8 @@ class KernelEstimator(BaseEstimator):
                 setattr(self, name, value)
 
     def __sklearn_clone__(self) -> Self:
-        lent = copy.copy(self)
-        # A `Privacy` is cloned by a rule of its own.
-        vars(lent)["ledger"] = cloned_ledger(self.ledger)
+        lent: Any = copy.copy(self)
+        lent.ledger = cloned_ledger(self.ledger)  # a `Privacy` is cloned by a rule of its own
         twin: Self = super(KernelEstimator, lent).__sklearn_clone__()
         return twin
 
