@@ -13,10 +13,10 @@ import sklearn.exceptions
 
 import sfumato
 from sfumato import errors
+from sfumato.core.estimator_errors import EstimatorNotFittedError
 from sfumato.core.validation import integer, one_of
 from sfumato.data import Interactions
 from sfumato.density import SketchDensity
-from sfumato.density.base import EstimatorNotFittedError
 from sfumato.privacy import BudgetExceeded, Ledger, LedgerDamaged
 from sfumato.recommend import DenseFactorization, ModelFormatError, NotFittedError, StaleIndexError
 from sfumato.retrieve import IndexFormatError

@@ -1,5 +1,8 @@
 """Small matrices take one BLAS thread, and every number of threads comes back."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -85,3 +88,31 @@ def test_decoding_of_few_candidates_takes_one_thread(monkeypatch):
     assert recorded
     assert {number for each in recorded for number in each} == {1}
     assert np.unique(threads()).tolist() == [2]
+
+
+def test_libraries_that_are_loaded_inside_are_limited_with_the_next_entry():
+    code = """
+import sys
+from threadpoolctl import ThreadpoolController
+from sfumato.core.linear_algebra import one_blas_thread, one_numpy_thread
+
+def threads():
+    found = ThreadpoolController().select(user_api="blas").info()
+    return [each["num_threads"] for each in found]
+
+import numpy
+with one_numpy_thread:
+    assert set(threads()) <= {1}, threads()
+    assert "scipy.linalg" not in sys.modules
+before = threads()
+assert set(before) <= {2}, before
+with one_numpy_thread:
+    with one_blas_thread:
+        assert "scipy.linalg" in sys.modules
+        assert set(threads()) <= {1}, threads()
+    assert set(threads()) <= {1}, threads()
+assert set(threads()) <= {2}, threads()
+"""
+    given = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

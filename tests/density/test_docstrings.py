@@ -3,10 +3,10 @@
 import inspect
 
 import pytest
-from sklearn.base import BaseEstimator
 from sklearn.utils import _testing
 
 from sfumato import density
+from sfumato.core.estimator import BaseEstimator
 
 docscrape = pytest.importorskip("numpydoc.docscrape", reason="numpydoc is not installed")
 ESTIMATORS = [

@@ -5,10 +5,9 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import OutlierMixin
-from sklearn.utils.metaestimators import available_if
 
 from sfumato.core.bounds import Box
+from sfumato.core.estimator import OutlierMixin, available_if
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, between, integer
 from sfumato.density.base import KernelEstimator, hash_seed
@@ -48,7 +47,7 @@ class _Contamination:
         return ["many", 0, 0.6, -0.1, None, True, float("nan")]
 
 
-class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
+class SketchAnomalyDetector(OutlierMixin, SingleSketch):
     """Anomaly detection from histograms of projections, private when epsilon is given.
 
     Each slice is a histogram of one column, or of one of `projections` random weighted sums of two
@@ -211,7 +210,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):  # type: ignore[misc]
             self._set_offset(-self._surprise.scores(inside), weights, plain["contamination"])
         return self
 
-    @available_if(lambda self: self.contamination == "auto" and not self._private)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.contamination == "auto" and not self._private)
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:

@@ -11,15 +11,14 @@ import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-from sklearn.utils.validation import validate_data
 
 from sfumato.core.arrays import LARGEST, Readers, private_points
 from sfumato.core.bounds import BOUNDS, Box, Pair
+from sfumato.core.estimator import BaseEstimator, not_fitted
+from sfumato.core.estimator_data import check_feature_names, validate_data
 from sfumato.core.file_format import packed_file
 from sfumato.core.ids import plain_numbers
 from sfumato.core.storage import REGISTRIES
@@ -36,7 +35,7 @@ from sfumato.core.validation import (
 )
 from sfumato.density import serialization
 from sfumato.density.backends import TYPES, Setting, choose, make
-from sfumato.errors import NotFittedError, ParameterError, ParameterTypeError
+from sfumato.errors import ParameterError, ParameterTypeError
 from sfumato.privacy.parameters import PRIVACY, Privacy, cloned_ledger, separate_parameters
 from sfumato.privacy.random_source import Source
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
@@ -44,7 +43,6 @@ from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
 __all__ = [
     "BACKENDS",
     "LIMITS",
-    "EstimatorNotFittedError",
     "KernelEstimator",
     "naming",
     "noise_from",
@@ -105,10 +103,6 @@ def naming(owner: str, inner: str) -> Iterator[None]:
         raise
 
 
-class EstimatorNotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
-    """An estimator was used before `fit`; also an instance of scikit-learn's NotFittedError."""
-
-
 SENTENCES = {
     "Complex data not supported": "X must hold real numbers. Complex data not supported.",
     "Expected 2D array": "X must have rows and columns, and is no table. Expected 2D array. "
@@ -153,7 +147,7 @@ def noise_from(source: Source) -> Iterator[None]:
         _NOISE.reset(token)
 
 
-class KernelEstimator(BaseEstimator):  # type: ignore[misc]
+class KernelEstimator(BaseEstimator):
     """Base class of the estimators over kernel sums.
 
     A subclass takes its parameters by keyword, stores them as given, and declares the valid ranges
@@ -208,6 +202,10 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self._store(locals())
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # parameters, which `_store` sets
+
     def __init_subclass__(cls, *, in_files: bool = True, **options: Any) -> None:
         super().__init_subclass__(**options)
         if in_files:
@@ -220,7 +218,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, name, value)
 
     def __sklearn_clone__(self) -> Self:
-        lent = copy.copy(self)
+        lent: Any = copy.copy(self)
         lent.ledger = cloned_ledger(self.ledger)  # a `Privacy` is cloned by a rule of its own
         twin: Self = super(KernelEstimator, lent).__sklearn_clone__()
         return twin
@@ -296,7 +294,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _numbers(self, X: Any, plain: dict[str, Any], *, reset: bool = True) -> np.ndarray:
         """All rows as numbers, NaN for cells that are not; refuses only what is public."""
-        validate_data(self, X, reset=reset, skip_check_array=True, ensure_2d=False)  # names alone
+        check_feature_names(self, X, reset=reset)
         points = private_points(self._owner, X, self._columns_given(plain), self._readers(plain))
         if not reset and points.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -369,15 +367,12 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, np.ma.MaskedArray):
             X = plain_numbers(X)  # scikit-learn would lose the mask
         try:
-            checked = validate_data(
-                self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False
-            )
+            return validate_data(self, X, reset=reset, ensure_all_finite=False)
         except ValueError as error:
             ours = why_unreadable(error, X)
             if ours is None:
                 raise
             raise ValueError(f"{self._owner}: {ours}") from None
-        return np.asarray(checked)
 
     def _refuse_nan(self, points: np.ndarray, invalid: np.ndarray, what: str) -> None:
         if invalid.any():
@@ -445,7 +440,7 @@ class KernelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not self._parts():
-            raise EstimatorNotFittedError(f"{self._owner}: not fitted yet; call fit first.")
+            raise not_fitted(f"{self._owner}: not fitted yet; call fit first.")
 
     def _parts(self) -> dict[str, Any]:
         """The sketches or releases of the estimator by name; empty before fit."""

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import DensityMixin
 
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.estimator import DensityMixin
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import one_of
 from sfumato.density.backends import described
@@ -19,7 +19,7 @@ __all__ = ["SketchDensity", "SketchSampler"]
 LAST_DIGIT = 2.0**-52  # rounding error of a mean of kernel values up to 1
 
 
-class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
+class SketchDensity(DensityMixin, Drawing):
     """Kernel density estimation from a sketch, private when epsilon is given.
 
     Use it for data too large to store, for data that arrive in parts or from several machines, or
@@ -127,7 +127,7 @@ class SketchDensity(DensityMixin, Drawing):  # type: ignore[misc]
 
     floor_: float
 
-    @one_blas_thread
+    @one_numpy_thread
     def score_samples(self, X: Matrix) -> np.ndarray:
         """Compute the log density at each point.
 

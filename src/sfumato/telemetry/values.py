@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ __all__ = [
     "values_of",
 ]
 
+FEW = 2**12  # rows of text that are encoded one by one, without Arrow, which loads slowly
+OFFSETS = {
+    **dict.fromkeys((pa.string(), pa.binary()), np.int32),
+    **dict.fromkeys((pa.large_string(), pa.large_binary()), np.int64),
+}
 NO_VALUE = b""  # what a client reports that has no value, or one that cannot be reported
 SAFE = 2**53  # below which a float is an integer for sure, as in a browser
 INTEGERS = range(-(2**63), 2**64)  # that are reported by their digits
@@ -227,16 +233,31 @@ def _wide(values: np.ndarray) -> np.ndarray:
 
 def _encoded(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
     """Return the distinct texts of an Arrow array and the code of every row."""
+    if values.type in OFFSETS and 0 < len(values) <= FEW and not values.null_count:
+        return _few_encoded(values)
     if not isinstance(values, pa.DictionaryArray):
-        found = _encodable(values).dictionary_encode()
-        if found.indices.null_count:
-            return _bytes(found.dictionary), np.asarray(found.indices)
-        return _bytes(found.dictionary), cells(found.indices)
+        coded = _encodable(values).dictionary_encode()
+        if coded.indices.null_count:
+            return _bytes(coded.dictionary), np.asarray(coded.indices)
+        return _bytes(coded.dictionary), cells(coded.indices)
     rows = np.asarray(values.indices)
     used = np.bincount(rows, minlength=len(values.dictionary)) > 0
     words = _encodable(values.dictionary).filter(pa.array(used))  # the others are no row's value
     texts, codes = _encoded(words)
     return texts, codes[(np.cumsum(used) - 1)[rows]]
+
+
+def _few_encoded(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """As `_encoded`, of few rows, by their buffers."""
+    _, offsets, data = values.buffers()
+    width, first, last = OFFSETS[values.type], values.offset, values.offset + len(values) + 1
+    ends = np.frombuffer(offsets, width)[first:last].tolist()
+    whole = b"" if data is None else data.slice(ends[0], ends[-1] - ends[0]).to_pybytes()
+    rows = [whole[start - ends[0] : end - ends[0]] for start, end in pairwise(ends)]
+    codes = {text: code for code, text in enumerate(dict.fromkeys(rows))}
+    found = values_of(list(codes), np.fromiter(map(codes.__getitem__, rows), np.int64, len(rows)))
+    buffers = [None, pa.py_buffer(found.offsets), pa.py_buffer(found.data)]
+    return pa.Array.from_buffers(pa.large_binary(), len(codes), buffers), found.codes
 
 
 def _encodable(texts: pa.Array) -> pa.Array:

@@ -106,3 +106,36 @@ def test_cells_weighed_alone_give_nearly_the_same_fit(monkeypatch):
     assert np.all(np.abs(alone.estimate - full.estimate) < 0.25 * full.std_error)
     assert np.all(np.abs(alone.std_error / full.std_error - 1) < 0.1)
     assert alone.dispersion == pytest.approx(full.dispersion, rel=0.2)
+
+
+@pytest.mark.parametrize("extra", [0.0, 0.02])
+def test_few_candidates_have_the_weights_and_the_fit_of_the_general_way(monkeypatch, extra):
+    params = Rappor(bits=32, hashes=2, cohorts=6, f=0.25, p=0.25, q=0.75)
+    design = Design(params, [f"word {number}" for number in range(9)])
+    rng = np.random.default_rng(0)
+    reports = np.array([400, 300, 0, 500, 1, 200])  # a cohort without, and one with a single one
+    counts = SimpleNamespace(
+        scheme=params, cells=rng.binomial(reports[:, None], 0.4, (6, 32)), reports=reports
+    )
+    cells, fractions = CellFractions.counted(counts, design), rng.dirichlet(np.ones(9)) * 0.8
+    assert Blocks(design.matrix, 6).few
+    assert cells.noisy
+
+    def found():
+        model = LinearModel(cells, design.matrix, closed=False)
+        fit = model.fit()
+        weights = cells.weights(model.blocks, fractions, 0.2, extra)
+        return weights, fit.unconstrained, fit.covariance, fit.extra, model.dispersion(fit)[0]
+
+    quick = found()
+    assert not quick[0][2].any()
+    monkeypatch.setattr(Blocks, "few", False)
+    for ours, general in zip(quick, found(), strict=True):
+        np.testing.assert_allclose(ours, general, rtol=1e-9, atol=1e-12)
+
+
+def test_bits_with_hardly_any_noise_take_the_general_way():
+    for f, noisy in ((0.5, True), (0.001, False)):
+        params = Rappor(bits=32, hashes=2, cohorts=2, f=f, p=0.0, q=1.0)
+        counts = SimpleNamespace(scheme=params, cells=np.zeros((2, 32)), reports=np.ones(2))
+        assert CellFractions.counted(counts, Design(params, ["tea"])).noisy == noisy

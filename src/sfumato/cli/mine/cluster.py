@@ -200,6 +200,7 @@ class _InMemory:
         from sfumato.mine import cluster as room
 
         method, more = given["method"], {}
+        model: Any
         if method == "kmeans":
             model = room.KMeans(k, random_state=given["seed"]).fit(self.points, progress=advance)
             self.facts = {"inertia": model.inertia_, "loss": model.loss_, "rounds": model.n_iter_}

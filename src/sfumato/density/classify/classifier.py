@@ -5,10 +5,6 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
 
 from sfumato.core.arrays import (
     Readers,
@@ -18,7 +14,13 @@ from sfumato.core.arrays import (
     without_rows,
 )
 from sfumato.core.bounds import Box
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.estimator import ClassifierMixin, available_if
+from sfumato.core.estimator_data import (
+    check_classification_targets,
+    check_feature_names,
+    column_or_1d,
+)
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional, positive
 from sfumato.density.backends import Setting, described
@@ -67,7 +69,7 @@ __all__ = ["METHODS", "ClassAnswers", "SketchClassifier"]
 METHODS = ("columns", "kernel")
 
 
-class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: ignore[misc]
+class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
     """Predictions of a fitted classifier from its release or its tables, and their files."""
 
     priors: Any
@@ -77,7 +79,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
     tables_: Any
     sketches_: list[Any]
 
-    @one_blas_thread
+    @one_numpy_thread
     def predict_log_proba(self, X: Matrix) -> np.ndarray:
         """Compute the log probability of every class.
 
@@ -202,7 +204,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):  # type: i
 
     def _matrix(self, X: Any, *, reset: bool) -> np.ndarray:
         if not reset and self._lists:
-            validate_data(self, X, reset=False, skip_check_array=True, ensure_2d=False)  # names
+            check_feature_names(self, X, reset=False)
             columns = table_columns(X)
             if columns is not None and len(columns) != self.n_features_in_:
                 raise ValueError(
@@ -471,7 +473,7 @@ class SketchClassifier(ClassAnswers):
     ) -> None:
         self._store(locals())
 
-    @one_blas_thread
+    @one_numpy_thread
     def fit(self, X: Matrix, y: Column, sample_weight: Column | None = None) -> Self:
         """Fit the classifier; with epsilon, release tables or sketches and discard the data.
 
@@ -493,8 +495,8 @@ class SketchClassifier(ClassAnswers):
         """
         return self._fit(X, y, sample_weight, self._check())
 
-    @available_if(lambda self: self.method == "kernel" and not self._private)  # type: ignore[untyped-decorator]
-    @one_blas_thread
+    @available_if(lambda self: self.method == "kernel" and not self._private)
+    @one_numpy_thread
     def partial_fit(
         self, X: Matrix, y: Column, classes: Any = None, sample_weight: Column | None = None
     ) -> Self:
@@ -623,7 +625,7 @@ class SketchClassifier(ClassAnswers):
         columns = self._width(X, plain)
         if columns is None:
             return plain
-        validate_data(self, X, reset=True, skip_check_array=True, ensure_2d=False)  # names alone
+        check_feature_names(self, X, reset=True)
         lists = category_lists(self._owner, plain["categorical"], self._names, columns)
         if lists:
             bounds = with_listed_bounds(self._owner, plain["bounds"], lists, columns)
@@ -691,14 +693,14 @@ class SketchClassifier(ClassAnswers):
         if y is None:
             raise ValueError(f"{self._owner}: requires y to be passed, but the target y is None.")
         refuse_missing(self._owner, y)
-        labels = column_or_1d(y, warn=True)
+        labels = column_or_1d(y)
         refuse_missing(self._owner, labels)  # of a matrix of one column
         check_classification_targets(labels)
         if len(labels) != rows:
             raise ValueError(
                 f"{self._owner}: y must have one label per row, {rows}, not {len(labels)}."
             )
-        return np.asarray(labels)
+        return labels
 
     def _public(
         self, plain: dict[str, Any], points: np.ndarray, weights: np.ndarray | None

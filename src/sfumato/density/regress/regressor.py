@@ -3,13 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils import check_array, check_consistent_length
-from sklearn.utils.validation import column_or_1d
 
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.estimator import RegressorMixin
+from sfumato.core.estimator_data import target_numbers
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional
@@ -40,7 +39,7 @@ from sfumato.sketch.kernel_sums.polynomial_features import Polynomials
 __all__ = ["SketchRegressor"]
 
 
-class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
+class SketchRegressor(RegressorMixin, SingleSketch):
     """Linear or quadratic least squares, private when epsilon is given.
 
     Method "statistics" computes sums of products of scaled columns (`sfumato.sketch.Moments`) and
@@ -190,7 +189,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
     ) -> None:
         self._store(locals())
 
-    @one_blas_thread
+    @one_numpy_thread
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Fit the regression; with epsilon, release the sketch and discard the data.
 
@@ -221,7 +220,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         self._count_outside(outside)
         return self
 
-    @one_blas_thread
+    @one_numpy_thread
     def partial_fit(
         self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None
     ) -> Self:
@@ -308,7 +307,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         model._take(release, setting)  # type: ignore[arg-type]
         return model
 
-    @one_blas_thread
+    @one_numpy_thread
     def predict(self, X: Matrix) -> np.ndarray:
         """Predict the target at every point.
 
@@ -376,14 +375,12 @@ class SketchRegressor(RegressorMixin, SingleSketch):  # type: ignore[misc]
         if y is None:
             raise ValueError(f"{self._owner}: requires y to be passed, but the target y is None.")
         try:
-            numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            return target_numbers(y, len(points))
         except ValueError as error:
             if "could not convert" not in str(error):
                 raise
             # NumPy's message quotes the text of the cell, which may be personal data.
             raise ValueError(f"{self._owner}: y must hold numbers, and one is text.") from None
-        check_consistent_length(points, numbers)
-        return np.asarray(column_or_1d(numbers, warn=True))
 
     def _public(self, plain: dict[str, Any], table: np.ndarray) -> RegressionSetting:
         """The public configuration; with epsilon rows give only their number of columns."""

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-from sklearn.utils.validation import validate_data
 
 from sfumato.core.arrays import LARGEST
+from sfumato.core.estimator_data import validate_data
 from sfumato.core.ids import plain_numbers
-from sfumato.errors import NotFittedError, ParameterError
+from sfumato.errors import ParameterError
 
 __all__ = [
-    "ClustersNotFittedError",
     "check_clusters",
     "checked_points",
     "checked_weights",
@@ -21,10 +19,6 @@ __all__ = [
 ]
 
 WIDE = 1e18  # from here on squares of float32 would overflow
-
-
-class ClustersNotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
-    """Clusters were requested before `fit`; also scikit-learn's NotFittedError."""
 
 
 @contextlib.contextmanager
@@ -49,14 +43,7 @@ def checked_points(estimator: Any, X: Any, *, reset: bool, narrow: bool = True) 
     if isinstance(X, np.ma.MaskedArray):
         X = plain_numbers(X)  # scikit-learn would lose the mask
     try:
-        points = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=[np.float64, np.float32] if narrow else np.float64,
-            order="C",
-            ensure_all_finite=False,
-        )
+        points = validate_data(estimator, X, reset=reset, narrow=narrow, ensure_all_finite=False)
     except ValueError as error:
         if str(error).startswith("could not convert"):  # which quotes the cell
             raise ValueError(f"{owner}: X must be numbers; a column is text. Code it.") from None

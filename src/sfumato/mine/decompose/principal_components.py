@@ -3,23 +3,23 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError as SklearnNotFittedError
-from sklearn.utils.validation import validate_data
 
+from sfumato.core.estimator import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    not_fitted,
+)
+from sfumato.core.estimator_data import validate_data
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import flag
-from sfumato.errors import NotFittedError, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.mine.decompose.matrices import fixed_signs
 
 __all__ = ["PCA", "ComponentEstimator", "component_count"]
 
 COLUMNS = 2**14  # of which the covariance takes 2 GiB
 FAR = 1e140  # squares of numbers up to here can be summed
-
-
-class ComponentsNotFittedError(NotFittedError, SklearnNotFittedError):  # type: ignore[misc]
-    """Components were used before `fit`; also an instance of scikit-learn's NotFittedError."""
 
 
 def component_count(owner: str, n: Any, variances: np.ndarray) -> int:
@@ -42,7 +42,7 @@ def component_count(owner: str, n: Any, variances: np.ndarray) -> int:
     )
 
 
-class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of estimators that project on principal components."""
 
     n_features_in_: int
@@ -122,12 +122,11 @@ class ComponentEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.explained_variance_ratio_ = values[:n] / total if total else np.zeros(n)
 
     def _rows(self, X: Any, *, reset: bool) -> np.ndarray:
-        rows = validate_data(self, X, reset=reset, dtype=np.float64, order="C")
-        return np.asarray(rows)
+        return validate_data(self, X, reset=reset)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "components_"):
-            raise ComponentsNotFittedError(f"{self._owner}: not fitted yet; call fit first.")
+            raise not_fitted(f"{self._owner}: not fitted yet; call fit first.")
 
 
 class PCA(ComponentEstimator):

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from sfumato.core.arrays import private_points, without_rows
 from sfumato.core.bounds import BOUNDS, Box
+from sfumato.core.estimator_data import check_feature_names
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import DELTA, Limit, checked_values, flag, integer, optional, positive
 from sfumato.errors import ParameterError, ParameterTypeError
@@ -176,7 +176,7 @@ class PrivatePCA(ComponentEstimator):
             The object itself.
         """
         plain = self._check()
-        validate_data(self, X, reset=True, skip_check_array=True, ensure_2d=False)  # names alone
+        check_feature_names(self, X, reset=True)
         columns = self._private_rows(without_rows(X), plain).shape[1]
         box = Box.of(OWNER, plain["bounds"], columns)
         # The number of components is checked by the number of columns before anything is paid.

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.validation import Limit, between, flag, integer
 from sfumato.kernels import top_k as top
 from sfumato.kernels.alignment import aligned
@@ -47,7 +47,7 @@ class Search(NamedTuple):
         return sides
 
 
-@one_blas_thread
+@one_numpy_thread
 def levels(rows: np.ndarray, bits: int) -> np.ndarray:
     """Atoms, float32 (bits, dimension), that quantise vectors axis by axis, the longest first.
 
@@ -65,7 +65,7 @@ def levels(rows: np.ndarray, bits: int) -> np.ndarray:
     return _longest_first(axes.T[axis] * lengths[:, None])
 
 
-@one_blas_thread
+@one_numpy_thread
 def refined(
     rows: np.ndarray, atoms: np.ndarray, flips: int, rounds: int
 ) -> tuple[np.ndarray, list[float]]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from sfumato.core.hashing import hash_column
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.storage import Stored
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import integer, one_of, optional, positive
@@ -178,7 +178,7 @@ class RaceRows:
             part = slice(first, points.size, blocks)
             columns = np.ascontiguousarray(points.parts[0][:, part])
             for rows in _slices(self.draw.rows, max(16, POSITIONS // columns.shape[1])):
-                with one_blas_thread:
+                with one_numpy_thread:
                     positions = self.matrix[rows] @ columns
                 yield rows, part, positions
 

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 import numpy as np
 
 from sfumato.core.bounds import BOUNDS, Box, Pair, points
-from sfumato.core.linear_algebra import one_blas_thread
+from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.storage import Stored
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import between, integer, optional, positive
@@ -65,7 +65,7 @@ class BinnedDirections:
             count = max(1, POSITIONS // block.shape[1])
             for row in range(0, len(self.matrix), count):
                 rows = slice(row, row + count)
-                with one_blas_thread:
+                with one_numpy_thread:
                     positions = self.matrix[rows] @ block
                 yield rows, part, positions
 

@@ -2,10 +2,10 @@
 
 import json
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import scipy
 
 from sfumato.core.linear_algebra import blas_threads
 from sfumato.core.tables import Table, described
@@ -300,7 +300,7 @@ def _table(
     if answer.trusted:
         estimate = np.where(detected, unconstrained, estimate)
     estimate = np.clip(estimate, 0, task.total)
-    half_width = -scipy.special.ndtri(level / 2) * error
+    half_width = -NormalDist().inv_cdf(max(level / 2, 5e-324)) * error
     low = np.maximum(unconstrained - half_width, 0)
     high = np.clip(unconstrained + half_width, 0, task.total)
     shown = error if answer.errors_shown is None else answer.errors_shown[requested]

@@ -242,7 +242,7 @@ class Blocks:
     def pairs(self, part: slice, fractions: np.ndarray) -> np.ndarray:
         """Return the fraction of clients whose candidate has both of two cells (c, k, k)."""
         if len(self.parts) == 1:
-            return np.asarray((self._dense * fractions) @ self._dense.transpose(0, 2, 1))
+            return np.asarray((self.dense * fractions) @ self.dense.transpose(0, 2, 1))
         apart, k, count = self._apart(part), self.cells, part.stop - part.start
         both = (apart.multiply(np.tile(fractions, count)).tocsr() @ apart.T).tocoo()
         out = np.zeros((count, k, k))
@@ -253,8 +253,13 @@ class Blocks:
         """Return the blocks of these cohorts along the diagonal, cached if they are all."""
         return self._all_apart if len(self.parts) == 1 else self._diagonal(part)
 
+    @property
+    def few(self) -> bool:
+        """Whether all blocks are one part, with far fewer candidates than cells."""
+        return len(self.parts) == 1 and 2 * (self.candidates + 2) <= self.cells
+
     @cached_property
-    def _dense(self) -> np.ndarray:
+    def dense(self) -> np.ndarray:
         """All blocks as one dense array (cohorts, cells, candidates)."""
         return np.asarray(self._matrix.toarray()).reshape(-1, self.cells, self.candidates)
 
@@ -274,6 +279,7 @@ class Blocks:
         return scipy.sparse.csr_matrix((rows.data, columns, rows.indptr), shape=shape)
 
 
+NOISE = 1e-2  # least variance of a bit of one report that keeps a covariance from being singular
 DENSE = 2**26  # entries of all blocks together: half a GiB; beyond it covariances are ignored
 
 
@@ -336,9 +342,12 @@ class CellFractions:
         marked = blocks @ counts + other * self.uniform
         if not self.dense:
             return self.alone(marked, extra)
+        sets = self.scheme.kind == "bits" and not self.single
         out = np.empty((*marked.shape, marked.shape[1]))
         for part in blocks.parts:
-            if self.scheme.kind == "bits" and not self.single:
+            if sets and blocks.few and self.noisy:
+                out = self._inverse_of_few(blocks.dense, counts, other, marked, extra)
+            elif sets:
                 both = blocks.pairs(part, counts) + other * self.together
                 out[part] = self._inverse_of_pairs(both, marked[part], self.reports[part], extra)
             else:
@@ -362,6 +371,12 @@ class CellFractions:
         """Floor of a variance, which would be 0 for an empty cell without noise."""
         return float(0.5 / (self.reports.sum() + 1))
 
+    @property
+    def noisy(self) -> bool:
+        """Whether every bit is noisy, also one that its client's value has or has not."""
+        low, high = float(self.scheme.low), float(self.scheme.high)
+        return min(low * (1 - low), high * (1 - high)) >= NOISE
+
     def _inverse_of_pairs(
         self, both: np.ndarray, marked: np.ndarray, reports: np.ndarray, extra: float
     ) -> np.ndarray:
@@ -373,6 +388,30 @@ class CellFractions:
         own = self._own(marked) / (np.maximum(reports, 1)[:, None] * self.gap**2)
         covariance[:, np.arange(k), np.arange(k)] = own + overdispersion * (1 - 1 / k)
         return _inverted(covariance)
+
+    def _inverse_of_few(
+        self, dense: np.ndarray, counts: np.ndarray, other: float, marked: np.ndarray, extra: float
+    ) -> np.ndarray:
+        """Return inverse covariances of bits (m, k, k) if candidates are far fewer than cells.
+
+        As `_inverse_of_pairs`, which it spares: all but the diagonal of a covariance is R E R' for
+        R = [X, marked, 1] and diagonal E, inverted by the Woodbury identity. The noise of a bit is
+        part of the diagonal alone, which keeps the difference away from 0.
+        """
+        k, overdispersion = marked.shape[1], self.set_variance() * extra
+        reports = np.maximum(self.reports, 1)[:, None]
+        inner = np.concatenate([counts, [-1.0, other * self.together]]) / reports
+        inner[:, -1] -= overdispersion / k
+        basis = np.concatenate([dense, marked[:, :, None], np.ones((*marked.shape, 1))], axis=2)
+        own = self._own(marked) / (reports * self.gap**2) + overdispersion * (1 - 1 / k)
+        diagonal = own - (np.square(basis) @ inner[:, :, None])[:, :, 0]
+        solved = basis / diagonal[:, :, None]
+        core = inner[:, :, None] * (basis.transpose(0, 2, 1) @ solved)
+        core[:, np.arange(inner.shape[1]), np.arange(inner.shape[1])] += 1
+        middle = np.linalg.inv(core) * inner[:, None]
+        out = (solved @ -middle) @ solved.transpose(0, 2, 1)
+        out[:, np.arange(k), np.arange(k)] += 1 / diagonal
+        return np.asarray(out)
 
     def _inverse(self, marked: np.ndarray, reports: np.ndarray, extra: float) -> np.ndarray:
         """Return inverse covariances where values, or reports, have one cell, in closed form.

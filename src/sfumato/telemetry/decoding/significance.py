@@ -1,9 +1,9 @@
 """Tests whether a candidate is present: p-values of fits and their correction for many tests."""
 
+import math
 from typing import Any
 
 import numpy as np
-import scipy
 
 from sfumato.core.validation import one_of
 from sfumato.telemetry.decoding.cell_sums import CellSums
@@ -15,6 +15,7 @@ __all__ = ["CORRECTION", "adjusted", "fit_p", "normal_p", "random_cells_z", "shr
 
 CORRECTION = one_of(("benjamini-hochberg", "bonferroni", "none"))
 STEPS = np.geomspace(0.25, 60.0, 32)  # tilts, in standard deviations of the statistic
+_erfc = np.frompyfunc(math.erfc, 1, 1)  # scipy.special takes longer to import than a fit
 BLOCK = 2**16  # numbers at a time, so that they stay in the cache
 
 
@@ -51,7 +52,7 @@ def normal_p(estimates: Any, errors: Any) -> np.ndarray:
     estimates, errors = np.asarray(estimates, np.float64), np.asarray(errors, np.float64)
     known = np.isfinite(errors) & (errors > 0)
     z = np.where(known, estimates, 0.0) / np.where(known, errors, 1.0)
-    return np.where(known, scipy.special.ndtr(-z), 1.0)
+    return np.where(known, 0.5 * np.asarray(_erfc(z / math.sqrt(2)), np.float64), 1.0)
 
 
 def random_cells_z(gradient: np.ndarray, size: float, totals: Any) -> np.ndarray:
@@ -113,7 +114,8 @@ def fit_p(model: LinearModel, fit: LeastSquaresFit, *, hashed: bool) -> np.ndarr
     One is of noise with the estimated covariance; the other, where cells come from hashing, of a
     string with random cells (`random_cells_z`), which is valid whatever is not in the dictionary.
     """
-    p_value = normal_p(fit.unconstrained, np.sqrt(fit.covariance.diagonal()))
+    variances = np.maximum(fit.covariance.diagonal(), 0)  # of a single value that is certain: 0
+    p_value = normal_p(fit.unconstrained, np.sqrt(variances))
     if hashed and not model.closed:
         positions = np.flatnonzero(p_value < LIKELY)
         step = max(1, TOGETHER // fit.gradient.size)

@@ -203,9 +203,13 @@ class LinearModel:
             own = np.asarray(rows.multiply(rows @ covariance).sum(1)).reshape(row.shape)
             own = weights - weights**2 * (own - 2 * row + u * u * level)
             return float(own.sum()), float((own**2).sum())
-        fitted = self.blocks.sandwich(part, covariance)
-        fitted += u * u * level - row[:, :, None] - row[:, None]
-        residual = weights - weights @ fitted @ weights
+        if self.blocks.few and self.cells.noisy:  # W X first, which has few columns
+            turned = weights @ (self.blocks.dense - u)
+            residual = weights - (turned @ covariance) @ turned.transpose(0, 2, 1)
+        else:
+            fitted = self.blocks.sandwich(part, covariance)
+            fitted += u * u * level - row[:, :, None] - row[:, None]
+            residual = weights - weights @ fitted @ weights
         residual -= residual.mean(1, keepdims=True)  # unknown strings do not change a cohort's sum
         trace = float(np.trace(residual, axis1=1, axis2=2).sum())
         return trace, float((residual * residual.transpose(0, 2, 1)).sum())

@@ -6,14 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import BaseEstimator, ClusterMixin
 
+from sfumato.core.estimator import BaseEstimator, ClusterMixin, not_fitted
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import Limit, fraction, integer, one_of
 from sfumato.data import Batches, read_batches
 from sfumato.mine.cluster.bfr.bfr_summary import BFRSummary, nearest_clusters
 from sfumato.mine.cluster.estimator_input import (
-    ClustersNotFittedError,
     check_clusters,
     checked_points,
 )
@@ -30,7 +29,7 @@ LIMITS: dict[str, Limit] = {
 }
 
 
-class BFR(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class BFR(ClusterMixin, BaseEstimator):
     """Clusters of data larger than memory, as sums of their rows, by Bradley, Fayyad and Reina.
 
     Clusters are taken for normally distributed, with independent columns. Memory does not grow with
@@ -278,7 +277,7 @@ class BFR(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "cluster_centers_"):
-            raise ClustersNotFittedError("BFR: not fitted yet; call fit first.")
+            raise not_fitted("BFR: not fitted yet; call fit first.")
 
     def _labels(self, points: np.ndarray) -> np.ndarray:
         n, sums, squares = self.summary_.totals()

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-from sklearn.base import BaseEstimator, ClusterMixin
 
+from sfumato.core.estimator import BaseEstimator, ClusterMixin, not_fitted
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import (
     RANDOM_STATE,
@@ -25,7 +25,6 @@ from sfumato.kernels.mine.cluster import representatives as representatives_kern
 from sfumato.mine.cluster.cure.cure_sample import clustered_sample, represented
 from sfumato.mine.cluster.cure.cure_source import PointBatches, uniform_sample
 from sfumato.mine.cluster.estimator_input import (
-    ClustersNotFittedError,
     checked_points,
     unchanged_on_error,
 )
@@ -36,7 +35,7 @@ LABEL = "cluster"  # the column that `assign` writes
 INITIAL = 100  # sampled points per initial cluster, where a threshold merges them
 
 
-class CURE(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class CURE(ClusterMixin, BaseEstimator):
     """Clustering using representatives: clusters of any shape from a sample, then all points.
 
     A sample is agglomerated by nearest points. Each cluster is represented by a few of its points,
@@ -364,6 +363,6 @@ class CURE(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "representatives_"):
-            raise ClustersNotFittedError(
+            raise not_fitted(
                 f"{type(self).__name__}: not fitted yet; call fit or fit_source first."
             )

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.core.estimator import not_fitted
 from sfumato.core.validation import integer
-from sfumato.mine.cluster.estimator_input import ClustersNotFittedError
 from sfumato.mine.cluster.hierarchical.hierarchical import Hierarchical
 
 __all__ = ["plot_dendrogram"]
@@ -82,7 +82,7 @@ def _merges(clusters: Any) -> tuple[np.ndarray, float | None]:
             raise ValueError(f"{OWNER}: clusters must have the shape (n - 1, 4) of merges_.")
         return merges, None
     if not hasattr(clusters, "merges_"):
-        raise ClustersNotFittedError(f"{OWNER}: the clusters are not fitted yet; call fit first.")
+        raise not_fitted(f"{OWNER}: the clusters are not fitted yet; call fit first.")
     heights, applied = clusters.merges_[:, 2], clusters.applied_
     if not 0 < applied < heights.size:
         return clusters.merges_, None

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine.cluster import point_distances
@@ -75,6 +74,8 @@ class _VectorRows:
             point_distances.euclidean(np.ascontiguousarray(rows.T), found)
             return found
         if self._metric == "manhattan":
+            from scipy.spatial.distance import cdist  # slow to import, and for this metric alone
+
             return np.asarray(cdist(rows, rows, "cityblock"))
         out = np.empty((len(rows), len(rows)))
         for i, row in enumerate(rows):

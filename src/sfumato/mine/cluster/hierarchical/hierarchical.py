@@ -3,8 +3,8 @@
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
 
+from sfumato.core.estimator import BaseEstimator, ClusterMixin
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import (
     Limit,
@@ -37,7 +37,7 @@ from sfumato.mine.cluster.hierarchical.merges import (
 __all__ = ["Hierarchical"]
 
 
-class Hierarchical(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class Hierarchical(ClusterMixin, BaseEstimator):
     """Hierarchical clustering, agglomerative or divisive, of points, sets, texts or distances.
 
     Parameters

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import (
+
+from sfumato.core.estimator import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
+    not_fitted,
 )
-from sklearn.exceptions import ConvergenceWarning
-
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import (
     RANDOM_STATE,
@@ -27,7 +27,6 @@ from sfumato.core.validation import (
 from sfumato.errors import ParameterError
 from sfumato.kernels.mine.cluster import nearest_centres as kernels
 from sfumato.mine.cluster.estimator_input import (
-    ClustersNotFittedError,
     check_clusters,
     checked_points,
     checked_weights,
@@ -69,7 +68,7 @@ LIMITS: dict[str, Limit] = {
 }
 
 
-class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """K-means clustering of rows in memory, of a stream in mini-batches, or of rows of an engine.
 
     Parameters
@@ -427,7 +426,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
     def _queries(self, X: Any) -> np.ndarray:
         if not hasattr(self, "cluster_centers_"):
-            raise ClustersNotFittedError("KMeans: not fitted yet; call fit first.")
+            raise not_fitted("KMeans: not fitted yet; call fit first.")
         return checked_points(self, X, reset=False)
 
     def _nearest(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -439,6 +438,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
 def _warn_of_empty(counts: np.ndarray) -> None:
     if not counts.all():
+        from sklearn.exceptions import ConvergenceWarning
+
         full = int(np.count_nonzero(counts))
         warnings.warn(
             f"KMeans: {len(counts) - full} of {len(counts)} clusters are empty: "
