@@ -41,7 +41,7 @@ WRONG = {
     "fit r.csv -o m --delimiter ab": "'ab' delimits no fields there; give another --delimiter.",
     "fit r.csv -o m --no-header": "correct it, or give --skip-bad.",
     "fit r.csv -o m --model als --seed -1": "must be an integer from 0 to 2**64 - 1, not -1.",
-    "fit r.csv -o m --epsilon 1 --bounds 5,1": "'--bounds': --bounds must be LOW,HIGH",
+    "fit r.csv -o m --epsilon 1 --bounds 5,1": "sfumato: --bounds must be LOW,HIGH",
     "fit r.csv -o m --relevant-from 99": "nothing is left to learn from; lower --relevant-from.",
     "profiles release r.jsonl --mechanism blip --epsilon 1 --users k.txt -o p": "give "
     "--user-column, --item-column, --rating-column: any row",

@@ -146,7 +146,7 @@ def search(
         raise ValueError(f"{file}: --rerank exact needs vectors: index build --keep-vectors.")
     named, rows = _vectors(queries, None, 0, context.params)
     order = None if rerank == "none" else rerank
-    found = []
+    found: list[Any] = []
     with printing.progress("searching", "queries", hidden=quiet or json) as advance:
         advance(0, len(rows))
         for start in range(0, len(rows), QUERIES):

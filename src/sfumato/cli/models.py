@@ -255,7 +255,7 @@ def tune(
                 held,
                 grids=kind.grids,
                 log=log,
-                progress=lambda *done: advance(*done[:2], _value(done[2])),
+                progress=lambda done, total, trial: advance(done, total, _value(trial)),
                 refit=output is not None,
                 **known,
             )

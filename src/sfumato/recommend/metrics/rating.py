@@ -15,7 +15,7 @@ from sfumato.recommend.metrics.ranking import ranked
 __all__ = ["auc", "evaluate", "mae", "recommended", "rmse", "roc_curve", "spearman"]
 
 LIST = optional(integer(1, 2**20))
-USERS = 1024  # whose lists are made at once, or more so that there are 64 blocks at most
+USERS = 1024  # of a block, or more so that there are 64 blocks at most
 
 
 def rmse(truth: Any, predicted: Column) -> float:
@@ -224,7 +224,8 @@ def evaluate(
         Lowest rating of a relevant test item; None means that all test items are relevant, as for
         a test without ratings.
     progress : callable or None, default=None
-        Called as `progress(done, total)` after each block of users whose lists are made.
+        Called as `progress(done, total)` after each block of users, whose lists are then made
+        together; None makes those of all users in one call.
 
     Returns
     -------
@@ -271,7 +272,8 @@ def _lists(
     """Return the metrics of the lists that the model recommends to the test users."""
     coded = test.coded()
     users = coded.user_ids
-    block, found = max(USERS, -(-len(users) // 64)), []
+    block = len(users) if progress is None else max(USERS, -(-len(users) // 64))
+    found = []
     for start in range(0, len(users), block):
         found.append(recommended(model, users[start : start + block], n, exclude))
         if progress is not None:
