@@ -647,7 +647,14 @@ class SketchClassifier(ClassAnswers):
             columns = table_columns(X)
             return None if columns is None else len(columns)
         empty = private_points(self._owner, without_rows(X), self._columns_given(plain))
-        return int(empty.shape[1])
+        width = int(empty.shape[1])
+        numbers = [one for one in plain["categorical"] if not isinstance(one, str)]
+        if isinstance(X, list | tuple) and numbers and max(numbers) >= width:
+            raise ValueError(
+                f"{self._owner}: bounds must be for every column of a list of rows, with 0 and the "
+                "last code for a column with a list of categories; or give X as a table."
+            )
+        return width
 
     def _columns_given(self, plain: dict[str, Any]) -> int | None:
         if plain.get("lists"):
