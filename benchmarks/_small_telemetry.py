@@ -95,7 +95,7 @@ def _classifier():
         call_row(
             "classifier: predict one row",
             lambda: predict(model),
-            None,
+            100,
             {"GaussianNB": lambda: bayes(predict)},
         ),
     ]

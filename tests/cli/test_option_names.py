@@ -41,7 +41,7 @@ WRONG = {
     "fit r.csv -o m --delimiter ab": "'ab' delimits no fields there; give another --delimiter.",
     "fit r.csv -o m --no-header": "correct it, or give --skip-bad.",
     "fit r.csv -o m --model als --seed -1": "must be an integer from 0 to 2**64 - 1, not -1.",
-    "fit r.csv -o m --epsilon 1 --bounds 5,1": "'--bounds': --bounds must be LOW,HIGH",
+    "fit r.csv -o m --epsilon 1 --bounds 5,1": "sfumato: --bounds must be LOW,HIGH",
     "fit r.csv -o m --relevant-from 99": "nothing is left to learn from; lower --relevant-from.",
     "profiles release r.jsonl --mechanism blip --epsilon 1 --users k.txt -o p": "give "
     "--user-column, --item-column, --rating-column: any row",
@@ -57,7 +57,7 @@ WRONG = {
     "mine cluster m.npy -k 99": "at most the number of rows, 4, not 99.",
     "telemetry plan --reports 0 --epsilon 1 --dictionary 5": "--reports must be",
     "telemetry plan --reports 9 --epsilon 1 --dictionary 0": "--dictionary must be",
-    "telemetry params -f 0.5 -p 0.9 -q 0.1": "-p must be below -q by 2**-16",
+    "telemetry params -f 0.5 -p 0.9 --q 0.1": "--p must be below --q by 2**-16",
     "audit profiles r.csv --mechanism blip --epsilon 1 --attacked 0": "--attacked must be",
     "index build m.npy -o i --encoder foo": "--encoder must be one of anti_sparse",
     "index build k.csv -o i": "vectors have numbers alone, besides an --id-column.",

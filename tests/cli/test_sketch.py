@@ -6,7 +6,6 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -373,8 +372,9 @@ def test_ctrl_c_on_a_terminal_stops_with_130_and_nothing_written(tmp_path):
     pq.write_table(pa.table({"user": keys}), tmp_path / "big.parquet", row_group_size=1 << 20)
     lead, end = pty.openpty()  # stderr is a terminal: there is a bar
     command = ["sketch", "build", "count-min", "big.parquet", "--column=user", "-o", "out.sk"]
+    slow = ["--set=depth=32", "--threads=1"]
     running = subprocess.Popen(
-        [sys.executable, "-c", "from sfumato.cli import main; main()", *command, "--set=depth=32"],
+        [sys.executable, "-c", "from sfumato.cli import main; main()", *command, *slow],
         cwd=tmp_path,
         stderr=end,
         stdout=subprocess.PIPE,
@@ -384,7 +384,6 @@ def test_ctrl_c_on_a_terminal_stops_with_130_and_nothing_written(tmp_path):
     shown = b""
     while b"rows" not in shown:
         shown += os.read(lead, 4096)
-    time.sleep(0.2)
     running.send_signal(signal.SIGINT)
     try:
         while piece := os.read(lead, 4096):

@@ -119,3 +119,70 @@ def test_wrong_parameters_are_named():
     for name, value in (("per_user", 0), ("per_item", 0), ("seed", -1), ("order_column", "when")):
         with pytest.raises(ValueError, match=f"bound_rows: {name} must be"):
             bound_rows(rows, TABLE.schema, **{**COLUMNS, **LIMITS, name: value})
+
+
+def table_of(**columns):
+    """A table of 12 rows of one user and item, but for these columns."""
+    return pa.table({"user": [1] * 12, "item": [1] * 12, "time": [1] * 12, **columns})
+
+
+ONE_KEY = {
+    "zeros": pa.array([0.0, -0.0] * 6),
+    "nan": pa.array(np.array([0x7FF8 << 48, (0x7FF8 << 48) + 1] * 6, np.uint64).view(np.float64)),
+    "text": pa.array(["7", "7.0"] * 6),
+    "bytes": pa.array([b"7", b"7.0"] * 6),
+    "dictionary": pa.array(["7", "7.0"] * 6).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("name", ONE_KEY)
+def test_ids_that_are_one_key_share_one_limit(name, threads):
+    table = table_of(user=ONE_KEY[name], item=np.arange(12), time=np.arange(12))
+    assert len(bounded(LocalEngine(threads=threads), table, table, per_user=3)) == 3
+
+
+@pytest.mark.parametrize("order", [None, "time"])
+@pytest.mark.parametrize("name", ["zeros", "text", "bytes", "dictionary", "times"])
+def test_rows_that_differ_only_in_how_a_key_is_written_are_chosen_alike_in_every_order(name, order):
+    odd = ONE_KEY | {"times": pa.array(10**18 + np.arange(12), pa.timestamp("ns"))}
+    table, one = table_of(other=odd[name]), LocalEngine(threads=1)
+    found = set()
+    for seed in range(20):
+        mixed = table.take(pa.array(np.random.default_rng(seed).permutation(12)))
+        rows = bounded(one, mixed, table, per_user=5, per_item=5, order_column=order)
+        found.add(tuple(sorted(map(repr, rows))))
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("name", ["__sfumato_user", "__sfumato_row", "tie", "order"])
+def test_a_column_may_have_any_name(name):
+    table = table_of(**{name: np.arange(12)})
+    found = bounded(LocalEngine(threads=2), table, table, per_user=2, order_column="time")
+    assert len(found) == 2
+    assert all(len(row) == 4 for row in found)
+
+
+UNUSABLE = {
+    "lists": pa.array([["secret"]] * 12),
+    "structures": pa.array([{"name": "secret"}] * 12),
+    "views": pa.array(["secret"] * 12, pa.string_view()),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+@pytest.mark.parametrize("column", ["user", "item", "other"])
+def test_a_type_that_cannot_be_hashed_is_refused_before_any_row_is_read(kind, column):
+    table = table_of(**{column: UNUSABLE[kind]})
+    rows = LocalEngine(threads=1).rows(table, table.column_names)
+    with pytest.raises(ValueError, match="bound_rows: schema must have columns of") as error:
+        bound_rows(rows, table.schema, **COLUMNS, **LIMITS)
+    assert repr(column) in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+def test_an_order_that_cannot_be_sorted_is_refused_before_any_row_is_read():
+    table = table_of(time=pa.array(["secret"] * 12).dictionary_encode())
+    rows = LocalEngine(threads=1).rows(table, table.column_names)
+    with pytest.raises(ValueError, match="order_column must name a column that can be sorted"):
+        bound_rows(rows, table.schema, **COLUMNS, **LIMITS, order_column="time")

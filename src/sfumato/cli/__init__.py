@@ -79,12 +79,13 @@ class _OneLineErrors(TyperGroup):
     def main(self, *args: Any, **options: Any) -> NoReturn:
         options["standalone_mode"] = False
         input_files.NOTES.clear()
+        _files().clear()
         words = options.pop("args", args[0] if args else None)
         given = joined(sys.argv[1:] if words is None else words)
         title = " ".join(["sfumato", *engines.command_words(given)])
         try:
             engines.check(given)
-            with warnings.catch_warnings(), waiting.waiting(title, given):
+            with warnings.catch_warnings(), waiting.waiting(title):
                 warnings.showwarning = _one_line(warnings.showwarning)
                 code = super().main(given, *args[1:], **options)
             input_files.print_notes()
@@ -98,8 +99,19 @@ class _OneLineErrors(TyperGroup):
             print(f"sfumato: {sentence}", file=sys.stderr)
             code = 2
         if code == 130:
-            print("sfumato: stopped; nothing was written.", file=sys.stderr)
+            print(f"sfumato: stopped; {_written()}.", file=sys.stderr)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _written() -> str:
+    """What a command that is stopped leaves: files are there complete or not at all."""
+    names = ", ".join(dict.fromkeys(path.name for path in _files()))
+    return f"complete is {names}" if names else "nothing was written"
+
+
+def _files() -> Any:
+    """The files that this process wrote, by a module that takes long to import."""
+    return getattr(sys.modules.get("sfumato.core.file_format"), "WRITTEN", [])
 
 
 def _one_line(usual: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files, model_runs
+from sfumato.cli import input_files
 from sfumato.cli import profiles as _encoding
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
@@ -60,7 +60,7 @@ def profiles(
     """
     from sfumato.attack import audit_profiles
     from sfumato.cli import printing
-    from sfumato.core.file_format import write_atomic
+    from sfumato.core.file_format import write_together
 
     allowed = _allowed(epsilon, choose_epsilon, max_recovery)
     encoder = _encoding.make(COMMAND, context.params, START if epsilon is None else epsilon)
@@ -70,7 +70,7 @@ def profiles(
     # A profile is a set, in which a repeated row counts once.
     given = {**input_files.columns(context.params), "duplicates": "keep"}
     rows = input_files.read(interactions, given, context.params)
-    with model_runs.bar("attacking", hidden=quiet or json) as advance:
+    with printing.progress("attacking", "attacks", hidden=quiet or json) as advance:
         found = audit_profiles(
             rows,
             encoder,
@@ -80,8 +80,7 @@ def profiles(
             random_state=seed,
             progress=advance,
         )
-    for kind, data in found.files().items():
-        write_atomic(positions[kind], data)
+    write_together({positions[kind]: data for kind, data in found.files().items()})
     files = {kind: str(path) for kind, path in positions.items()}
     report = {**found.to_dict(), **input_files.reported(rows), "files": files}
     printing.document(report if json else _summary(report), json)

@@ -1,11 +1,12 @@
 """One form of bounds on the command line: LOW,HIGH, of all columns or as NAME=LOW,HIGH of one."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-__all__ = ["ColumnBounds", "column_bounds", "joined", "pair"]
+__all__ = ["ColumnBounds", "column_bounds", "joined", "rating_bounds"]
 
 ColumnBounds = Annotated[
     list[str] | None,
@@ -18,7 +19,50 @@ ColumnBounds = Annotated[
 ]
 
 
-def pair(option: str, written: str) -> tuple[float, float]:
+def column_bounds(
+    written: Sequence[str], names: list[str] | None, option: str = "--bounds"
+) -> list[tuple[float, float]]:
+    """One pair of limits, for all columns, or one for each of them in order."""
+    named = {each.partition("=")[0].strip(): each.partition("=")[2] for each in written}
+    if not any("=" in each for each in written):
+        pairs = [_pair(option, each) for each in written]
+        if names is not None and len(pairs) not in (1, len(names)):
+            all_or_each = f"once for all columns, or {len(names)} times, once for each of"
+            often = f"{all_or_each} {', '.join(names)}" if len(names) > 1 else "once"
+            raise ValueError(f"{option} must be given {often}; it is given {len(pairs)} times.")
+        return pairs
+    if names is None or not all("=" in each for each in written):
+        raise ValueError(
+            f"{option} must be NAME=LOW,HIGH for every column that has a name, or for none."
+        )
+    for name in named:
+        if name not in names:
+            known = f"columns are {', '.join(names)}" if len(names) > 1 else f"column is {names[0]}"
+            raise ValueError(f"{option} names {name!r}, which is no column; the {known}.")
+    for name in names:
+        if name not in named:
+            raise ValueError(f"{option} of column {name!r} are missing: {option} {name}=LOW,HIGH.")
+    if len(named) < len(written):
+        raise ValueError(f"{option} names a column twice.")
+    return [_pair(option, named[name]) for name in names]
+
+
+def rating_bounds(
+    written: Sequence[str] | None, file: Path, given: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """The limits of the ratings of a file; given: how its columns are chosen."""
+    if not written:
+        return None
+    column = str(given.get("ratings") or "rating")
+    if any("=" in each for each in written) and "ratings" not in given and file.is_file():
+        from sfumato.data.readers.batches import matches
+        from sfumato.data.readers.ratings import chosen_columns
+
+        column = chosen_columns(matches(file)[0], dict(given)).get("ratings", column)
+    return column_bounds(written, [column])[0]
+
+
+def _pair(option: str, written: str) -> tuple[float, float]:
     """The two numbers of LOW,HIGH."""
     from sfumato.cli.density.files import numbers
 
@@ -26,34 +70,6 @@ def pair(option: str, written: str) -> tuple[float, float]:
     if len(found) != 2 or not found[0] < found[1]:
         raise ValueError(f"{option} must be LOW,HIGH, the first below the second, not {written!r}.")
     return found[0], found[1]
-
-
-def column_bounds(written: Sequence[str], names: list[str] | None) -> list[tuple[float, float]]:
-    """One pair of limits, for all columns, or one for each of them in order."""
-    named = {each.partition("=")[0].strip(): each.partition("=")[2] for each in written}
-    if not any("=" in each for each in written):
-        pairs = [pair("--bounds", each) for each in written]
-        if names is not None and len(pairs) not in (1, len(names)):
-            raise ValueError(
-                f"--bounds must be given once for all columns, or {len(names)} times, once for "
-                f"each of {', '.join(names)}; it is given {len(pairs)} times."
-            )
-        return pairs
-    if names is None or not all("=" in each for each in written):
-        raise ValueError(
-            "--bounds must be NAME=LOW,HIGH for every column that has a name, or for none."
-        )
-    for name in named:
-        if name not in names:
-            raise ValueError(
-                f"--bounds names {name!r}, which is no column; the columns are {', '.join(names)}."
-            )
-    for name in names:
-        if name not in named:
-            raise ValueError(f"--bounds of column {name!r} are missing: --bounds {name}=LOW,HIGH.")
-    if len(named) < len(written):
-        raise ValueError("--bounds names a column twice.")
-    return [pair("--bounds", named[name]) for name in names]
 
 
 def joined(arguments: Sequence[str]) -> list[str]:

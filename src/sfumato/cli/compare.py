@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli import input_files, model_options, model_runs
+from sfumato.cli import input_files, model_options
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["compare"]
@@ -63,7 +63,7 @@ def compare(
         confidence=confidence,
     )
     data = input_files.read(ratings, input_files.columns(context.params), context.params)
-    with model_runs.bar("comparing", hidden=quiet or json) as advance:
+    with printing.progress("comparing", "fits", hidden=quiet or json) as advance:
         found = compared(made, data, protocol, progress=advance, **known)
     if output is not None:
         found.save_html(output)

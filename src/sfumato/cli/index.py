@@ -14,6 +14,7 @@ __all__ = ["app", "show"]
 # Written out, so that --help need not load the encoders; a test compares them.
 ENCODERS = "anti_sparse, learned, optimal, project_and_sign, qolsh, tight_frame"
 STEP = 1 << 16  # vectors encoded between two moves of the bar
+QUERIES = 1 << 12  # searched at once
 SAMPLE = 100_000  # vectors, or somewhat more, that the encoder learns from
 app = typer.Typer(
     help="Short binary codes of vectors, and the nearest of them to a query.",
@@ -145,11 +146,18 @@ def search(
         raise ValueError(f"{file}: --rerank exact needs vectors: index build --keep-vectors.")
     named, rows = _vectors(queries, None, 0, context.params)
     order = None if rerank == "none" else rerank
-    scores, found = index.search(rows, k, shortlist=shortlist, rerank=order, scan=scan)
+    found: list[Any] = []
+    with printing.progress("searching", "queries", hidden=quiet or json) as advance:
+        advance(0, len(rows))
+        for start in range(0, len(rows), QUERIES):
+            part = rows[start : start + QUERIES]
+            answers = index.search(part, k, shortlist=shortlist, rerank=order, scan=scan)
+            found += zip(*answers, strict=True)
+            advance(len(found), len(rows))
     printing.rows(
         [
             {"query": int(query), "item": int(each), "score": float(score)}
-            for query, ids, row_scores in zip(named, found, scores, strict=True)
+            for query, (row_scores, ids) in zip(named, found, strict=True)
             for each, score in zip(ids, row_scores, strict=True)
             if each >= 0
         ],
@@ -188,7 +196,8 @@ def _vectors(file: Path, ids: Path | None, first: int, options: dict[str, Any]) 
 def _fill(index: Any, ids: Any, rows: Any, *, hidden: bool) -> None:
     from sfumato.cli import printing
 
-    with printing.progress("encoding", hidden=hidden) as advance:
+    with printing.progress("encoding", "vectors", hidden=hidden) as advance:
+        advance(0, len(rows))
         for start in range(0, len(rows), STEP):
             part = slice(start, start + STEP)
             index.add(ids[part], rows[part])

@@ -1,8 +1,6 @@
 """What commands do with a model: fit it with a bar, release it, describe it, and list items."""
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -10,10 +8,10 @@ from typing import Any
 from sfumato.cli.input_files import id_of
 from sfumato.cli.model_options import PAID
 from sfumato.cli.release_options import is_stored, way_back
+from sfumato.cli.waiting import progress
 
 __all__ = [
     "LIST",
-    "bar",
     "best",
     "check_preferences",
     "described",
@@ -29,7 +27,8 @@ LIST = 10  # items of a list that is measured, where no other number is given
 def run(model: Any, train: Any, valid: Any, lists: dict[str, Any], *, hidden: bool) -> str | None:
     """Fit a model; a note on what was saved if it was interrupted after an epoch, else None."""
     taken = signature(model.fit).parameters
-    with bar("fitting", hidden=hidden) as advance:
+    unit = "epochs" if hasattr(model, "epochs") else "iterations"
+    with progress("fitting", unit, hidden=hidden) as advance:
         options = {"valid": valid, "progress": advance}
         known = {name: value for name, value in options.items() if name in taken}
         try:
@@ -64,33 +63,6 @@ def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, An
     with way_back(given["ledger"], given["release_id"]):
         model.fit(train, **lists, **given)
     return stored
-
-
-@contextmanager
-def bar(title: str, *, hidden: bool) -> Iterator[Any]:
-    """A bar on stderr, with the time left and, where one is watched, the validation metric."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if hidden or not console.is_terminal:
-        yield None
-        return
-    from rich import progress as bars
-
-    shown = (
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.MofNCompleteColumn(),
-        bars.TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with bars.Progress(*shown, console=console, transient=True) as running:
-        task = running.add_task(title, total=None)
-
-        def advance(done: int, total: int, valid: float | None = None) -> None:
-            words = title if valid is None else f"{title}, validation {valid:.4f}"
-            running.update(task, completed=done, total=total, description=words)
-
-        yield advance
 
 
 def described(model: Any, file: Path) -> dict[str, Any]:

@@ -5,14 +5,13 @@
 
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from sfumato.cli import input_files, model_options, model_runs
-from sfumato.cli.bounds import pair
+from sfumato.cli.bounds import ColumnBounds, rating_bounds
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 
 __all__ = ["evaluate", "fit", "models", "recommend", "show", "tune"]
@@ -39,14 +38,7 @@ def fit(
     per_user: Annotated[
         int | None, typer.Option(help="Ratings of a user that are used; with --unit user.")
     ] = None,
-    bounds: Annotated[
-        Any,
-        typer.Option(
-            parser=partial(pair, "--bounds"),
-            metavar="LOW,HIGH",
-            help="Lowest and highest rating; public.",
-        ),
-    ] = None,
+    bounds: ColumnBounds = None,
     catalogue: Annotated[
         Path | None, typer.Option(help="Ids of candidate items, one per line; public.")
     ] = None,
@@ -74,18 +66,19 @@ def fit(
 
     check_output(output, force, ratings, valid, catalogue, accounts)
     input_files.check_report(report, output, force, ratings, catalogue, accounts)
-    options = context.params
+    options, private = context.params, epsilon is not None
+    given = input_files.private(options) if private else input_files.columns(options)
+    options["bounds"] = limits = rating_bounds(bounds, ratings, given)
     model, public = model_options.make("fit", options), input_files.public(options)
-    private, given = epsilon is not None, input_files.columns(options)
     public |= input_files.features("fit", [type(model)], options)
-    train = input_files.read(ratings, input_files.private(options) if private else given, options)
+    train = input_files.read(ratings, given, options)
     watched = None if valid is None else input_files.read(valid, given, options)
     if not private:
         model_runs.check_preferences(train, options.get("relevant_from"))
     begin, stopped = time.perf_counter(), None
     more: dict[str, Any]
     if private:
-        input_files.curators_report(report, train, public, bounds)
+        input_files.curators_report(report, train, public, limits)
         more = {"stored": model_runs.release(model, train, public, options)}
     else:
         rows = "ratings" if train.has_ratings else "interactions"
@@ -156,7 +149,10 @@ def evaluate(
     errors = getattr(loaded, "predicts_ratings", False) and rows.has_ratings
     if top is None and not (errors and exclude is None and relevant_from is None):
         top = model_runs.LIST
-    scores = measured(loaded, rows, n=top, exclude=known, relevant_from=relevant_from)
+    with printing.progress("evaluating", "users", hidden=quiet or json) as advance:
+        scores = measured(
+            loaded, rows, n=top, exclude=known, relevant_from=relevant_from, progress=advance
+        )
     printing.document({**scores, **input_files.reported(rows, known)}, json)
 
 
@@ -251,7 +247,7 @@ def tune(
         raise ValueError(f"tune: --model {kind.name} has nothing to tune; name another.")
     known = input_files.features("tune", [kind.kind], context.params)
     train, held = _parts(ratings, valid, given, context.params)
-    with model_runs.bar("tuning", hidden=quiet or json) as advance:
+    with printing.progress("tuning", "trials", hidden=quiet or json) as advance:
         try:
             found = search(
                 model,
@@ -259,7 +255,7 @@ def tune(
                 held,
                 grids=kind.grids,
                 log=log,
-                progress=advance and (lambda *done: advance(*done[:2], _value(done[2]))),
+                progress=lambda done, total, trial: advance(done, total, _value(trial)),
                 refit=output is not None,
                 **known,
             )

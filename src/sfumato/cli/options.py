@@ -27,6 +27,7 @@ __all__ = [
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
+SHORT = ("k", "n")  # that have no longer form
 
 Ledger = Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")]
 Dataset = Annotated[str | None, typer.Option(help="Whose budget of the ledger.")]
@@ -99,7 +100,7 @@ def given_options(options: dict[str, Any]) -> dict[str, Any]:
 
 def option_name(name: str) -> str:
     """Return a parameter's name as it is written on the command line."""
-    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
+    return f"-{name}" if name in SHORT else f"--{name.replace('_', '-')}"
 
 
 def refuse_options(command: str, wanted: str, given: dict[str, Any], names: Iterable[str]) -> None:

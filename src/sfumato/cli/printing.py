@@ -4,11 +4,10 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sfumato.cli.waiting import progress
 from sfumato.data.files import beginning
 
 __all__ = ["answer", "check_kind", "document", "info", "plain", "progress", "promise", "rows"]
@@ -121,41 +120,6 @@ def rows(content: list[dict[str, Any]], as_json: bool) -> None:
         # A name is to be copied as it is, even if it is a number.
         table.add_row(*(str(v) if name in NAMES else _words(v) for name, v in row.items()))
     _print(table)
-
-
-class _Advance:
-    """The callback that `map_merge` gets: it keeps the rows and moves the bar if there is one."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.bar: Any = None
-
-    def __call__(self, done: int, total: int | None) -> None:
-        self.rows = done
-        if self.bar is not None:
-            self.bar.update(self.bar.task_ids[0], completed=done, total=total)
-
-
-@contextmanager
-def progress(title: str, *, hidden: bool) -> Iterator[_Advance]:
-    """A bar on stderr while the block runs, when people look at it."""
-    from rich.console import Console
-
-    advance, console = _Advance(), Console(stderr=True)
-    if hidden or not console.is_terminal:
-        yield advance
-        return
-    from rich import progress as bars
-
-    shown = (
-        bars.TextColumn("{task.description}"),
-        bars.BarColumn(),
-        bars.TextColumn("{task.completed:,.0f} rows"),
-        bars.TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with bars.Progress(*shown, console=console, transient=True) as advance.bar:
-        advance.bar.add_task(title, total=None)
-        yield advance
 
 
 def _table(*names: str) -> Any:

@@ -138,7 +138,7 @@ def _on_threads(_: None, make: Any, step: Any, given: dict[str, Any]) -> tuple[A
     title, hidden = f"sketching {given['column']}", given["quiet"] or given["json"]
     with printing.progress(title, hidden=hidden) as advance:
         sketch = engine.map_merge(source, make, **_roles(given), progress=advance, update=step)
-    return sketch, {"rows_read": advance.rows}
+    return sketch, {"rows_read": advance.done}
 
 
 def _on_spark(
@@ -274,12 +274,14 @@ def merge(
     if len({file.resolve() for file in files}) < len(files):
         raise ValueError("merge: a file is named twice, and every event in it would count twice.")
     merged = _load(files[0])
-    for file in files[1:]:
-        try:
-            merged.merge(_load(file))
-        except (ValueError, TypeError) as error:
-            error.add_note(f"({files[0]} and {file})")
-            raise
+    with printing.progress("merging", "files") as advance:
+        for at, file in enumerate(files[1:], 2):
+            try:
+                merged.merge(_load(file))
+            except (ValueError, TypeError) as error:
+                error.add_note(f"({files[0]} and {file})")
+                raise
+            advance(at, len(files))
     merged.save(output)
     printing.document(printing.info(merged, output), json)
 

@@ -60,9 +60,10 @@ def split(
     """Split ratings into files without a row in common: train, test and, if wanted, validation.
 
     Names of columns stay as they are. Of several ratings of one item by one user the latest is
-    kept. The files appear when they are complete.
+    kept. The files appear when all of them are complete.
     """
     from sfumato.cli import printing
+    from sfumato.core.file_format import write_together
 
     if by not in WAYS:
         raise ValueError(f"{COMMAND}: --by must be one of {', '.join(WAYS)}, not {by!r:.100}.")
@@ -76,8 +77,7 @@ def split(
     rows = input_files.read(file, given, context.params)
     parts = _parts(rows, by, _sizes(by, test, valid), seed)
     names = _names(file, given)
-    for name, path in paths.items():
-        _write(path, parts[name], names)
+    write_together({path: _content(path, parts[name], names) for name, path in paths.items()})
     files = {name: {"file": str(path), "rows": len(parts[name])} for name, path in paths.items()}
     shown = {name: f"{each['file']}, {each['rows']:,} rows" for name, each in files.items()}
     printing.document({**(files if json else shown), **input_files.reported(rows)}, json)
@@ -137,11 +137,11 @@ def _names(file: Path, given: dict[str, Any]) -> dict[str, str]:
     return {role: NAMES[role] if name.isdigit() else name for role, name in found.items()}
 
 
-def _write(path: Path, part: Any, names: dict[str, str]) -> None:
+def _content(path: Path, part: Any, names: dict[str, str]) -> bytes:
     import pyarrow as pa
 
-    from sfumato.data.files import write_table
+    from sfumato.data.files import table_bytes
 
     # Ids are written as they are, so that the parts name the same users and items.
     columns = {name: pa.array(getattr(part, role)) for role, name in names.items()}
-    write_table(path, pa.table(columns), formulas=True)
+    return table_bytes(path, pa.table(columns), formulas=True)

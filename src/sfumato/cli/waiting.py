@@ -1,32 +1,45 @@
-"""A line on the terminal while a command that shows no bar of its own works for over a second."""
+"""What a terminal shows while a command works: a bar where work is counted, else a clock."""
 
 import copy
+import math
+import os
+import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["add_quiet", "stop", "waiting"]
+__all__ = ["Advance", "add_quiet", "progress", "waiting"]
 
-PATIENCE = 1.0  # seconds until the line is shown
-STEP = 0.25
-QUIET = {"--quiet", "-q", "--json", "--help", "--version"}
-_shown: list["_Line"] = []  # the line of the running command, if it may have one
+PATIENCE = 0.4  # seconds until the line is shown; the imports of a command take some before
+STEP = 0.1  # between two drawings of the line, if nothing moves it
+REST = 0.05  # at least, between two that move it
+BAR = 24  # characters
+CLEAR = "\r\x1b[2K"
+_running: list["_Line"] = []  # the line of the running command, if it may have one
 
 
 def add_quiet(group: Any) -> None:
-    """Give every command below the group --quiet, and -q where that is no other option."""
+    """Give every command below the group --quiet and -q; these and --json hide the line."""
     commands = list(_commands(group))
     own = next(each for command in commands for each in command.params if "--quiet" in each.opts)
     for command in commands:
-        taken = {option for each in command.params for option in each.opts}
-        if "--quiet" not in taken:
+        if not any("--quiet" in each.opts for each in command.params):
             made = copy.copy(own)
-            made.opts = ["--quiet"] if "-q" in taken else ["--quiet", "-q"]
-            made.expose_value = False  # `waiting` reads it
+            made.expose_value = False
             command.params.append(made)
+        for each in command.params:
+            if {"--quiet", "--json"} & {*each.opts}:
+                each.callback = _hides
+
+
+def _hides(context: Any, option: Any, value: bool) -> bool:
+    """Take the line away, for good, if the option is given."""
+    if value:
+        _stop()
+    return value
 
 
 def _commands(group: Any) -> Iterator[Any]:
@@ -38,66 +51,171 @@ def _commands(group: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def waiting(title: str, arguments: Sequence[str]) -> Iterator[None]:
-    """Show a line on stderr from the second second on, until anything is printed.
+def waiting(title: str) -> Iterator[None]:
+    """Show a line on stderr while the block runs, if it is a terminal and the block takes long.
 
-    Nothing is shown with --quiet or --json, or where stderr is no terminal.
+    What is printed takes it away until `PATIENCE` seconds have passed again.
     """
-    if QUIET & set(arguments) or not sys.stderr.isatty():
+    streams = sys.stdout, sys.stderr
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
-    line, streams = _Line(title), (sys.stdout, sys.stderr)
-    _shown.append(line)
-    sys.stdout, sys.stderr = _Printing(sys.stdout), _Printing(sys.stderr)
+    line = _Line(title, sys.stderr)
+    _running.append(line)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name).isatty():  # a file or a pipe is not where the line is
+            setattr(sys, name, _Printing(getattr(sys, name), line))
     line.start()
     try:
         yield
     finally:
-        stop()
+        _stop()
         sys.stdout, sys.stderr = streams
 
 
-def stop() -> None:
-    """Take the line away, for good."""
-    while _shown:
-        _shown.pop().stop()
+def _stop() -> None:
+    while _running:
+        _running.pop().stop()
+
+
+class Advance:
+    """The `progress` callback of the library: it keeps what is done and moves the bar.
+
+    Attributes
+    ----------
+    title : str
+        What is being done.
+    done : int
+        How much of it is done, in `unit`.
+    total : int or None
+        How much there is; None if that is not known.
+    """
+
+    done: int
+    total: int | None
+
+    def __init__(self, title: str, unit: str, line: "_Line | None" = None) -> None:
+        self.title, self.unit, self._line = title, unit, line
+        self.done, self.total, self._note = 0, None, ""
+        self._begin = time.monotonic()
+
+    def __call__(self, done: int, total: int | None, valid: float | None = None) -> None:
+        self.done, self.total = done, total
+        if valid is not None:
+            self._note = f", validation {valid:.4f}"
+        if self._line is not None:
+            self._line.draw_if_due()
+
+    def drawn(self, filled: str, empty: str) -> str:
+        """The line of now: a bar and the time left, or the number done if the total is unknown."""
+        done, total, seconds = self.done, self.total, time.monotonic() - self._begin
+        if not total:
+            count = f" {done:,} {self.unit}," if done else ""
+            return f"{self.title}{self._note}:{count} {seconds:.0f} s"
+        fraction = min(done / total, 1.0)
+        full = int(BAR * fraction)
+        left = f", {_duration(seconds / fraction - seconds)} left" if 0 < fraction < 1 else ""
+        bar = filled * full + empty * (BAR - full)
+        return f"{self.title}{self._note} {bar} {done:,} of {total:,} {self.unit}{left}"
+
+
+@contextmanager
+def progress(title: str, unit: str = "rows", *, hidden: bool = False) -> Iterator[Advance]:
+    """A bar in place of the clock while the block runs; hidden: the clock stays.
+
+    Parameters
+    ----------
+    title : str
+        What the block does.
+    unit : str, default="rows"
+        What is counted, in the plural.
+    hidden : bool, default=False
+        Whether the counts are not to be shown, such as those of a private file.
+    """
+    line = None if hidden or not _running else _running[-1]
+    advance = Advance(title, unit, line)
+    if line is None:
+        yield advance
+        return
+    before, line.stage = line.stage, advance
+    try:
+        yield advance
+    finally:
+        line.stage = before
 
 
 class _Line(threading.Thread):
-    """The title and the seconds since the start, rewritten in place."""
+    """The stage at work, or else the title and the seconds since the start, drawn in place."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, stream: Any) -> None:
         super().__init__(daemon=True)
-        self._title, self._stream, self._done = title, sys.stderr, threading.Event()
-        self._writing = threading.Lock()
+        self.stage: Advance | None = None
+        self._clock, self._stream = Advance(title, ""), stream
+        self._ended, self._writing = threading.Event(), threading.RLock()
+        self._due, self._shown = time.monotonic() + PATIENCE, False
+        try:
+            "━─".encode(getattr(stream, "encoding", None) or "utf-8")
+            self._marks = ("━", "─")
+        except UnicodeEncodeError:
+            self._marks = ("#", "-")
 
     def run(self) -> None:
-        begin = time.monotonic()
-        self._done.wait(PATIENCE)
-        while not self._done.wait(STEP):
-            with self._writing:
-                if not self._done.is_set():
-                    seconds = time.monotonic() - begin
-                    self._stream.write(f"\r\x1b[2K{self._title}: {seconds:.0f} s")
-                    self._stream.flush()
+        while not self._ended.wait(STEP):
+            self.draw_if_due()
+
+    def draw_if_due(self) -> None:
+        """Draw the line, if it may be there and is not new."""
+        if time.monotonic() < self._due:
+            return
+        with self._writing:
+            if not self._ended.is_set() and self._due < math.inf:
+                self._draw()
+                self._due = time.monotonic() + REST
+
+    def _draw(self) -> None:
+        room = shutil.get_terminal_size().columns - 1
+        text = (self.stage or self._clock).drawn(*self._marks)[:room]
+        self._shown = True
+        self._stream.write(CLEAR + text)
+        self._stream.flush()
+
+    def print(self, stream: Any, text: str) -> int:
+        """Write to a stream where the line is not, which comes back below it later."""
+        with self._writing:
+            self._clear()
+            whole = text.endswith("\n")  # else the cursor is in what was printed
+            self._due = time.monotonic() + PATIENCE if whole else math.inf
+            return int(stream.write(text))
 
     def stop(self) -> None:
+        """Take the line away, for good."""
         with self._writing:
-            self._done.set()
-            if self.is_alive():
-                self._stream.write("\r\x1b[2K")
-                self._stream.flush()
+            self._ended.set()
+            self._clear()
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._shown = False
+            self._stream.write(CLEAR)
+            self._stream.flush()
 
 
 class _Printing:
-    """A stream whose first output takes the line away."""
+    """A stream whose output takes the line away first."""
 
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def __init__(self, stream: Any, line: _Line) -> None:
+        self._stream, self._line = stream, line
 
     def write(self, text: str) -> int:
-        stop()
-        return int(self._stream.write(text))
+        return self._line.print(self._stream, text)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def _duration(seconds: float) -> str:
+    """A time in words."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -24,7 +24,8 @@ import secrets
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from io import BufferedWriter, BytesIO, FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -42,6 +43,7 @@ __all__ = [
     "MODEL",
     "NUMBERS",
     "SKETCH",
+    "WRITTEN",
     "Packed",
     "SketchFormatError",
     "Wording",
@@ -59,6 +61,7 @@ __all__ = [
     "remove_stale",
     "unreadable_version",
     "write_atomic",
+    "write_together",
 ]
 
 VERSION = integer(1, 2**31)
@@ -72,6 +75,7 @@ DAMAGED = "the {} is cut off or damaged: its checksum does not hold."
 PART = re.compile(r"\.sfumato-([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{8}\.part")
 STALE = 86_400.0  # seconds after which no machine still writes a temporary file
 _SWEPT: set[Path] = set()
+WRITTEN: deque[Path] = deque(maxlen=16)  # the last files that were written
 
 
 class Wording(NamedTuple):
@@ -351,6 +355,20 @@ def write_atomic(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def write_together(files: Mapping[Path, bytes]) -> None:
+    """Write several files atomically: none of them appears until all are on the disk."""
+    with contextlib.ExitStack() as parts:
+        written = []
+        for path, data in files.items():
+            part = _part_of(path)
+            parts.callback(part.unlink, missing_ok=True)
+            with _writing(part, path.resolve()) as file:
+                file.write(data)
+            written.append((part, path.resolve()))
+        for part, path in written:
+            _rename(part, path)
+
+
 @contextlib.contextmanager
 def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file for writing; it is renamed to `path` at the end unless an error occurs.
@@ -358,23 +376,41 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     A link is followed; a device, pipe or folder is refused. Errors of writing name `path`; other
     errors raised in the context, such as those of a file that is read, are passed on unchanged.
     """
+    part = _part_of(path)
+    path = path.resolve()
+    try:
+        with _writing(part, path) as file:
+            yield file
+        _rename(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _part_of(path: Path) -> Path:
+    """A temporary name beside a file that is to be written."""
     path = path.resolve()
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "is not a regular file", str(path))
     remove_stale(path.parent)
-    part = path.with_name(f".sfumato-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
-    try:
+    return path.with_name(f".sfumato-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}.part")
+
+
+@contextlib.contextmanager
+def _writing(part: Path, path: Path) -> Iterator[BinaryIO]:
+    """Open the temporary file of `path`; it is on the disk at the end."""
+    with _naming(path):
+        raw = _PartFile(part, path)
+    with BufferedWriter(raw, BUFFER) as file:
+        yield file
+        file.flush()
         with _naming(path):
-            raw = _PartFile(part, path)
-        with BufferedWriter(raw, BUFFER) as file:
-            yield file
-            file.flush()
-            with _naming(path):
-                os.fsync(file.fileno())
-        with _naming(path):
-            os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+            os.fsync(file.fileno())
+
+
+def _rename(part: Path, path: Path) -> None:
+    with _naming(path):
+        os.replace(part, path)
+    WRITTEN.append(path)
 
 
 def remove_stale(folder: Path) -> None:

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-__all__ = ["beginning", "without_formulas", "write_table"]
+__all__ = ["beginning", "table_bytes", "without_formulas", "write_table"]
 
 # What a spreadsheet takes for a formula, or skips before one; some take wide signs too.
 FORMULA = "^([=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"
@@ -31,7 +31,14 @@ def beginning(file: Path, what: str = "file of ours", *, pipes: bool = False) ->
 
 
 def write_table(path: Path, table: Any, *, formulas: bool = False) -> None:
-    """Write the table as .csv or .parquet, by the ending of the name.
+    """Write the table as .csv or .parquet, by the ending of the name; see `table_bytes`."""
+    from sfumato.core.file_format import write_atomic
+
+    write_atomic(path, table_bytes(path, table, formulas=formulas))
+
+
+def table_bytes(path: Path, table: Any, *, formulas: bool = False) -> bytes:
+    """The content of a table's file, .csv or .parquet by the ending of the name.
 
     In a CSV, texts that a spreadsheet would run as formulas are prefixed by an apostrophe, unless
     `formulas` leaves all texts as they are.
@@ -39,14 +46,13 @@ def write_table(path: Path, table: Any, *, formulas: bool = False) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    from sfumato.core.file_format import write_atomic
-
     out = pa.BufferOutputStream()
     if path.suffix.lower() == ".csv":
         csv.write_csv(table if formulas else without_formulas(table), out)
     else:
         parquet.write_table(table, out)
-    write_atomic(path, out.getvalue().to_pybytes())
+    content: bytes = out.getvalue().to_pybytes()
+    return content
 
 
 def without_formulas(table: Any) -> Any:

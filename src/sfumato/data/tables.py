@@ -7,7 +7,7 @@ import csv
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -84,9 +84,16 @@ class PointFile:
         if none:
             raise ValueError(f"{self.file}: has no rows to use.")
 
-    def all(self) -> tuple[Any, np.ndarray | None]:
-        """Read all rows at once."""
-        parts = list(self.parts())
+    def all(
+        self, progress: Callable[[int, int | None], None] | None = None
+    ) -> tuple[Any, np.ndarray | None]:
+        """Read all rows at once; call progress(rows read, None) as they are read."""
+        parts, rows = [], 0
+        for part in self.parts():
+            parts.append(part)
+            rows += len(part[0])
+            if progress is not None:
+                progress(rows, None)
         points = [each for each, _ in parts]
         beside = [other for _, other in parts if other is not None]
         joined = np.concatenate(points) if self.names is None else pa.concat_tables(points)

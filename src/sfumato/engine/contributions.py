@@ -16,10 +16,11 @@ from sfumato.privacy.mechanisms.contribution_bounding import bound_contributions
 __all__ = ["bound_rows"]
 
 OWNER = "bound_rows"
-PLACE = "__sfumato_user"  # hash of the user, by which rows are shuffled
-TIE = "__sfumato_row"  # hash of the row, by which rows of a user, item and time are ordered
+PLACE = "__sfumato_user"  # hash of the user, by which rows are shuffled; longer if it is taken
 MOST, SEED = integer(1, 2**31 - 1), integer(0, 2**64 - 1)
 ODD = np.uint64(0x9E3779B97F4A7C15)
+INTERVAL = pa.month_day_nano_interval()
+BITS = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}  # by the bits of a float or a time
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -41,7 +42,7 @@ def bound_rows(
     rows : Rows
         Rows of an engine, in any partitions.
     schema : Schema
-        Arrow schema of the rows.
+        Arrow schema of the rows: columns of numbers, texts, bytes, dates and times.
     user_column : str
         Name of the column of users: keys of any type, null included.
     item_column : str
@@ -64,7 +65,8 @@ def bound_rows(
     Raises
     ------
     ValueError
-        If a parameter is invalid. No row raises.
+        If a parameter is invalid, or a column of a type that cannot be hashed or sorted; before any
+        row is read. No row raises.
 
     Notes
     -----
@@ -94,9 +96,33 @@ def bound_rows(
     for parameter, name in named.items():
         if name not in schema.names:
             raise ParameterError.of(OWNER, parameter, f"must be a column of schema, not {name!r}.")
-    bounding = _Bounding(user_column, item_column, order_column, *limits, _checked_seed(seed))
-    placed = rows.map(_Placing(user_column), schema.append(pa.field(PLACE, pa.int64())))
-    return placed.shuffle(PLACE).map(bounding, schema)
+    _check_types(schema, order_column)
+    place = PLACE
+    while place in schema.names:
+        place += "_"
+    bounding = _Bounding(
+        place, user_column, item_column, order_column, *limits, _checked_seed(seed)
+    )
+    placed = rows.map(_Placing(place, user_column), schema.append(pa.field(place, pa.int64())))
+    return placed.shuffle(place).map(bounding, schema)
+
+
+def _check_types(schema: pa.Schema, order_column: str | None) -> None:
+    """Raise for a type that no row could be hashed, taken or sorted by, whatever the rows are."""
+    for field in schema:
+        none = pa.nulls(1, field.type)
+        try:
+            _exact_hashes(none, 0)
+            none.take(pa.array([0]))
+        except (pa.ArrowException, TypeError):
+            problem = f"must have columns of numbers, texts or times, not {field.type}"
+            raise ParameterError.of(OWNER, "schema", f"{problem}, as {field.name!r} is.") from None
+        try:
+            if field.name == order_column:
+                _sorted({"order": none, "tie": pa.array([0])})
+        except (pa.ArrowException, TypeError):
+            problem = f"must name a column that can be sorted, not one of {field.type}."
+            raise ParameterError.of(OWNER, "order_column", problem) from None
 
 
 def _checked_seed(seed: int) -> int:
@@ -107,12 +133,13 @@ def _checked_seed(seed: int) -> int:
 class _Placing:
     """Map that appends the hash of each row's user, whatever the user is."""
 
+    place: str
     user_column: str
 
     def __call__(self, batches: Batches) -> Batches:
         for batch in batches:
             place = pa.array(_hashes(batch.column(self.user_column), 0).view(np.int64))
-            names = [*batch.schema.names, PLACE]
+            names = [*batch.schema.names, self.place]
             yield pa.RecordBatch.from_arrays([*batch.columns, place], names)
 
 
@@ -120,6 +147,7 @@ class _Placing:
 class _Bounding:
     """Map from all rows of some users to those that are retained."""
 
+    place: str
     user_column: str
     item_column: str
     order_column: str | None
@@ -131,7 +159,7 @@ class _Bounding:
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:
             return
-        table = pa.Table.from_batches(filled).drop_columns([PLACE]).combine_chunks()
+        table = pa.Table.from_batches(filled).drop_columns([self.place]).combine_chunks()
         table = table.take(self._order(table))
         keep = bound_contributions(
             table.column(self.user_column),
@@ -145,12 +173,33 @@ class _Bounding:
     def _order(self, table: pa.Table) -> pa.Array:
         """Return rows by time, then by a hash of the whole row, so that no partition decides."""
         ties = np.zeros(table.num_rows, np.uint64)
-        for name in table.column_names:
-            ties = (ties ^ _hashes(table.column(name), self.seed)) * ODD
-        keys = [(TIE, "ascending")]
+        for column in table.columns:
+            ties = (ties ^ _exact_hashes(column.combine_chunks(), self.seed)) * ODD
+        keys = {"tie": pa.array(ties)}
         if self.order_column is not None:
-            keys.insert(0, (self.order_column, "ascending"))
-        return pc.sort_indices(table.append_column(TIE, pa.array(ties)), sort_keys=keys)
+            keys = {"order": table.column(self.order_column), **keys}
+        return _sorted(keys)
+
+
+def _sorted(keys: dict[str, pa.Array]) -> pa.Array:
+    """Return rows in ascending order of these columns, the first before the others."""
+    return pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+
+
+def _exact_hashes(column: pa.Array, seed: int) -> np.ndarray:
+    """Hashes of cells that differ if these do, even where they are one key, as "7" and "7.0"."""
+    if isinstance(column, pa.ChunkedArray):  # too long for one array
+        return np.concatenate([_exact_hashes(chunk, seed) for chunk in column.chunks])
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _exact_hashes(column.dictionary_decode(), seed)
+    if pa.types.is_floating(kind) or (pa.types.is_temporal(kind) and kind != INTERVAL):
+        column = column.view(BITS[kind.bit_width])
+    found = _hashes(column, seed)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind):
+        lengths = pc.fill_null(pc.binary_length(column), -1)
+        found = (found ^ np.asarray(lengths).astype(np.int64).view(np.uint64)) * ODD
+    return found
 
 
 def _hashes(column: pa.Array, seed: int) -> np.ndarray:

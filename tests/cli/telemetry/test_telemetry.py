@@ -53,7 +53,7 @@ def test_params_keeps_both_promises_of_epsilon(tmp_path):
 
 
 def test_no_noise_is_called_not_private(tmp_path):
-    shown = run(tmp_path, "telemetry", "params", "-f", "0", "-p", "0.25", "-q", "0.75")
+    shown = run(tmp_path, "telemetry", "params", "-f", "0", "-p", "0.25", "--q", "0.75")
     assert "NOT PRIVATE" in shown
     assert run_json(tmp_path, "telemetry", "params", "-f", "0")["epsilon_permanent"] is None
 

@@ -260,3 +260,64 @@ def test_a_release_of_noise_alone_is_reported_by_released_numbers(method):
         with pytest.warns(UserWarning, match="text in a column without a list in categorical"):
             fitted(data, LABEL[: len(data)], **public)
     silent(lambda: fitted(CODES, LABEL, **public))
+
+
+NEIGHBOURS = {
+    "integers": ([7, 8, 2**53 - 1], [7, 8, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 3, 0]),
+    "texts": (["Rome", "7", "0.5"], ["Rome", "Rome\0", "7", "7.0", "Oslo", "e\u0301", "true"]),
+    "floats": (["7", "0.5", "0"], [7.0, 0.5, 0.0, -0.0, -1.0, 2.0**53, 1e22]),
+    "bytes": (["Rome", "Oslo"], [b"Rome", b"Oslo", b"Rome\0", b"Rome\0\0"]),
+}
+COLUMNS = {
+    "array": np.array,
+    "series": pd.Series,
+    "nullable": lambda cells: pd.Series(cells).convert_dtypes(),
+    "category": lambda cells: pd.Series(cells, dtype="category"),
+    "arrow": pa.array,
+    "list": list,
+}
+ODD_CELLS = [None, math.nan, "x", "", b"x", 2**70, 10**400, -(2**53) - 1, 0.5, True, 2**63, pd.NA]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("kind", NEIGHBOURS)
+def test_no_cell_changes_how_another_is_read_by_the_type_of_their_column(kind, column):
+    categories, cells = NEIGHBOURS[kind]
+    listed = CategoryList(tuple(categories))
+    alone = listed.codes(cells)
+    tried = 0
+    for odd in ODD_CELLS:
+        try:
+            container = COLUMNS[column]([*cells, odd])
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            continue  # no such column can be made
+        tried += 1
+        assert np.array_equal(listed.codes(container)[:-1], alone, equal_nan=True), odd
+    assert tried
+
+
+HARD = {"int": 2**70, "long": 2**2000, "uint": 2**63, "tuple": ("Rome",), "bytes": b"\xff"}
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_no_category_of_pandas_raises(name):
+    cities = pd.Series(pd.Categorical([*np.array(CITIES)[CODE], HARD[name]]))
+    frame = pd.DataFrame({"age": [*AGE, 40.0], "city": cities})
+    found = silent(lambda: fitted(frame, [*LABEL, 1], epsilon=1.0, **LISTED))
+    usual = fitted(TEXTS, LABEL, epsilon=1.0, **LISTED)
+    assert (found.release_._counts == usual.release_._counts).all()
+
+
+@pytest.mark.parametrize("large", [2**53, -(2**53), str(2**53), "1e+22", "9007199254740993.0"])
+def test_a_number_that_floats_cannot_tell_from_others_is_no_category(large):
+    with pytest.raises(ValueError, match=r"categorical must list .* from 2\*\*53 on"):
+        SketchClassifier(categorical={0: [7, large]}).fit([[7.0], [8.0]], [0, 1])
+    assert np.isnan(CategoryList((7, 8)).codes([large])).all()
+
+
+def test_a_list_of_rows_names_the_bounds_it_lacks():
+    model = SketchClassifier(
+        categorical={1: CITIES}, bounds=([0], [100]), classes=[0, 1], epsilon=1.0
+    )
+    with pytest.raises(ValueError, match="bounds must be for every column of a list of rows"):
+        model.fit([[40.0, "Rome"]] * 20, [0, 1] * 10)

@@ -59,7 +59,7 @@ def test_weights_of_columns_are_those_of_fishers_discriminant():
     exact = replace(tables._evidence, counts=tables._counts)
     exact.__dict__["_smooth"] = tables._counts.astype(float), np.zeros(tables._counts.shape)
     table = exact.table(1)
-    rows = table.rows(tables.cut.codes(points))
+    rows = table.cells[tables.cut.codes(points)] - table.centre
     products = (rows.T @ rows / len(rows))[np.triu_indices(4, 1)]
     fisher = LinearDiscriminantAnalysis(solver="lsqr").fit(rows, labels)
     np.testing.assert_allclose(table.scorer(products, 0.0).weights, fisher.coef_[0], rtol=1e-3)
@@ -209,3 +209,41 @@ def test_scores_are_calibrated_once_and_not_in_every_prediction(monkeypatch):
     model.fit(points, points[:, 1] > 0)
     assert (model.predict_proba(points) != first).any()
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_a_row_alone_gets_the_very_numbers_that_it_gets_among_many(classes):
+    random = np.random.default_rng(classes)
+    labels = random.integers(0, classes, 600)
+    points = random.normal(size=(600, 9)) + labels[:, None]
+    model = SketchClassifier(method="columns").fit(points, labels)
+    together = model.decision_function(points)
+    for row in range(0, 600, 7):
+        assert (model.decision_function(points[row : row + 1])[0] == together[row]).all()
+    for part in (points[:200:2], np.asfortranarray(points[:9]), points[:3].tolist()):
+        assert model.predict(part).shape == (len(part),)
+    assert (model.decision_function(points[:200:2]) == together[:200:2]).all()
+
+
+def test_a_row_of_another_width_is_refused_however_it_is_given():
+    points = np.random.default_rng(0).normal(size=(60, 5))
+    model = SketchClassifier().fit(points, points[:, 0] > 0)
+    for rows in (points[:1, :4], points[:1, :4].tolist(), np.ones(5), np.empty((0, 5))):
+        with pytest.raises(ValueError, match=r"SketchClassifier|array|sample"):
+            model.predict(rows)
+    for bad in (np.nan, np.inf):
+        row = points[:1].copy()
+        row[0, 3] = bad
+        with pytest.raises(ValueError, match="must be finite; row 0, column 3"):
+            model.predict(row)
+
+
+def test_bounds_of_the_data_clip_nothing():
+    points = np.random.default_rng(0).normal(size=(1001, 5))
+    labels = points[:, 0] > 0
+    model = SketchClassifier().fit(points, labels)
+    assert model.clipped_ == 0
+    assert np.array_equal(model.bounds_, [points.min(axis=0), points.max(axis=0)])
+    weights = (np.arange(1001) > 0).astype(int)
+    points[0] = 99
+    assert SketchClassifier().fit(points, labels, weights).clipped_ == 1

@@ -13,6 +13,7 @@ from sfumato.density.classify.encoding import Bins
 from sfumato.density.classify.log_odds import WeightsOfEvidence
 from sfumato.density.classify.naive_bayes import (
     BUDGET,
+    UNIT,
     LabelledRows,
     Limits,
     _steps,
@@ -42,9 +43,10 @@ def request_for(epsilon=0.7, delta=0.0, **options):
 def changed(cut, table, scorer, row, position, distribution):
     """What a row changes in the three tables, whatever noisy tables came before."""
     one = LabelledRows(cut.codes(np.array([row], float)), np.array([position]), None)
-    steps = limited(table.rows(one.codes) / table.unit, Limits(cut.columns, distribution))[0]
+    limits = Limits(cut.columns, distribution)
+    steps = limited((table.cells[one.codes] - table.centre) / table.unit, limits)[0]
     pairs = np.outer(steps, steps)[np.triu_indices(cut.columns, 1)]
-    assert (one.products(table, Limits(cut.columns, distribution)) == pairs).all()
+    assert (one.products(table, limits, cut) == pairs).all()
     return one.counts(2, cut.total), pairs, one.scores(1, scorer)
 
 
@@ -90,6 +92,23 @@ def test_no_row_passes_the_limit_of_products(distribution, columns):
         assert sum(products**2) <= limits.l2_squared or distribution == "Laplace"
 
 
+@pytest.mark.parametrize("distribution", LAWS)
+@pytest.mark.parametrize("columns", [2, 7, 40])
+def test_products_are_of_rows_limited_each_on_its_own(distribution, columns):
+    random = np.random.default_rng(columns)
+    cut = Bins(((0.0,) * columns, (1.0,) * columns), 8, (0,) * columns)
+    counts = np.where(random.random((2, cut.total)) < 1 / columns, 5, 1000)
+    table, limits = WeightsOfEvidence(cut, counts, 1.0).table(1), Limits(columns, distribution)
+    codes = cut.codes(random.random((5000, columns)))
+    rows = LabelledRows(codes, np.zeros(5000, int), None)
+    evidence = (table.cells[rows.codes] - table.centre) / table.unit
+    steps = limited(evidence, limits)
+    expected = (steps.T @ steps)[np.triu_indices(columns, 1)]
+    assert (rows.products(table, limits, cut) == expected).all()
+    over = (steps != np.trunc(evidence * UNIT / (1 + 1e-9))).any(axis=1)
+    assert 0.01 < over.mean() < 0.99  # rows within and over the limit occur
+
+
 def test_noise_grows_with_what_neighbours_may_change():
     cut = Bins(((0.0,) * 4, (1.0,) * 4), 8, (0,) * 4)
     alone, twice, thrice = (
@@ -127,7 +146,9 @@ def test_every_released_cell_has_noise_of_the_stated_scale():
     assert (released._counts != bare._counts).mean() > 0.8
     assert released.count_scale == 4 / (1.0 * 0.75)
     rows = LabelledRows(released.cut.codes(POINTS), LABELS, None)
-    pairs = released._pairs[0] - rows.products(released._tables[0], Limits(4, "Laplace"))
+    pairs = released._pairs[0] - rows.products(
+        released._tables[0], Limits(4, "Laplace"), released.cut
+    )
     scores = released._scores[:, 0] - rows.scores(1, released._scorers[0])
     assert 0.2 < np.abs(pairs).mean() / released.pair_scale < 3  # six numbers only
     assert abs(np.abs(scores).mean() / released.score_scale - 1) < 6 / 8
@@ -266,11 +287,12 @@ def test_scores_do_not_depend_on_the_rows_beside():
     table = WeightsOfEvidence(cut, counts, 3.0).table(1)
     scorer = scorer_of(table, RNG.integers(-(10**7), 10**7, 78), 9.0)
     limits = Limits(13, "Laplace")
-    together = scorer.scores(codes), limited(table.rows(codes) / table.unit, limits)
+    evidence = (table.cells[codes] - table.centre) / table.unit
+    together = scorer.scores(codes), limited(evidence, limits)
     for row in range(0, 999, 7):
         one = codes[row : row + 1]
         assert scorer.scores(one)[0] == together[0][row]
-        assert (limited(table.rows(one) / table.unit, limits)[0] == together[1][row]).all()
+        assert (limited(evidence[row : row + 1], limits)[0] == together[1][row]).all()
 
 
 def test_tables_without_noise_are_not_saved_as_private():

@@ -123,6 +123,13 @@ def test_evaluate_asks_once_for_all_lists():
     model = Counted()
     assert evaluate(model, Interactions(users, users % 5, users % 3), n=2)["users"] == users.size
     assert model.queries == 1
+    moved = []
+    test = Interactions(users, users % 5, users % 3)
+    watched = evaluate(model, test, n=2, progress=lambda *done: moved.append(done))
+    assert watched == evaluate(model, test, n=2)
+    assert moved[0] == (1024, 20_000)
+    assert moved[-1] == (20_000, 20_000)
+    assert len(moved) == 20
 
 
 def test_evaluate_tells_the_size_of_means_and_of_what_has_none():

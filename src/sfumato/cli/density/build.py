@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli import input_files
-from sfumato.cli.bounds import ColumnBounds, column_bounds, pair
+from sfumato.cli.bounds import ColumnBounds, column_bounds
 from sfumato.cli.density import files
 from sfumato.cli.options import (
     Dataset,
@@ -64,7 +64,7 @@ def build(
     target_bounds: Annotated[
         str | None,
         typer.Option(
-            metavar="LOW,HIGH", help="Public limits of the target; required with --epsilon."
+            metavar="[NAME=]LOW,HIGH", help="Public limits of the target; required with --epsilon."
         ),
     ] = None,
     categorical: Annotated[
@@ -228,7 +228,8 @@ def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
     if given["classes"] is not None:
         values["classes"] = given["classes"].split(",")
     if given["target_bounds"] is not None:
-        values["target_bounds"] = pair("--target-bounds", given["target_bounds"])
+        written, target = [given["target_bounds"]], [given["target"]]
+        values["target_bounds"] = column_bounds(written, target, "--target-bounds")[0]
     made = getattr(density, KINDS[kind])
     known = made().get_params(deep=False)
     for name in values:
@@ -287,7 +288,8 @@ def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
         with printing.progress("reading", hidden=hidden) as advance:
             model.fit_batches(_counted(source, advance))
         return
-    points, beside = source.all()
+    with printing.progress("reading", hidden=hidden) as advance:
+        points, beside = source.all(advance)
     if not source.private:
         points, beside = _listed(model, source, points, beside)
     if beside is None:

@@ -20,6 +20,7 @@ Output = Annotated[
     typer.Option("--output", "-o", help="Where to write all answers: .csv or .parquet."),
 ]
 TABLES = (".csv", ".parquet")
+BLOCK = 1 << 14  # points evaluated between two moves of the bar
 SHOWN = 20  # rows for people; --json and --output have all
 CURATOR = "This is of the rows themselves, which no release covers: for the curator only."
 
@@ -61,7 +62,7 @@ def query(
             printing.document({"plot": str(plot)}, json)
             return
     query_points, _ = files.query_points(model, context.params, None)
-    logs = model.score_samples(query_points)
+    logs = _in_blocks(model.score_samples, query_points)
     drawn = {"plot": str(plot)} if plot is not None and json else None
     name = _measure(model)
     _print_rows(query_points, {name: np.exp(logs), f"log_{name}": logs}, output, json, drawn)
@@ -90,7 +91,7 @@ def classify(
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchClassifier")
     query_points, truth = files.query_points(model, context.params, label)
-    probabilities = model.predict_proba(query_points)
+    probabilities = _in_blocks(model.predict_proba, query_points)
     best = probabilities.argmax(axis=1)
     found = {
         "class": model.classes_[best],
@@ -126,7 +127,7 @@ def regress(
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchRegressor")
     query_points, truth = files.query_points(model, context.params, target)
-    found = {"predicted": model.predict(query_points)}
+    found = {"predicted": _in_blocks(model.predict, query_points)}
     if truth is None:
         _print_rows(query_points, found, output, json)
         return
@@ -156,7 +157,7 @@ def anomalies(
     check(output, TABLES, force, file, points)
     model = files.load(file, "SketchAnomalyDetector")
     query_points, _ = files.query_points(model, context.params, None)
-    scores = model.score_samples(query_points) + 0.0  # no point has a score of -0
+    scores = _in_blocks(model.score_samples, query_points) + 0.0  # no point has a score of -0
     found = {"score": scores, "anomaly": scores < model.offset_}
     if json:
         _print_rows(query_points, found, output, json)
@@ -165,6 +166,25 @@ def anomalies(
     _print_rows(query_points, found, output, json, order=first)
     fraction = f"{int(found['anomaly'].sum()):,} of {len(scores):,}"
     print(f"{fraction} are anomalies: below {model.offset_:.6g}, the threshold of the model.")
+
+
+def _in_blocks(answers: Any, query_points: Any) -> Any:
+    """What a model answers about points, which is of each point alone, with a bar."""
+    import numpy as np
+
+    from sfumato.cli import printing
+
+    size, found = len(query_points), []
+    with printing.progress("evaluating", "points") as advance:
+        advance(0, size)
+        for start in range(0, size, BLOCK):
+            if isinstance(query_points, np.ndarray):
+                part = query_points[start : start + BLOCK]
+            else:
+                part = query_points.slice(start, BLOCK)
+            found.append(answers(part))
+            advance(min(start + BLOCK, size), size)
+    return found[0] if len(found) == 1 else np.concatenate(found)
 
 
 def check(

@@ -188,12 +188,12 @@ class _InMemory:
         if given["elbow"] is not None:
             from sfumato.mine.cluster import choose_k
 
-            with printing.progress("clusters", hidden=hidden) as advance:
+            with printing.progress("clustering", "clusters", hidden=hidden) as advance:
                 tried = _range(given["elbow"])
                 options: Any = {"random_state": given["seed"], "progress": advance}
                 self.curve = choose_k(self.points, tried, **options)
                 k = self.curve.k
-        with printing.progress("iterations", hidden=hidden) as advance:
+        with printing.progress("clustering", "iterations", hidden=hidden) as advance:
             self._fit(given, k, advance)
 
     def _fit(self, given: dict[str, Any], k: int, advance: Any) -> None:

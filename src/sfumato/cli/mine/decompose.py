@@ -68,7 +68,7 @@ def svd(
     _check(output, figure, force, file)
     matrix, names = _read(file, context.params)
     begin = time.perf_counter()
-    with printing.progress("vectors", hidden=quiet or json) as advance:
+    with printing.progress("decomposing", "vectors", hidden=quiet or json) as advance:
         parts = decomposed(
             matrix, rank, energy=energy, method=method, random_state=random_state, progress=advance
         )

@@ -189,12 +189,10 @@ def watched(baskets: Any, *, hidden: bool) -> Iterator[Any]:
     """Baskets whose passes move a bar."""
     from sfumato.cli import printing
 
-    with printing.progress("pass", hidden=hidden) as advance:
+    with printing.progress("pass", "baskets", hidden=hidden) as advance:
 
         def moved(this: int, done: int, total: int | None) -> None:
-            if advance.bar is not None:
-                what = f"pass {this}, counting items" if total is None else f"pass {this}"
-                advance.bar.update(advance.bar.task_ids[0], description=what)
+            advance.title = f"pass {this}, counting items" if total is None else f"pass {this}"
             advance(done, total)
 
         baskets.progress = moved

@@ -93,7 +93,7 @@ def rank(
     _announce(graph, given)
     begin = time.perf_counter()
     named = input_files.naming_options((*given, *NAMES.values()))
-    with named, printing.progress("iteration", hidden=quiet or json) as advance:
+    with named, printing.progress("ranking", "iterations", hidden=quiet or json) as advance:
         found, facts = _on_disk(given, advance) if on_disk else _in_memory(given, advance)
     facts["seconds"] = round(time.perf_counter() - begin, 3)
     table = found.to_arrow()

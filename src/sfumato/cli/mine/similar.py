@@ -58,7 +58,7 @@ def similar(
     begin = time.perf_counter()
     options = {name: context.params[name] for name in OPTIONS}
     named = input_files.naming_options(OPTIONS)
-    with named, printing.progress("pairs", hidden=quiet or json) as advance:
+    with named, printing.progress("searching", "steps", hidden=quiet or json) as advance:
         found = near_duplicates(texts, **options, progress=advance)
     seconds = round(time.perf_counter() - begin, 3)
     if figure is not None:

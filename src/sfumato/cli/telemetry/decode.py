@@ -83,7 +83,7 @@ def decode(
     looked = report_files.candidates(
         COMMAND, candidates, column, scheme, notes, options=context.params
     )
-    with printing.progress("reading", hidden=quiet or json) as advance:
+    with printing.progress("reading", "reports", hidden=quiet or json) as advance:
         gather = report_files.deduplicated if method == "likelihood" else report_files.collected
         read = gather(COMMAND, data, scheme, advance)
     begin = time.perf_counter()

@@ -70,23 +70,25 @@ def params(
     f: Annotated[
         float | None,
         typer.Option(
-            "-f", help="Probability that a bit of a value is replaced by a permanent random one."
+            "--f",
+            "-f",
+            help="Probability that a bit of a value is replaced by a permanent random one.",
         ),
     ] = None,
     p: Annotated[
         float | None,
-        typer.Option("-p", help="Probability that a 0 is reported as 1.", show_default="0"),
+        typer.Option("--p", "-p", help="Probability that a 0 is reported as 1.", show_default="0"),
     ] = None,
     q: Annotated[
         float | None,
-        typer.Option("-q", help="Probability that a 1 is reported as 1.", show_default="1"),
+        typer.Option("--q", help="Probability that a 1 is reported as 1.", show_default="1"),
     ] = None,
     epsilon: Annotated[
         float | None,
-        typer.Option(help="Epsilon of all reports of one value together, instead of -f."),
+        typer.Option(help="Epsilon of all reports of one value together, instead of --f."),
     ] = None,
     epsilon_one: Annotated[
-        float | None, typer.Option(help="Epsilon of one report, instead of -p and -q.")
+        float | None, typer.Option(help="Epsilon of one report, instead of --p and --q.")
     ] = None,
     categories: Annotated[
         Path | None,
@@ -173,6 +175,8 @@ def _cost(epsilon: float, as_json: bool) -> float | str:
 
 def _converted(file: Path, options: dict[str, Any]) -> Any:
     """The scheme of a file; a CSV holds neither its name nor the metric."""
+    if not file.exists() and _is_number(file.name):
+        raise ValueError(f"{COMMAND}: there is no file {file}; the probability q is --q {file}.")
     csv = file.suffix.lower() == ".csv"
     others = ["scheme", "column", *input_files.TEXT, *OPTIONS]
     _refuse(options, others, "with a file of parameters")
@@ -180,6 +184,14 @@ def _converted(file: Path, options: dict[str, Any]) -> Any:
         _refuse(options, ["metric", "own"], "with a file that states it")
     given = {"own": options["own"], "metric": options["metric"]}
     return report_files.scheme(file, **{k: v for k, v in given.items() if v is not None})
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _made(options: dict[str, Any]) -> Any:
@@ -214,7 +226,7 @@ def _rappor(given: dict[str, Any]) -> Any:
     if permanent is None and one is not None:
         raise ValueError(f"{COMMAND}: --epsilon-one goes with --epsilon, that of all reports.")
     if (permanent is None) == ("f" not in given):
-        raise ValueError(f"{COMMAND}: give either --epsilon, or -f (and -p and -q).")
+        raise ValueError(f"{COMMAND}: give either --epsilon, or --f (and --p and --q).")
     if permanent is None:
         return Rappor(**given)
     _refuse(given, ["p", "q"], "with --epsilon, which chooses them")

@@ -86,7 +86,7 @@ def encode(
     if column is not None:
         input_files.announce(", ".join(named), {"values": column}, context.params)
     begin = time.perf_counter()
-    with printing.progress("encoding", hidden=quiet or json) as advance:
+    with printing.progress("encoding", "values", hidden=quiet or json) as advance:
         written = write_reports(output, _encoded(encoder, columns, advance))
     summary = {
         "file": str(output),
@@ -132,7 +132,7 @@ def aggregate(
     files = [input_files.located(each) for each in files]
     scheme = report_files.scheme_for(COMMAND, files, params)
     begin = time.perf_counter()
-    with printing.progress("counting", hidden=quiet or json) as advance:
+    with printing.progress("counting", "reports", hidden=quiet or json) as advance:
         total = report_files.collected(COMMAND, files, scheme, advance)
     loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no column of ids
     if forget_ids or loose:

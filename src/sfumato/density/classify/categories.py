@@ -1,6 +1,7 @@
 """Public lists of the categories of columns, by which each cell becomes a code on its own."""
 
 import datetime
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 MOST = 2**20  # categories of a column
-LARGEST = 2**53  # integers up to here are exact in a column of floats
+LARGEST = 2**53  # integers below are exact in a column of floats; this one is the next one too
 DATES = datetime.date | datetime.time | datetime.timedelta | np.datetime64 | np.timedelta64
 # A column of other cells may write these as numbers or as texts.
 EQUAL = {b"True": b"1", b"true": b"1", b"False": b"0", b"false": b"0", b"-0.0": b"0"}
@@ -36,13 +37,27 @@ MISSING = (b"", b"nan", b"NaN")
 def category_key(cell: Any) -> bytes | None:
     """The canonical text of a cell, whatever type its container gives it; None if it is missing.
 
-    >>> [category_key(cell) for cell in ("Rome", b"Rome", 7, "7.0", True, "", None)]
-    [b'Rome', b'Rome', b'7', b'7', b'1', None, None]
+    A number that a column of floats cannot tell from others is missing in every column. Zeros at
+    the end of a text, which an array of texts drops, are dropped.
+
+    >>> [category_key(cell) for cell in ("Rome", b"Rome", 7, "7.0", True, "", None, 2**53)]
+    [b'Rome', b'Rome', b'7', b'7', b'1', None, None, None]
     """
     if isinstance(cell, DATES):  # which are missing in a column of dates
         return None
     key = canonical_key(cell)
-    return None if key is None or key in MISSING else EQUAL.get(key, key)
+    if key is None or (isinstance(cell, int) and abs(cell) >= LARGEST):
+        return None
+    key = key.rstrip(b"\0")
+    return None if key in MISSING or _is_inexact(key) else EQUAL.get(key, key)
+
+
+def _is_inexact(key: bytes) -> bool:
+    """Whether a text is that of a number from 2**53 on."""
+    try:
+        return LARGEST <= abs(float(key)) < math.inf
+    except ValueError:
+        return False
 
 
 class _Categories:
@@ -54,22 +69,24 @@ class _Categories:
             raise ParameterError.of(owner, name, f"{wanted}, not {value!r:.80}.")
         given = [one.item() if isinstance(one, np.generic) else one for one in value]
         if not 2 <= len(given) <= MOST or not all(map(_is_category, given)):
-            raise ParameterError.of(owner, name, f"{wanted}, none of them empty or 'nan'.")
+            problem = f"{wanted}, none of them empty or 'nan' nor a number from 2**53 on."
+            raise ParameterError.of(owner, name, problem)
         if len({category_key(one) for one in given}) < len(given):
             raise ParameterError.of(owner, name, f"{wanted}, none twice: 7 and '7' are one.")
         return tuple(str(one) if isinstance(one, str) else one for one in given)
 
     def bad(self) -> list[Any]:
-        return [3, "ab", [], ["a"], ["a", "a"], [7, "7"], ["a", None], ["a", ""], [0.5, 1.5]]
+        lists = [["a"], ["a", "a"], [7, "7"], ["a", None], ["a", ""], [0.5, 1.5], ["a", "a\0"]]
+        return [3, "ab", [], *lists, [1, 2**53], ["a", str(2**53)]]
 
 
 CATEGORIES = _Categories()
 
 
 def _is_category(value: Any) -> bool:
-    if isinstance(value, int) and (isinstance(value, bool) or abs(value) > LARGEST):
+    if isinstance(value, bool) or not isinstance(value, str | int):
         return False
-    return isinstance(value, str | int) and category_key(value) is not None
+    return category_key(value) is not None
 
 
 class _Categorical:

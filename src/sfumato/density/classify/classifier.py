@@ -212,7 +212,16 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
                     "expected."
                 )
             X = with_codes(self._owner, X, self._lists, self._names)
+        elif not reset and self._is_matrix(X):
+            return np.asarray(X)
         return super()._matrix(X, reset=reset)
+
+    def _is_matrix(self, X: Any) -> bool:
+        """Whether X is what scikit-learn's checks, which take longer than a prediction, return."""
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2
+        if not plain or hasattr(self, "feature_names_in_"):
+            return False
+        return bool(len(X) and X.shape[1] == self.n_features_in_ and X.flags.c_contiguous)
 
     @property
     def _lists(self) -> dict[int, CategoryList]:
@@ -594,7 +603,8 @@ class SketchClassifier(ClassAnswers):
         self._take(fill(plain, setting, classes, data), method, classes, setting)
         self.categories_ = {at: listed.categories for at, listed in plain["lists"].items()}
         if plain["epsilon"] is None:
-            self.clipped_ = Box(*setting.bounds).clip(points)[1]
+            own = plain["bounds"] is None and weights is None  # those of the points themselves
+            self.clipped_ = 0 if own else Box(*setting.bounds).clip(points)[1]
         else:
             self._warn_of_noise()
         return self
@@ -639,7 +649,14 @@ class SketchClassifier(ClassAnswers):
             columns = table_columns(X)
             return None if columns is None else len(columns)
         empty = private_points(self._owner, without_rows(X), self._columns_given(plain))
-        return int(empty.shape[1])
+        width = int(empty.shape[1])
+        numbers = [one for one in plain["categorical"] if not isinstance(one, str)]
+        if isinstance(X, list | tuple) and numbers and max(numbers) >= width:
+            raise ValueError(
+                f"{self._owner}: bounds must be for every column of a list of rows, with 0 and the "
+                "last code for a column with a list of categories; or give X as a table."
+            )
+        return width
 
     def _columns_given(self, plain: dict[str, Any]) -> int | None:
         if plain.get("lists"):
@@ -708,8 +725,7 @@ class SketchClassifier(ClassAnswers):
         """The parameters with bounds and bandwidth, from the data only without epsilon."""
         bounds = plain["bounds"]
         if bounds is None:
-            used = points if weights is None else points[weights > 0]
-            low, high = used.min(axis=0), used.max(axis=0)
+            low, high = _range(points if weights is None else points[weights > 0])
             high = np.where(high > low, high, low + 1)
             low[list(plain["categorical"] or ())] = 0
             for at, listed in plain.get("lists", {}).items():
@@ -749,6 +765,16 @@ class SketchClassifier(ClassAnswers):
             Planned(self._owner, lambda request: planned_kernels(labels, sketches, empty, request)),
             plain,
         )
+
+
+def _range(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Smallest and largest value of every column, of several rows at once: single ones are slow."""
+    rows, columns = points.shape
+    group = max(min(512 // columns, rows), 1)
+    many = points[: rows // group * group].reshape(-1, group * columns)
+    some = [*(each.reshape(group, columns) for each in (many.min(axis=0), many.max(axis=0)))]
+    ends = np.concatenate([*some, points[rows // group * group :]])
+    return ends.min(axis=0), ends.max(axis=0)
 
 
 def _method(plain: dict[str, Any], setting: Setting) -> str:

@@ -117,22 +117,28 @@ class Bins:
 
     def codes(self, points: np.ndarray) -> np.ndarray:
         """The cell of every value."""
-        low, high = (np.array(side) for side in self.bounds)
-        category = np.array(self.levels) > 0
-        shift, length = np.where(category, 0.0, low), np.where(category, 1.0, high - low)
-        parts, last = np.where(category, 1, self.bins), self.sizes - 1
+        low, high, shift, length, parts, last = self._steps
         out = np.empty(points.shape, np.int64, order="F")  # each column is read by itself
         for start in range(0, len(points), BLOCK):
             block = slice(start, start + BLOCK)
-            scaled = np.clip(points[block], low, high, dtype=np.float64)  # so nothing overflows
+            scaled = np.maximum(points[block], low, dtype=np.float64)
+            np.minimum(scaled, high, out=scaled)  # so nothing overflows
             scaled -= shift
             scaled /= length
             scaled *= parts
-            np.floor(scaled, out=scaled)
-            np.clip(scaled, 0, last, out=scaled)
-            out[block] = scaled
-        out += self.starts
+            np.minimum(scaled, last, out=scaled)
+            # None is below 0, so that an integer is made as by `floor`.
+            np.add(scaled.astype(np.int64), self.starts, out=out[block])
         return out
+
+    @cached_property
+    def _steps(self) -> tuple[np.ndarray, ...]:
+        """Bounds, and the shift, length, number of parts and last part of each column."""
+        low, high = (np.array(side) for side in self.bounds)
+        category = np.array(self.levels) > 0
+        low = np.where(category, np.maximum(low, 0.0), low)
+        shift, length = np.where(category, 0.0, low), np.where(category, 1.0, high - low)
+        return low, high, shift, length, np.where(category, 1.0, self.bins), self.sizes - 1.0
 
     def sums(self, cells: np.ndarray) -> np.ndarray:
         """The sum of each column's cells, along the last axis."""

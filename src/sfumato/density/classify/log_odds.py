@@ -15,6 +15,7 @@ MOST = 3.0  # largest absolute evidence of one column, in nats
 FLOOR = 0.25  # smallest fraction, in deviations of its noise plus one row
 LEAST_VARIANCE = 1e-3  # smallest variance of a column's evidence
 LEAST_LENGTH = 0.1  # smallest eigenvalue of correlations
+FEW = 64  # rows of which all columns are added in one call
 SCORE_CELLS = 32  # cells of a histogram of scores
 LEAST_LIMIT = 6.0  # scores are clipped at this or at 4 deviations if that is more, in nats
 
@@ -91,10 +92,6 @@ class EvidenceTable:
         """The evidence of a typical column: the root of the mean variance of all."""
         return math.sqrt(max(float(self.variance.mean()), LEAST_VARIANCE))
 
-    def rows(self, codes: np.ndarray) -> np.ndarray:
-        """The centred evidence of rows, by column."""
-        return np.asarray(self.cells[codes] - self.centre)
-
     def scorer(self, products: np.ndarray, noise: float) -> "Scorer":
         """Fisher's weights from mean products of columns' evidence and their noise deviation.
 
@@ -147,6 +144,12 @@ class Scorer:
         """The log odds of rows, clipped to the limit."""
         # One column after another: a matrix product rounds a row by its position among the
         # others, so that one person's row could move another's score into the next cell.
+        if len(codes) <= FEW:
+            steps = np.empty((len(codes), 1 + codes.shape[1]))
+            steps[:, 0] = self.start
+            steps[:, 1:] = (self.table.cells[codes] - self.table.centre) * self.weights
+            odds = np.add.accumulate(steps, axis=1)[:, -1]  # in the order of the columns
+            return np.asarray(np.minimum(np.maximum(odds, -self.limit), self.limit))
         odds = np.full(len(codes), self.start)
         for cells, centre, weight in zip(codes.T, self.table.centre, self.weights, strict=True):
             odds += (self.table.cells[cells] - centre) * weight

@@ -99,6 +99,18 @@ def limited(evidence: np.ndarray, limits: Limits) -> np.ndarray:
     return np.asarray(steps)
 
 
+def _may_exceed(steps: np.ndarray, limits: Limits) -> np.ndarray:
+    """Rows whose evidence, of which these are the rounded steps, may be over the limit.
+
+    Evidence is less than one step larger, and products grow with it.
+    """
+    laplace, columns = limits.distribution == "Laplace", steps.shape[1]
+    sums = np.einsum("ij->i", np.abs(steps))
+    squares = np.einsum("ij,ij->i", steps, steps) + 2 * sums + columns
+    largest = ((sums + columns) ** 2 - squares) / 2 if laplace else squares
+    return np.flatnonzero(largest > (limits.l1 if laplace else limits.length) * (1 - 1e-6))
+
+
 def _contribution(steps: np.ndarray, laplace: bool) -> np.ndarray:
     """L1 norm of the products of each row (Laplace), or the sum of its squares (Gaussian)."""
     squares = (steps**2).sum(axis=1)
@@ -250,19 +262,23 @@ class LabelledRows:
 
     def counts(self, classes: int, cells: int) -> np.ndarray:
         """Counts by class and cell of all columns."""
-        out = np.zeros(classes * cells, np.int64)
+        out, first = np.zeros(classes * cells, np.int64), self.positions * cells
         for column in self.codes.T:
-            out += _counted(self.positions * cells + column, self.weights, classes * cells)
+            out += _counted(first + column, self.weights, classes * cells)
         return out.reshape(classes, cells)
 
-    def products(self, table: EvidenceTable, limits: Limits) -> np.ndarray:
+    def products(self, table: EvidenceTable, limits: Limits, cut: Bins) -> np.ndarray:
         """Sums of products of two columns' evidence, in integer steps."""
         columns = self.codes.shape[1]
         total = np.zeros((columns, columns), np.int64)
+        evidence = (table.cells - cut.per_cell(table.centre)) / table.unit
+        whole = np.trunc(evidence * UNIT / (1 + 1e-9))  # as `limited` does below the limit
         for start in range(0, len(self.codes), BLOCK):
             block = slice(start, start + BLOCK)
-            evidence = table.rows(np.ascontiguousarray(self.codes[block]))
-            steps = limited(evidence / table.unit, limits)
+            codes = np.ascontiguousarray(self.codes[block])
+            steps = whole[codes]
+            large = _may_exceed(steps, limits)
+            steps[large] = limited(evidence[codes[large]], limits)
             weighed = steps if self.weights is None else steps * self.weights[block, None]
             total += (steps.T @ weighed).astype(np.int64)  # exact: a block's sums are below 2**53
         return np.asarray(total[np.triu_indices(columns, 1)])
@@ -288,7 +304,7 @@ def filled(
     tables = [evidence.table(k) for k in compared]
     pairs = np.zeros((len(compared), pairs_of(cut.columns)), np.int64)
     for position, table in enumerate(tables):
-        pairs[position] = rows.products(table, limits)
+        pairs[position] = rows.products(table, limits, cut)
     step_noise.added(1, pairs)
     scores = np.zeros((2, len(compared), SCORE_CELLS), np.int64)
     for position, (k, table) in enumerate(zip(compared, tables, strict=True)):

@@ -1,5 +1,6 @@
 """Metrics of predicted ratings, and all metrics of a model at once."""
 
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
@@ -14,6 +15,7 @@ from sfumato.recommend.metrics.ranking import ranked
 __all__ = ["auc", "evaluate", "mae", "recommended", "rmse", "roc_curve", "spearman"]
 
 LIST = optional(integer(1, 2**20))
+USERS = 1024  # of a block, or more so that there are 64 blocks at most
 
 
 def rmse(truth: Any, predicted: Column) -> float:
@@ -200,6 +202,7 @@ def evaluate(
     n: int | None = None,
     exclude: Any = None,
     relevant_from: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, float]:
     """Evaluate a fitted model on test interactions.
 
@@ -220,6 +223,9 @@ def evaluate(
     relevant_from : float or None, default=None
         Lowest rating of a relevant test item; None means that all test items are relevant, as for
         a test without ratings.
+    progress : callable or None, default=None
+        Called as `progress(done, total)` after each block of users, whose lists are then made
+        together; None makes those of all users in one call.
 
     Returns
     -------
@@ -250,15 +256,29 @@ def evaluate(
     result["n"] = len(test)
     if getattr(model, "nbytes", None) is not None:
         result["nbytes"] = int(model.nbytes)
-    return result if n is None else result | _lists(model, test, n, exclude, relevant_from)
+    if n is None:
+        return result
+    return result | _lists(model, test, n, exclude, relevant_from, progress)
 
 
 def _lists(
-    model: Any, test: Any, n: int, exclude: Any, relevant_from: float | None
+    model: Any,
+    test: Any,
+    n: int,
+    exclude: Any,
+    relevant_from: float | None,
+    progress: Callable[[int, int], None] | None,
 ) -> dict[str, float]:
     """Return the metrics of the lists that the model recommends to the test users."""
     coded = test.coded()
-    items, scores = recommended(model, coded.user_ids, n, exclude)
+    users = coded.user_ids
+    block = len(users) if progress is None else max(USERS, -(-len(users) // 64))
+    found = []
+    for start in range(0, len(users), block):
+        found.append(recommended(model, users[start : start + block], n, exclude))
+        if progress is not None:
+            progress(min(start + block, len(users)), len(users))
+    items, scores = (np.concatenate(each) for each in zip(*found, strict=True))
     least = -np.inf if relevant_from is None else relevant_from
     right = np.asarray(test.ratings >= least)
     result = ranked(items, (coded.user_codes[right], test.items[right]), scores=scores)
