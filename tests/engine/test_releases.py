@@ -1,10 +1,15 @@
 """Private releases of sketches that an engine filled: the bytes of one machine, charged once."""
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
+from sfumato.density import SketchDensity, SketchSampler
+from sfumato.density.base import noise_from
 from sfumato.engine import LocalEngine, bound_rows, map_merge
+from sfumato.mine.cluster import PrivateBFR, PrivateKMeans
+from sfumato.mine.itemsets import PrivateItemsets
 from sfumato.privacy import Ledger
 from sfumato.privacy.mechanisms import bound_contributions
 from sfumato.privacy.random_source import InsecureSeededSource
@@ -125,3 +130,74 @@ def test_a_task_that_fails_and_is_repeated_charges_nothing_more(tmp_path):
     first = release()
     assert release().to_bytes() == first.to_bytes()
     assert len(ledger.history("shop")) == 1
+
+
+def uniform_points(rows=600):
+    rng = np.random.default_rng(5)
+    table = {"x": rng.uniform(-3, 3, rows), "y": rng.normal(0, 1, rows)}
+    table["x"][7], table["y"][8] = np.nan, 50.0  # left out, and clipped to the bounds
+    return table
+
+
+BASKETS = [
+    [f"item {item}" for item in np.flatnonzero(row)]
+    for row in np.random.default_rng(6).random((400, 12)) < np.linspace(0.1, 0.6, 12)
+]
+BOX = ([-3, -3], [3, 3])
+
+
+def density(source, engine=None):
+    model = SketchDensity(bandwidth=1.0, epsilon=1.0, bounds=BOX)
+    with noise_from(InsecureSeededSource(7)):
+        if engine is None:
+            return model.fit(pd.DataFrame(source)).to_bytes()
+        return model.fit_rows(source, engine=engine, columns=["x", "y"]).to_bytes()
+
+
+def sampler(source, engine=None):
+    model = SketchSampler(bandwidth=1.0, epsilon=1.0, bounds=BOX)
+    with noise_from(InsecureSeededSource(7)):
+        if engine is None:
+            return model.fit_batches([pd.DataFrame(source)]).to_bytes()
+        return model.fit_rows(source, engine=engine, columns=["x", "y"]).to_bytes()
+
+
+def clusters(kind, **more):
+    def path(source, engine=None):
+        noise = InsecureSeededSource(7)
+        model = kind(3, 2.0, bounds=BOX, **more)
+        if engine is None:
+            return model.fit(pd.DataFrame(source), source=noise).release_.to_bytes()
+        with_engine = {"engine": engine, "columns": ["x", "y"]}
+        return model.fit(source, source=noise, **with_engine).release_.to_bytes()
+
+    return path
+
+
+def itemsets(**more):
+    def path(source, engine=None):
+        model = PrivateItemsets(4.0, max_items=5, max_size=3, min_support=0.1, **more)
+        baskets = source["items"] if engine is None else source
+        how = {} if engine is None else {"engine": engine}
+        return model.fit(baskets, source=InsecureSeededSource(7), **how).release_.to_bytes()
+
+    return path
+
+
+STAGED = {
+    "SketchDensity": (density, uniform_points()),
+    "SketchSampler": (sampler, uniform_points()),
+    "PrivateKMeans": (clusters(PrivateKMeans), uniform_points()),
+    "PrivateBFR": (clusters(PrivateBFR, delta=1e-6), uniform_points()),
+    "PrivateItemsets": (
+        itemsets(vocabulary=[f"item {at}" for at in range(15)]),
+        {"items": BASKETS},
+    ),
+    "PrivateItemsets of open items": (itemsets(delta=1e-4), {"items": BASKETS}),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_estimators_release_on_an_engine_what_they_release_here(engine, tmp_path, name):
+    path, columns = STAGED[name]
+    assert path(as_source(engine, columns, tmp_path), engine) == path(columns)
