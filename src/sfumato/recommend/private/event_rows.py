@@ -118,16 +118,19 @@ class _EventTotal:
     def __call__(self, batches: Batches) -> np.ndarray:
         if self.by_text:
             return self.cells(self._users_events(batches))
-        total = self.cells(Events(*gathered(iter(()), BY_POSITION), self.sizes))
+        total = self.cells(self._events(gathered(iter(()), BY_POSITION)))
         for batch in batches:
-            events = Events(*number_columns(batch, BY_POSITION.names), self.sizes)
-            total += self.cells(events)
+            total += self.cells(self._events(number_columns(batch, BY_POSITION.names)))
         return total
+
+    def _events(self, columns: list[np.ndarray]) -> Events:
+        users, items, ratings = columns
+        return Events(users, items, ratings, self.sizes)
 
     def _users_events(self, batches: Batches) -> Events:
         """Return all events of the partition, whose users are numbered by their texts."""
         table = pa.Table.from_batches(batches, BY_TEXT)
         words = table.column("user").combine_chunks().dictionary_encode()
         users = words.indices.to_numpy(zero_copy_only=False).astype(np.int32)
-        others = (table.column(name).to_numpy() for name in ("item", "rating"))
-        return ordered(users, *others, {**self.sizes, "users": len(words.dictionary)})
+        items, ratings = (table.column(name).to_numpy() for name in ("item", "rating"))
+        return ordered(users, items, ratings, {**self.sizes, "users": len(words.dictionary)})

@@ -142,7 +142,7 @@ def on_rating_grid(ratings: np.ndarray, bounds: tuple[float, float]) -> np.ndarr
     """Return ratings, clipped to the bounds, as integers from -(2**GRID) to 2**GRID."""
     low, high = bounds
     scaled = (np.clip(ratings, low, high) - low) / ((high - low) / 2) - 1
-    return np.clip(np.rint(scaled * 2**GRID), -(2**GRID), 2**GRID).astype(np.int64)
+    return np.asarray(np.clip(np.rint(scaled * 2**GRID), -(2**GRID), 2**GRID), np.int64)
 
 
 def bounded(events: Events, accounts: Accounts, most: int, seed: int) -> Events:

@@ -26,7 +26,10 @@ Biases = np.ndarray | Callable[[Events], np.ndarray]
 class EventSums(Protocol):
     """Events whose integers can be summed: `Events` in memory, or rows of an engine."""
 
-    sizes: dict[str, int]
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of "users" and "items"."""
+        ...
 
     def total(self, cells: Callable[[Events], np.ndarray]) -> np.ndarray:
         """Return the exact sum of the integers that the function returns for all parts."""

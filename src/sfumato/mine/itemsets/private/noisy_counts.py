@@ -173,11 +173,11 @@ class CutRows:
 
     def item_counts(self, items: pa.Array, *, sampled: bool) -> np.ndarray:
         """Return the number of cut baskets with each of these items."""
-        return self._total(lambda cut: cut.item_counts(items, sampled=sampled))
+        return np.asarray(self._total(lambda cut: cut.item_counts(items, sampled=sampled)))
 
     def counts(self, items: pa.Array, itemsets: np.ndarray) -> np.ndarray:
         """Return the number of cut baskets with all items of each row of positions in `items`."""
-        return self._total(lambda cut: cut.counts(items, itemsets))
+        return np.asarray(self._total(lambda cut: cut.counts(items, itemsets)))
 
     def _total(self, of: "Callable[[CutBaskets], Any]") -> Any:
         return self._rows.fold(_OfPart(*self._how, of), np.add)
