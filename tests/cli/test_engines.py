@@ -49,7 +49,7 @@ def test_a_sketch_of_spark_is_that_of_one_machine(keys, capfd, options):
 WRONG = {
     "--engine dask sketch info a": "--engine must be one of local, spark, not 'dask'.",
     "--master local[2] sketch info a": "--master is of --engine spark; give both or neither.",
-    "--engine spark sketch info a": "sketch info: runs on this machine only, leave --engine out; "
+    "--engine spark sketch info a": "sketch info: runs on this machine only; leave --engine out. "
     "Spark runs: ",
     "--engine spark --master here sketch build hyper-log-log keys.parquet -c user -o x": "master "
     "must be an address of Spark",

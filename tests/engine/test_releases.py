@@ -90,10 +90,12 @@ def test_events_of_a_user_are_bounded_before_they_are_counted(engine, tmp_path, 
         bound_rows(rows, EVENTS.schema, **names, **LIMITS), make, column=column, engine=engine
     )
     ordered = EVENTS.sort_by("time")
-    kept = ordered.filter(pa.array(bound_contributions(ordered["user"], ordered["item"], **LIMITS)))
-    assert 0 < len(kept) <= 80 * 5
-    points = np.column_stack([kept["x"], kept["y"]])
-    reference = make().update(kept["item"] if column == "item" else points)
+    retained = ordered.filter(
+        pa.array(bound_contributions(ordered["user"], ordered["item"], **LIMITS))
+    )
+    assert 0 < len(retained) <= 80 * 5
+    points = np.column_stack([retained["x"], retained["y"]])
+    reference = make().update(retained["item"] if column == "item" else points)
     terms = {"unit": "user", "contributions": 5, "epsilon": 1.0, **more}
     one, two = (
         each.release(**terms, source=InsecureSeededSource(7)).to_bytes()

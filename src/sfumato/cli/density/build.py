@@ -121,42 +121,18 @@ def build(
 ) -> None:
     """Learn from a table in one pass and write a model, private if --epsilon is given."""
     from sfumato.cli import printing, release_options
-    from sfumato.data.tables import PointFile
 
     given = context.params
     kind = _kind(kind, label, target)
     _together(kind, given)
     check_output(output, force, data, ledger)
-    beside = label or target
-    private = epsilon is not None
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     stored = release_options.is_stored(ledger, release_id)
     begin = time.perf_counter()
-    if engines.on_spark(context):
-        model = _learned_on_spark(kind, context)
-    else:
-        table, written = input_files.located(data), input_files.text_format(given, private=private)
-        names = files.chosen(table, columns, beside, written, private=private)
-        files.announce(data, names, given, classes=label, targets=target)
-        with input_files.naming_options(given):
-            model = _made(kind, given, names)
-        source = PointFile(
-            table,
-            names,
-            beside,
-            label is not None,
-            skip_nulls,
-            REMEDY,
-            private,
-            written,
-            categorical=tuple(_lists(model)),
-        )
-        with release_options.way_back(ledger, release_id):
-            # How many rows there are is not shown of those that are to be hidden.
-            hidden = quiet or json or private
-            _learn(model, source, streamed=kind in STREAMED and bool(bounds), hidden=hidden)
     with release_options.way_back(ledger, release_id):
+        learned = _learned_on_spark if engines.on_spark(context) else _learned_here
+        model = learned(kind, context)
         model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     found = files.described(model, output, json)
@@ -173,10 +149,37 @@ OPEN = "Nothing is hidden: this file is raw data in another form. --epsilon make
 REMEDY = "--skip-nulls leaves such rows out."
 
 
+def _learned_here(kind: str, context: typer.Context) -> Any:
+    """The model of a table that this machine reads."""
+    from sfumato.data.tables import PointFile
+
+    given = context.params
+    data, beside = given["data"], given["label"] or given["target"]
+    private = given["epsilon"] is not None
+    table, written = input_files.located(data), input_files.text_format(given, private=private)
+    names = files.chosen(table, given["columns"], beside, written, private=private)
+    files.announce(data, names, given, classes=given["label"], targets=given["target"])
+    with input_files.naming_options(given):
+        model = _made(kind, given, names)
+    source = PointFile(
+        table,
+        names,
+        beside,
+        given["label"] is not None,
+        given["skip_nulls"],
+        REMEDY,
+        private,
+        written,
+        categorical=tuple(_lists(model)),
+    )
+    # How many rows there are is not shown of those that are to be hidden.
+    hidden = given["quiet"] or given["json"] or private
+    _learn(model, source, streamed=kind in STREAMED and bool(given["bounds"]), hidden=hidden)
+    return model
+
+
 def _learned_on_spark(kind: str, context: typer.Context) -> Any:
     """The model of rows in Parquet files: of one sketch, which partitions can fill."""
-    from sfumato.cli import release_options
-
     given = context.params
     if kind not in STREAMED:
         raise ValueError(
@@ -191,8 +194,7 @@ def _learned_on_spark(kind: str, context: typer.Context) -> Any:
             model = _made(kind, given, names)
             frame = engine.read(source, names)
             rows = frame.dropna() if given["skip_nulls"] else frame
-            with release_options.way_back(given["ledger"], given["release_id"]):
-                return model.fit_rows(rows, engine=engine, columns=names)
+            return model.fit_rows(rows, engine=engine, columns=names)
 
 
 def _kind(kind: str | None, label: str | None, target: str | None) -> str:

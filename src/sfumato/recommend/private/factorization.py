@@ -375,8 +375,16 @@ class PrivateFactorization(PrivateFile):
             Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
         columns : tuple of str, default=('user', 'item', 'rating')
             Names of the columns of users, items and ratings.
-        catalogue, users, ledger, dataset, release_id
-            As of `fit`.
+        catalogue : array_like or None, default=None
+            Public ids of the items. Required.
+        users : array_like or None, default=None
+            Public ids of the users, as in `fit`.
+        ledger : Ledger, path_like or None, default=None
+            Ledger that is charged; None charges none.
+        dataset : str or None, default=None
+            Data set of the ledger.
+        release_id : str or None, default=None
+            Name of the release, as in `fit`.
         random_source : Source or None, default=None
             Source of the noise, for tests only.
 
