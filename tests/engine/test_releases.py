@@ -90,9 +90,8 @@ def test_events_of_a_user_are_bounded_before_they_are_counted(engine, tmp_path, 
         bound_rows(rows, EVENTS.schema, **names, **LIMITS), make, column=column, engine=engine
     )
     ordered = EVENTS.sort_by("time")
-    retained = ordered.filter(
-        pa.array(bound_contributions(ordered["user"], ordered["item"], **LIMITS))
-    )
+    chosen = bound_contributions(ordered["user"], ordered["item"], **LIMITS)
+    retained = ordered.filter(pa.array(chosen))
     assert 0 < len(retained) <= 80 * 5
     points = np.column_stack([retained["x"], retained["y"]])
     reference = make().update(retained["item"] if column == "item" else points)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, optional
@@ -19,9 +19,6 @@ from sfumato.engine.base import (
     step_of,
 )
 from sfumato.engine.workers import Crew, Fold
-
-if TYPE_CHECKING:
-    from sfumato.engine.local_rows import LocalRows
 
 __all__ = ["LocalEngine", "lacks", "map_merge"]
 
@@ -114,7 +111,7 @@ class LocalEngine(Engine):
         plan = self._plan(batches, 0, batch_rows, None)
         return _merged(Crew(batches, plan, progress).run([fold] * plan.threads), merge)
 
-    def rows(self, source: Any, columns: Sequence[str]) -> "LocalRows":
+    def rows(self, source: Any, columns: Sequence[str]) -> Rows:
         from sfumato.engine.local_rows import LocalRows
 
         return LocalRows(self, _batches(source, list(columns), keyed=False))

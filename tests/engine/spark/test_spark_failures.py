@@ -7,6 +7,7 @@ import textwrap
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from sfumato.engine.spark import StreamSketch
 from sfumato.sketch import CountMin, load
@@ -104,6 +105,40 @@ def test_a_stream_counts_every_row_once(spark, tmp_path):
     (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
     assert run() == make().update(keys.ravel())
     assert len(list(state.glob("sketch-*.sfu"))) == 1
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["before storing", "after storing"])
+def test_a_query_that_fails_midway_goes_on_where_it_stopped(spark, tmp_path, monkeypatch, stored):
+    rows, state = tmp_path / "rows", tmp_path / "state"
+    rows.mkdir()
+    keys = np.random.default_rng(1).integers(0, 500, (5, 400))
+    for at, part in enumerate(keys):
+        write(rows, at, part)
+    numbers, add = [], StreamSketch._add
+
+    def breaking(self, number, made):
+        numbers.append(number)
+        if stored:
+            add(self, number, made)
+        if numbers == [0, 1, 2]:
+            raise OSError("the driver is lost")
+        if not stored:
+            add(self, number, made)
+
+    monkeypatch.setattr(StreamSketch, "_add", breaking)
+
+    def run():
+        stream = StreamSketch(spark, make, state)
+        source = spark.session.readStream.schema("key bigint").option("maxFilesPerTrigger", 1)
+        stream.start(source.parquet(str(rows)), column="key").awaitTermination()
+        return stream.read()
+
+    with pytest.raises(Exception, match="the driver is lost"):
+        run()
+    part = StreamSketch(spark, make, state).read()
+    assert part.total == 400 * (3 if stored else 2)
+    assert run() == make().update(keys.ravel())
+    assert numbers == [0, 1, 2, 2, 3, 4]  # Spark repeats the micro-batch that failed, and no other
 
 
 def test_a_stream_that_has_not_begun_is_empty(spark, tmp_path):

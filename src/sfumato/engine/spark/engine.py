@@ -192,6 +192,20 @@ class SparkEngine(Engine):
         return value
 
     def rows(self, source: Any, columns: Sequence[str]) -> SparkRows:
+        """Take the rows of a source, to work on them in partitions.
+
+        Parameters
+        ----------
+        source : DataFrame, SparkRows, path_like or list of path_like
+            What `read` reads.
+        columns : sequence of str
+            Names of the columns to read.
+
+        Returns
+        -------
+        SparkRows
+            The rows, not yet read; its `frame` is a data frame of Spark.
+        """
         return SparkRows(self, self.read(source, columns))
 
     def _refuse(self, **given: Any) -> None:
