@@ -146,6 +146,11 @@ def test_models_of_rows_are_fitted_and_recommend_to_all_users(shop, capfd):
 def test_als_learns_on_spark_what_it_learns_here(shop, capfd):
     made = "fit {}ratings.parquet --model als --factors 4 --epochs 2 --seed 1"
     here, there, _ = both(made, shop, capfd, ".model")
+    path = shop / "epochs"
+    assert run(f"{SPARK}{made.format('')} --checkpoint {path} -o {shop / 'again.model'}") == 0
+    assert path.exists()
+    assert run(f"{made.format('one-')} --checkpoint {path} -o {shop / 'm'}") == 2
+    assert "--checkpoint goes with --engine spark" in capfd.readouterr().err
     one, two = load(here), load(there)
     assert set(one.catalogue_.ids.tolist()) == set(two.catalogue_.ids.tolist())
     assert two.recommend(1, 3)[0].size == 3

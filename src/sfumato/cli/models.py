@@ -71,6 +71,10 @@ def fit(
     dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
     release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
     report: input_files.Report = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="With --engine spark: a file from which training goes on if it failed."),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -91,6 +95,8 @@ def fit(
     options = context.params
     model, public = model_options.make("fit", options), input_files.public(options)
     private, given = epsilon is not None, input_files.columns(options)
+    if checkpoint is not None and (private or not engines.on_spark(context)):
+        raise ValueError("fit: --checkpoint goes with --engine spark and a model without epsilon.")
     public |= input_files.features("fit", [type(model)], options)
     watched = None if valid is None else input_files.read(valid, given, options)
     if engines.on_spark(context):
@@ -129,7 +135,7 @@ def _fit_on_spark(context: Any, model: Any, public: dict[str, Any], valid: Any) 
             more = {"stored": stored}
         else:
             taken = "valid" in signature(model.fit_rows).parameters
-            watched = {"valid": valid} if taken else {}
+            watched = {"checkpoint": options["checkpoint"], **({"valid": valid} if taken else {})}
             model.fit_rows(source, engine=engine, columns=columns, **public, **watched)
             more = model_runs.validated(model, None, valid)
         more |= {"engine": repr(engine)}
