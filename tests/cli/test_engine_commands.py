@@ -144,7 +144,7 @@ def test_models_of_rows_are_fitted_and_recommend_to_all_users(shop, capfd):
 
 
 def test_als_learns_on_spark_what_it_learns_here(shop, capfd):
-    made = "fit {}ratings.parquet --model als --factors 4 --epochs 2 --seed 1"
+    made = "fit {}ratings.parquet --model als --factors 4 --epochs 1 --seed 1 --regularization 0.4"
     here, there, _ = both(made, shop, capfd, ".model")
     path = shop / "epochs"
     assert run(f"{SPARK}{made.format('')} --checkpoint {path} -o {shop / 'again.model'}") == 0
