@@ -1,6 +1,7 @@
 """Commands on Spark write what they write on one machine; others say that they run here."""
 
 import json
+import socket
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,7 @@ def test_a_sketch_of_spark_is_that_of_one_machine(keys, capfd, options):
 WRONG = {
     "--engine dask sketch info a": "--engine must be one of local, spark, not 'dask'.",
     "--master local[2] sketch info a": "--master is of --engine spark; give both or neither.",
-    "--engine spark sketch info a": "sketch info: runs on this machine only, leave --engine out; "
+    "--engine spark sketch info a": "sketch info: runs on this machine only; leave --engine out. "
     "Spark runs: ",
     "--engine spark --master here sketch build hyper-log-log keys.parquet -c user -o x": "master "
     "must be an address of Spark",
@@ -69,6 +70,47 @@ def test_what_cannot_be_done_is_one_line(keys, capfd, line, tmp_path):
     assert len(error) == 1
     assert WRONG[line] in error[0]
     assert not (tmp_path / "x").exists()
+
+
+LINE = "sketch build hyper-log-log keys.parquet -c user -o x"
+
+
+def test_a_master_that_does_not_answer_is_one_line(keys, capfd):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert run(f"--engine spark --master spark://127.0.0.1:{port} {LINE}") == 2
+    error = capfd.readouterr().err.splitlines()
+    assert error == [
+        f"sfumato: SparkEngine: no master answers at spark://127.0.0.1:{port}; is it running, and "
+        "may this machine reach it?"
+    ]
+
+
+def test_a_machine_without_java_is_one_line(keys, capfd, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert run(f"--engine spark --master local[2] {LINE}") == 2
+    error = capfd.readouterr().err.splitlines()
+    assert error == ["sfumato: SparkEngine: JAVA_HOME names no Java; unset it, or let it name one."]
+
+
+def test_files_of_two_schemas_and_sketches_that_do_not_merge_are_one_line(keys, capfd, tmp_path):
+    (tmp_path / "mixed").mkdir()
+    for at, column in enumerate(([1, 2], ["a", "b"])):
+        pq.write_table(pa.table({"user": column}), tmp_path / "mixed" / f"{at}.parquet")
+    spark = "--engine spark --master local[2]"
+    for line, words in (
+        (f"sketch build hyper-log-log {tmp_path}/mixed -c user -o x", "do not have one schema"),
+        (
+            "sketch build count-min keys.parquet -c user --skip-nulls --set cells=conservative "
+            "-o x",
+            "CountMin: cannot merge, ",
+        ),
+    ):
+        assert run(f"{spark} {line}") == 2
+        error = [e for e in capfd.readouterr().err.splitlines() if e.startswith("sfumato:")]
+        assert len(error) == 1
+        assert words in error[0]
 
 
 def test_words_of_the_command_are_found_behind_options():

@@ -6,6 +6,13 @@ import pytest
 
 from sfumato.engine import LocalEngine
 
+# Tests have few rows: what Spark does to be fast with many takes longest.
+SMALL = {
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.adaptive.enabled": "false",
+}
 ENGINES = ("one thread", "threads", "spark")
 
 
@@ -13,7 +20,7 @@ ENGINES = ("one thread", "threads", "spark")
 def spark():
     from sfumato.engine import SparkEngine
 
-    with SparkEngine("local[2]", settings={"spark.default.parallelism": "2"}) as engine:
+    with SparkEngine("local[2]", settings=SMALL) as engine:
         yield engine
 
 

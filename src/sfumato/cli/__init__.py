@@ -87,7 +87,7 @@ class _OneLineErrors(TyperGroup):
             engines.check(given)
             with warnings.catch_warnings(), waiting.waiting(title):
                 warnings.showwarning = _one_line(warnings.showwarning)
-                code = super().main(given, *args[1:], **options)
+                code = super().main(given, *args[1:], obj={"arguments": given}, **options)
             input_files.print_notes()
         except KeyboardInterrupt:
             code = 130
@@ -191,7 +191,7 @@ def start(
         typer.Option(metavar="URL", help="Spark's master, such as spark://host:7077 or local[2]."),
     ] = None,
 ) -> None:
-    context.obj = {"engine": engine, "master": master}
+    context.obj = {**(context.obj or {}), "engine": engine, "master": master}
     if version:
         import sfumato
 

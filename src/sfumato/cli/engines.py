@@ -2,16 +2,48 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-__all__ = ["ENGINES", "check", "chosen", "command_words"]
+from sfumato.cli import input_files
+from sfumato.cli.options import given_options, refuse_options
+
+__all__ = [
+    "ENGINES",
+    "address",
+    "check",
+    "chosen",
+    "column_names",
+    "command_words",
+    "located",
+    "on_spark",
+]
 
 ENGINES = ("local", "spark")
 MASTER = "local[*]"
 # Commands that Spark can run. All others work on one machine, from files or stdin.
-ON_SPARK = ("sketch build",)
+ON_SPARK = (
+    "sketch build",
+    "density build",
+    "fit",
+    "mine cluster",
+    "mine itemsets",
+    "mine rank",
+    "mine rules",
+    "mine similar",
+    "recommend",
+    "telemetry aggregate",
+    "telemetry decode",
+)
+# What makes one small file of another: the long work was that of the command that wrote it.
+AFTERWARDS = {
+    "sketch release": "the sketch is one file already, which sketch build makes on Spark",
+    "sketch merge": "the sketches are files already, which sketch build makes on Spark",
+    "density query": "the model is one file already, which density build makes on Spark",
+    "evaluate": "the model and the test rows are files of this machine",
+}
 WORD = re.compile(r"[a-z][a-z-]*")
 
 
@@ -32,9 +64,10 @@ def check(arguments: Sequence[str]) -> None:
     if engine == "local" and master is not None:
         raise ValueError("--master is of --engine spark; give both or neither.")
     words = " ".join(command_words(arguments))
-    if engine == "spark" and not any(words.startswith(each) for each in ON_SPARK):
+    if engine == "spark" and not any(f"{words} ".startswith(f"{each} ") for each in ON_SPARK):
+        why = f", as {AFTERWARDS[words]}" if words in AFTERWARDS else ""
         raise ValueError(
-            f"{words}: runs on this machine only, leave --engine out; Spark runs: "
+            f"{words}: runs on this machine only{why}; leave --engine out. Spark runs: "
             f"{', '.join(ON_SPARK)}."
         )
 
@@ -51,14 +84,44 @@ def _value(arguments: Sequence[str], option: str) -> str | None:
     return None
 
 
+def on_spark(context: Any) -> bool:
+    """Whether the command line names Spark."""
+    return bool(_named(context).get("engine", "local") == "spark")
+
+
+def _named(context: Any) -> dict[str, Any]:
+    return context.find_root().obj or {}
+
+
 @contextmanager
-def chosen(context: Any) -> Iterator[Any]:
-    """The engine of Spark that the command line names, stopped at the end; None for threads."""
-    named = context.find_root().obj or {}
-    if named.get("engine", "local") == "local":
+def chosen(context: Any, refused: Iterable[str] = ()) -> Iterator[Any]:
+    """The engine of Spark that the command line names, stopped at the end; None for threads.
+
+    refused: options of the command that Spark does not have.
+    """
+    if not on_spark(context):
         yield None
         return
+    command = " ".join(context.command_path.split()[1:])
+    refuse_options(command, "--engine spark", given_options(context.params), refused)
     from sfumato.engine import SparkEngine
 
-    with SparkEngine(named["master"] or MASTER) as engine:
+    with SparkEngine(_named(context)["master"] or MASTER) as engine:
         yield engine
+
+
+def address(context: Any, path: Path | str) -> str:
+    """What Spark reads: the argument as it was written, of whose address Path loses a slash."""
+    written = _named(context).get("arguments", ())
+    return next((each for each in written if "://" in each and Path(each) == Path(path)), str(path))
+
+
+def located(context: Any, path: Path) -> Path:
+    """The file, a copy of it if it is a pipe; on Spark the path, which its executors read."""
+    return path if on_spark(context) else input_files.located(path)
+
+
+def column_names(engine: Any, source: Any, written: str | None) -> list[str]:
+    """The columns that were named, with commas between, or all of a source."""
+    names = None if written is None else [name.strip() for name in written.split(",")]
+    return list(engine.read(source, names).columns)

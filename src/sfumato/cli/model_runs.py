@@ -3,6 +3,7 @@
 import secrets
 from inspect import signature
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sfumato.cli.input_files import id_of
@@ -12,11 +13,15 @@ from sfumato.cli.waiting import progress
 
 __all__ = [
     "LIST",
+    "LOCAL",
     "best",
     "check_preferences",
+    "check_rows_model",
     "described",
     "may_know",
     "release",
+    "release_rows",
+    "row_columns",
     "run",
     "validated",
 ]
@@ -50,6 +55,46 @@ def validated(model: Any, train: Any, valid: Any) -> dict[str, float]:
     from sfumato.recommend.metrics.rating import evaluate
 
     return {"valid_ndcg": evaluate(model, valid, n=LIST, exclude=train)["ndcg"]}
+
+
+LOCAL = (  # options of fit for files of this machine
+    *("header", "delimiter", "encoding", "skip_bad", "time_column", "threads", "report"),
+    *("item_features", "text_columns", "feature_columns", "user_features"),
+    *("attribute_columns", "value_separator"),
+)
+
+
+def check_rows_model(model: Any) -> None:
+    """Refuse a model that does not learn from rows of an engine."""
+    if not hasattr(model, "fit_rows"):
+        raise ValueError(
+            f"fit: {type(model).__name__} learns on this machine only; leave --engine out, or take "
+            "--model sketch --objective ratings, --model als, or --epsilon with --bounds."
+        )
+
+
+def row_columns(model: Any, options: dict[str, Any]) -> tuple[str, ...]:
+    """Names of the columns that a model reads; ratings where it learns from them."""
+    names = [options[f"{role}_column"] or role for role in ("user", "item")]
+    usual = signature(model.fit_rows).parameters["columns"].default
+    rated = "rating" in usual or options["rating_column"] is not None
+    return tuple(names + ([options["rating_column"] or "rating"] if rated else []))
+
+
+def release_rows(
+    model: Any,
+    source: Any,
+    engine: Any,
+    columns: tuple[str, ...],
+    lists: dict[str, Any],
+    options: dict[str, Any],
+) -> bool:
+    """As `release`, of rows of an engine."""
+
+    def fit(_: Any, **given: Any) -> None:
+        model.fit_rows(source, engine=engine, columns=columns, **given)
+
+    return release(SimpleNamespace(fit=fit), None, lists, options)
 
 
 def release(model: Any, train: Any, lists: dict[str, Any], options: dict[str, Any]) -> bool:

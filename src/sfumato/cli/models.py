@@ -5,20 +5,34 @@
 
 import sys
 import time
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files, model_options, model_runs
+from sfumato.cli import engines, input_files, model_options, model_runs
 from sfumato.cli.bounds import ColumnBounds, rating_bounds
-from sfumato.cli.options import Force, Json, Quiet, check_output, takes
+from sfumato.cli.options import (
+    Force,
+    Json,
+    Quiet,
+    check_output,
+    given_options,
+    refuse_options,
+    takes,
+)
 
 __all__ = ["evaluate", "fit", "models", "recommend", "show", "tune"]
 
 Ratings = Annotated[
     Path, typer.Argument(help="A file of user, item and, if there are any, rating and time.")
 ]
+# Options of recommend for one user.
+ALONE = (
+    *("user", "exclude", "likes", "titles", "title_column", "title_id_column"),
+    *("rating_column", "time_column", "no_ratings", "skip_bad", *input_files.TEXT),
+)
 Model = Annotated[Path, typer.Argument(help="A file that fit wrote.")]
 
 
@@ -49,6 +63,10 @@ def fit(
     dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
     release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
     report: input_files.Report = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="With --engine spark: a file from which training goes on if it failed."),
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -62,7 +80,7 @@ def fit(
     be public, unless --header or --no-header and --delimiter are given. Ctrl-C keeps the last
     complete epoch.
     """
-    from sfumato.cli import model_options, printing
+    from sfumato.cli import model_options
 
     check_output(output, force, ratings, valid, catalogue, accounts)
     input_files.check_report(report, output, force, ratings, catalogue, accounts)
@@ -70,9 +88,14 @@ def fit(
     given = input_files.private(options) if private else input_files.columns(options)
     options["bounds"] = limits = rating_bounds(bounds, ratings, given)
     model, public = model_options.make("fit", options), input_files.public(options)
+    if checkpoint is not None and (private or not engines.on_spark(context)):
+        raise ValueError("fit: --checkpoint goes with --engine spark and a model without epsilon.")
     public |= input_files.features("fit", [type(model)], options)
-    train = input_files.read(ratings, given, options)
     watched = None if valid is None else input_files.read(valid, given, options)
+    if engines.on_spark(context):
+        _fit_on_spark(context, model, public, watched)
+        return
+    train = input_files.read(ratings, given, options)
     if not private:
         model_runs.check_preferences(train, options.get("relevant_from"))
     begin, stopped = time.perf_counter(), None
@@ -85,14 +108,42 @@ def fit(
         more = {rows: len(train), **input_files.reported(train, watched)}
         stopped = model_runs.run(model, train, watched, public, hidden=quiet or json)
         more |= model_runs.validated(model, train, watched)
-    model.save(output)
-    seconds = round(time.perf_counter() - begin, 3)
-    printing.document({**model_runs.described(model, output), **more, "seconds": seconds}, json)
-    if model.statement is not None:
-        printing.promise(model.statement, json)
+    _save(model, options, {**more, "seconds": round(time.perf_counter() - begin, 3)})
     if stopped is not None:
         print(f"sfumato: stopped; {output} holds {stopped}.", file=sys.stderr)
         raise SystemExit(130)
+
+
+def _fit_on_spark(context: Any, model: Any, public: dict[str, Any], valid: Any) -> None:
+    """Fit a model to rows of Parquet files: user, item and rating, unless columns are named."""
+    options, begin = context.params, time.perf_counter()
+    more: dict[str, Any]
+    model_runs.check_rows_model(model)
+    with engines.chosen(context, model_runs.LOCAL) as engine:
+        source = engines.address(context, options["ratings"])
+        columns = model_runs.row_columns(model, options)
+        input_files.announce(source, columns, options)
+        if model.get_params().get("epsilon") is not None:
+            stored = model_runs.release_rows(model, source, engine, columns, public, options)
+            more = {"stored": stored}
+        else:
+            taken = "valid" in signature(model.fit_rows).parameters
+            watched = {"checkpoint": options["checkpoint"], **({"valid": valid} if taken else {})}
+            model.fit_rows(source, engine=engine, columns=columns, **public, **watched)
+            more = model_runs.validated(model, None, valid)
+        more |= {"engine": repr(engine)}
+    _save(model, options, {**more, "seconds": round(time.perf_counter() - begin, 3)})
+
+
+def _save(model: Any, options: dict[str, Any], more: dict[str, Any]) -> None:
+    """Write a fitted model, and describe it."""
+    from sfumato.cli import printing
+
+    output, json = options["output"], options["json"]
+    model.save(output)
+    printing.document({**model_runs.described(model, output), **more}, json)
+    if model.statement is not None:
+        printing.promise(model.statement, json)
 
 
 def show(file: Path, json: bool) -> None:
@@ -170,6 +221,14 @@ def recommend(
     likes: Annotated[
         list[str] | None, typer.Option(help="An item that a new user likes; repeatable.")
     ] = None,
+    users: Annotated[
+        Path | None,
+        typer.Option(help="Parquet files of events: lists for all their users, into -o."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="With --users: a new folder of Parquet files."),
+    ] = None,
     titles: Annotated[
         Path | None, typer.Option(help="A table of items with their titles, shown beside ids.")
     ] = None,
@@ -183,9 +242,20 @@ def recommend(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Recommend items to a user, or to a new user who likes some items."""
+    """Recommend items to a user, to a new user who likes some items, or to all users of a table.
+
+    With --users the columns of users and, of events whose items are left out, of items are those
+    of --user-column (default: user) and --item-column (default: none is left out).
+    """
     from sfumato.cli import printing
 
+    if (users is None) != (output is None):
+        raise ValueError("recommend: --users and --output go together; give both or neither.")
+    if users is not None:
+        _recommend_to_all(context)
+        return
+    if engines.on_spark(context):
+        raise ValueError("recommend: the list of one user is made here; leave --engine out.")
     if (user is None) == (not likes):
         raise ValueError("recommend: give either a user's id or, for a new user, --likes ITEM.")
     if user is None and exclude is not None:
@@ -209,6 +279,31 @@ def recommend(
     if named is not None:
         rows = [{"item": r["item"], "title": named.get(str(r["item"])), **r} for r in rows]
     printing.rows(rows, json)
+
+
+def _recommend_to_all(context: Any) -> None:
+    """Write lists for all users of Parquet files."""
+    from sfumato.cli import printing
+    from sfumato.engine import LocalEngine
+    from sfumato.recommend import load
+    from sfumato.recommend.all_users import recommend_all
+
+    given, begin = context.params, time.perf_counter()
+    alone = {name: value for name, value in given_options(given).items() if value}
+    refuse_options("recommend", "--users", alone, ALONE)
+    if given["output"].exists():
+        raise FileExistsError(f"{given['output']}: is there already; name a new folder.")
+    printing.check_kind(given["model"], "model")
+    loaded = load(given["model"])
+    columns = {"user_column": given["user_column"] or "user", "item_column": given["item_column"]}
+    with engines.chosen(context) as engine:
+        source = engines.address(context, given["users"]) if engine else given["users"]
+        engine = engine or LocalEngine()
+        rows = recommend_all(loaded, source, engine=engine, n=given["n"], **columns)
+        rows.write(given["output"])
+    seconds = round(time.perf_counter() - begin, 3)
+    about = {"folder": str(given["output"]), "engine": repr(engine), "n": given["n"]}
+    printing.document({**about, "seconds": seconds}, given["json"])
 
 
 @takes(model_options.TUNED | input_files.FEATURES, before="force")

@@ -22,8 +22,6 @@ from sfumato.cli.options import (
     Relation,
     ReleaseId,
     check_output,
-    given_options,
-    refuse_options,
     takes,
 )
 
@@ -43,6 +41,9 @@ File = Annotated[Path, typer.Argument(help="A sketch, or a release of one.")]
 NO_EFFECT = "Has no effect: a key is its value, of whatever type."
 Integers = Annotated[bool, typer.Option("--integers", hidden=True, help=NO_EFFECT)]
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
+
+
+LOCAL = ("threads", "memory_limit", "skip_bad", *input_files.TEXT)  # options of one machine
 
 
 @app.command()
@@ -110,7 +111,7 @@ def build(
     check_output(output, force)
     step = None if clip is None else sketch_kinds.clipping(make(), column, weights, clip)
     begin = time.perf_counter()
-    with engines.chosen(context) as engine:
+    with engines.chosen(context, LOCAL) as engine:
         built = _on_threads if engine is None else _on_spark
         sketch, facts = built(engine, make, step, given)
     sketch.save(output)
@@ -145,8 +146,6 @@ def _on_spark(
     engine: Any, make: Any, step: Any, given: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     """The sketch by Spark, of Parquet files that its executors can read."""
-    local = ("threads", "memory_limit", "skip_bad", *input_files.TEXT)
-    refuse_options("sketch build", "--engine spark", given_options(given), local)
     columns = _columns(given)
     frame = engine.read(given["files"], columns)
     _announce(given)

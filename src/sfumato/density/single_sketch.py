@@ -5,20 +5,26 @@ and `Drawing` also draws synthetic points.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 
+from sfumato.core.arrays import private_points
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import check_random_state, integer
-from sfumato.density.backends import Setting, described
+from sfumato.density.backends import Setting, described, make
 from sfumato.density.base import KernelEstimator
 from sfumato.density.combined import CombinedRelease
 from sfumato.density.evaluation_grid import field_of
 from sfumato.density.sampling import Match, by_population, by_rejection, matched
 from sfumato.privacy.release import Release
 from sfumato.sketch.base import Sketch
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["METHODS", "Drawing", "SingleSketch", "Streamed"]
 
@@ -239,11 +245,7 @@ class Streamed(SingleSketch, in_files=False):
         4
         """
         plain = self._check()
-        if plain["bounds"] is None:
-            raise ValueError(
-                f"{self._owner}: bounds must be given to learn from batches; the first does not "
-                "know the others'."
-            )
+        self._require_public_bounds(plain)
         sketch: Any = None
         for points in self._batches(batches, plain):
             if sketch is None:
@@ -254,6 +256,60 @@ class Streamed(SingleSketch, in_files=False):
             raise ValueError(f"{self._owner}: batches must hold at least one row.")
         self._take(self._release_if_private(sketch, plain), setting)
         return self
+
+    def fit_rows(self, source: Any, *, engine: "Engine", columns: Sequence[str]) -> Self:
+        """Fit the estimator to rows on an engine, whose partitions fill sketches.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine. `bounds` must be given. With `epsilon` no row is
+            refused.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : sequence of str
+            Names of the columns of numbers.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Notes
+        -----
+        **Guarantee.** The model equals that of `fit` on all rows: byte for byte without `epsilon`,
+        and one release with it, of the sketch of all partitions. The budget is charged and noise
+        added once, by the caller's process, after all rows were read, so that a source that fails
+        costs nothing and a partition that is computed again changes nothing.
+
+        Examples
+        --------
+        >>> from sfumato.density import SketchDensity
+        >>> from sfumato.engine import LocalEngine
+        >>> points = {"x": [0.0, 1.0, 5.0]}
+        >>> model = SketchDensity(bounds=(0, 10))
+        >>> model.fit_rows(points, engine=LocalEngine(), columns=["x"]).sketch_.total
+        3
+        """
+        plain = self._check()
+        self._require_public_bounds(plain)
+        names = list(columns)
+        setting = self._setting(plain, np.empty((0, len(names))))
+        part = _PointSketch(self._owner, setting, plain["epsilon"] is not None)
+        sketch = engine.rows(source, names).fold(part, lambda left, right: left.merge(right))
+        if plain["epsilon"] is None and not sketch.total:
+            raise ValueError(f"{self._owner}: the source must hold at least one row.")
+        summary = self._release_if_private(sketch, plain)
+        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, object)
+        self._take(summary, setting)
+        return self
+
+    def _require_public_bounds(self, plain: dict[str, Any]) -> None:
+        if plain["bounds"] is None:
+            raise ValueError(
+                f"{self._owner}: bounds must be given to learn from parts; the first does not know "
+                "the others'."
+            )
 
     def _batches(self, batches: Iterable[Any], plain: dict[str, Any]) -> Iterator[np.ndarray]:
         """The points of every batch; with epsilon at least one batch, without rows if need be."""
@@ -294,6 +350,35 @@ class Streamed(SingleSketch, in_files=False):
         super()._learned()
         if described(self._summary).dimension != self.n_features_in_:  # of a forged file
             raise ValueError(f"{self._owner}: the columns are not those of what was learned.")
+
+
+@dataclass(frozen=True)
+class _PointSketch:
+    """Fold to the sketch of the rows of a partition, each of which is read by itself."""
+
+    owner: str
+    setting: Setting
+    private: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Any:
+        sketch = make(self.setting)
+        for batch in batches:
+            sketch.update(self._points(pa.Table.from_batches([batch])))
+        return sketch
+
+    def _points(self, table: pa.Table) -> np.ndarray:
+        """The points of a table; rows that are not all numbers are dropped, or else refused."""
+        points = private_points(self.owner, table, self.setting.dimension)
+        bad = np.isnan(points).any(axis=1)
+        if self.private:
+            low, high = self.setting.bounds
+            return np.asarray(np.clip(points[~bad], low, high))
+        if bad.any():
+            raise ValueError(
+                f"{self.owner}: X must be finite; a row holds NaN, null or text. Drop or fill such "
+                "rows first."
+            )
+        return points
 
 
 SMOOTHED = {"rejection": by_rejection, "mcmc": by_population}

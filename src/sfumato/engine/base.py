@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ Step = Callable[[Any, pa.RecordBatch], Any]
 Mapped = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
+@runtime_checkable
 class Rows(Protocol):
     """Protocol of rows in partitions, on which an algorithm works without knowing the engine.
 
@@ -176,17 +177,18 @@ class Engine(Protocol):
         Parameters
         ----------
         source : object
-            What the engine reads: see the engine.
+            What the engine reads, or rows of it: see the engine and `Rows`.
         make_sketch : callable
-            Returns a new, empty sketch; always with the same parameters.
+            Returns a new, empty sketch; always with the same parameters. Spark pickles it.
         column : str, sequence of str or None, default=None
             Name of the column of keys, or of the columns that are the rows of a matrix.
         weights : str or None, default=None
             Name of the column of weights; None counts every row once.
         batch_rows : int or None, default=None
-            Maximum number of rows per batch.
+            Maximum number of rows per batch, unless the engine `lacks` it.
         progress : callable or None, default=None
-            Called with the number of rows done and the total number, or None if unknown.
+            Called with the number of rows done and the total number, or None if unknown, unless
+            the engine `lacks` it.
         update : callable or None, default=None
             Called as ``update(sketch, batch)`` in place of ``sketch.update``.
 
@@ -232,16 +234,17 @@ class Engine(Protocol):
             What the engine reads: see the engine.
         fold : callable
             Called once per partition with an iterator of its Arrow record batches; returns a value
-            that can be pickled.
+            that can be pickled, as can the function itself.
         merge : callable
             Called with two values; returns one. It must be associative and commutative, since
             neither the partitions nor their order are fixed.
         columns : sequence of str
             Names of the columns to read.
         batch_rows : int or None, default=None
-            Maximum number of rows per batch.
+            Maximum number of rows per batch, unless the engine `lacks` it.
         progress : callable or None, default=None
-            Called with the number of rows done and the total number, or None if unknown.
+            Called with the number of rows done and the total number, or None if unknown, unless
+            the engine `lacks` it.
 
         Returns
         -------

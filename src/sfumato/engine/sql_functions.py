@@ -1,4 +1,11 @@
-"""What the SQL functions of every engine compute: bytes of sketches from keys, and answers."""
+"""What the SQL functions of every engine compute: bytes of sketches from keys, and answers.
+
+``sfumato_hll(column)``, ``sfumato_count_min(column)``, ``sfumato_count_sketch(column)``,
+``sfumato_bloom(column)`` and ``sfumato_min_hash(column)`` aggregate a column of keys to the bytes
+of a sketch (of the parameters in `MAKERS`), nulls left out. ``sfumato_merge(sketch)`` aggregates
+such bytes. ``sfumato_estimate(sketch)`` is the number of distinct keys or the total of counts, and
+``sfumato_estimate(sketch, key)`` that of a key.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -8,9 +8,27 @@ import pyarrow as pa
 
 from sfumato.data.interactions import Interactions
 
-__all__ = ["Batches", "gathered", "interactions_of", "number_columns", "sorted_batch"]
+__all__ = [
+    "HALF",
+    "ODD",
+    "Batches",
+    "check_sum",
+    "gathered",
+    "interactions_of",
+    "number_columns",
+    "sorted_batch",
+]
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
+ODD = np.uint64(0x9E3779B97F4A7C15)
+HALF = np.uint64(32)
+
+
+def check_sum(data: Interactions) -> int:
+    """Return a sum modulo 2**64 of one hash for each row, by which data are known in any order."""
+    users, items = data.hashed()
+    words = (users * ODD + items) ^ np.ascontiguousarray(data.ratings).view(np.uint64)
+    return int(((words ^ words >> HALF) * ODD).sum(dtype=np.uint64))
 
 
 def interactions_of(batches: Batches, columns: Sequence[str]) -> Iterator[Interactions]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sfumato.telemetry.encoder import ReportEncoder
     from sfumato.telemetry.planning import Plan, PlanRow, plan
     from sfumato.telemetry.reports.counts import Counts
+    from sfumato.telemetry.reports.engine_counts import count_reports
     from sfumato.telemetry.reports.google_csv import (
         CandidateMap,
         read_counts_csv,
@@ -54,6 +55,7 @@ __all__ = [
     "Scheme",
     "SubsetSelection",
     "associate",
+    "count_reports",
     "cramer_rao",
     "decode",
     "pair_statement",
@@ -106,6 +108,7 @@ __getattr__ = renamed(
                 "plan",
             ),
             "reports.counts": ("Counts",),
+            "reports.engine_counts": ("count_reports",),
             "reports.google_csv": (
                 "CandidateMap",
                 "read_counts_csv",

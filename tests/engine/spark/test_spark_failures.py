@@ -7,8 +7,12 @@ import textwrap
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from sfumato.data import generate_world
 from sfumato.engine.spark import StreamSketch
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.recommend import PrivateFactorization
 from sfumato.sketch import CountMin, load
 
 
@@ -77,6 +81,68 @@ def test_a_killed_executor_changes_nothing(tmp_path):
     assert load(tmp_path / "made.sfu").to_bytes() == make().update(keys).to_bytes()
 
 
+PRIVATE_JOB = textwrap.dedent(
+    """
+    import os, sys, warnings
+    from pathlib import Path
+    warnings.simplefilter("ignore")
+    import numpy as np
+    from sfumato.engine import SparkEngine
+    from sfumato.privacy import Ledger
+    from sfumato.privacy.random_source import InsecureSeededSource
+    from sfumato.recommend import PrivateFactorization
+    from sfumato.recommend.private import event_rows
+
+    folder = Path(sys.argv[1])
+    failed = folder / "failed"
+    failed.mkdir()
+
+    class Failing(event_rows._EventTotal):
+        def __call__(self, batches):
+            total = super().__call__(batches)
+            if len(list(failed.iterdir())) < 3:  # after all of its work, again and again
+                (failed / os.urandom(8).hex()).touch()
+                raise RuntimeError("the task is lost")
+            return total
+
+    event_rows._EventTotal = Failing
+    ledger = Ledger(folder / "shop.ledger")
+    ledger.create("shop", epsilon=8, delta=1e-6)
+    model = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5), factors=3)
+    with SparkEngine("local[2,4]") as engine:  # four attempts of a task
+        lists = {"users": range(50), "catalogue": range(20)}
+        paid = {"ledger": ledger, "dataset": "shop", "random_source": InsecureSeededSource(1)}
+        model.fit_rows(str(folder / "rows"), engine=engine, **lists, **paid)
+    np.savez(folder / "vectors.npz", users=model.user_vectors_, items=model.item_vectors_)
+    print(len(ledger.history("shop")), len(list(failed.iterdir())))
+    """
+)
+
+
+def test_tasks_that_fail_neither_charge_nor_change_a_private_model(tmp_path):
+    world = generate_world(users=50, items=20, ratings=500, random_state=1).interactions
+    rated = {"user": world.users, "item": world.items, "rating": world.ratings}
+    (tmp_path / "rows").mkdir()
+    for at in range(2):
+        part = {name: column[at::2] for name, column in rated.items()}
+        pq.write_table(pa.table(part), tmp_path / "rows" / f"{at}.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", PRIVATE_JOB, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    charges, failures = map(int, done.stdout.split())
+    assert (charges, failures >= 3) == (1, True)
+    model = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5), factors=3)
+    lists = {"users": range(50), "catalogue": range(20)}
+    model.fit(world, source=InsecureSeededSource(1), **lists)
+    with np.load(tmp_path / "vectors.npz") as found:
+        assert np.array_equal(found["users"], model.user_vectors_)
+        assert np.array_equal(found["items"], model.item_vectors_)
+
+
 def write(folder, at, keys):
     pq.write_table(pa.table({"key": keys}), folder / f"{at}.parquet")
 
@@ -104,6 +170,40 @@ def test_a_stream_counts_every_row_once(spark, tmp_path):
     (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
     assert run() == make().update(keys.ravel())
     assert len(list(state.glob("sketch-*.sfu"))) == 1
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["before storing", "after storing"])
+def test_a_query_that_fails_midway_goes_on_where_it_stopped(spark, tmp_path, monkeypatch, stored):
+    rows, state = tmp_path / "rows", tmp_path / "state"
+    rows.mkdir()
+    keys = np.random.default_rng(1).integers(0, 500, (5, 400))
+    for at, part in enumerate(keys):
+        write(rows, at, part)
+    numbers, add = [], StreamSketch._add
+
+    def breaking(self, number, made):
+        numbers.append(number)
+        if stored:
+            add(self, number, made)
+        if numbers == [0, 1, 2]:
+            raise OSError("the driver is lost")
+        if not stored:
+            add(self, number, made)
+
+    monkeypatch.setattr(StreamSketch, "_add", breaking)
+
+    def run():
+        stream = StreamSketch(spark, make, state)
+        source = spark.session.readStream.schema("key bigint").option("maxFilesPerTrigger", 1)
+        stream.start(source.parquet(str(rows)), column="key").awaitTermination()
+        return stream.read()
+
+    with pytest.raises(Exception, match="the driver is lost"):
+        run()
+    part = StreamSketch(spark, make, state).read()
+    assert part.total == 400 * (3 if stored else 2)
+    assert run() == make().update(keys.ravel())
+    assert numbers == [0, 1, 2, 2, 3, 4]  # Spark repeats the micro-batch that failed, and no other
 
 
 def test_a_stream_that_has_not_begun_is_empty(spark, tmp_path):

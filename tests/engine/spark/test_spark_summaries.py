@@ -8,7 +8,15 @@ import pytest
 from sfumato.engine import LocalEngine
 from sfumato.mine.decompose import FrequentDirections
 from sfumato.sketch import Moments
-from sfumato.telemetry import Counts, LocalHashing, Rappor, ReportEncoder, Reports
+from sfumato.telemetry import (
+    Counts,
+    LocalHashing,
+    Rappor,
+    ReportEncoder,
+    Reports,
+    count_reports,
+    decode,
+)
 
 POINTS = np.random.default_rng(1).normal(0, [5, 2, 1, 0.1], (3000, 4))
 COLUMNS = ["a", "b", "c", "d"]
@@ -46,6 +54,52 @@ def octets(table):
 
 def as_octets(column):
     return np.array([list(row) for row in column.to_pylist()], np.uint8)
+
+
+def report_rows(reports):
+    columns = reports.cohorts, octets(reports.payload), octets(reports.ids)
+    return pa.table(dict(zip(("cohort", "payload", "id"), columns, strict=True)))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_reports_that_are_sent_again_or_are_none_are_left_out(engine, tmp_path, name):
+    scheme = SCHEMES[name]
+    reports = ReportEncoder(scheme, seed=1).encode_many([f"word {at % 11}" for at in range(900)])
+    table = report_rows(reports)
+    odd = [
+        {"cohort": 1, "payload": b"far too long a payload", "id": b"i" * 16},
+        {"cohort": 1, "payload": None, "id": b"j" * 16},
+        {"cohort": None, "payload": table["payload"][0].as_py(), "id": b"k" * 16},
+        {"cohort": 1, "payload": table["payload"][0].as_py(), "id": b"short"},
+        {"cohort": 10**6, "payload": table["payload"][0].as_py(), "id": b"l" * 16},
+    ]
+    again = table.slice(100, 50)
+    rows = pa.concat_tables([table, again, pa.Table.from_pylist(odd, schema=table.schema)])
+    found = count_reports(write(rows, tmp_path), scheme, engine=engine)
+    expected = Counts(scheme).update(reports).without_ids()
+    assert np.array_equal(found.cells, expected.cells)
+    assert np.array_equal(found.reports, expected.reports)
+    assert found.refused == {"duplicate": 50, "unreadable": 3, "length": 1, "cohort": 1}
+
+
+def test_two_million_reports_are_counted_and_decoded(spark, tmp_path):
+    # 2e6 rows of 65,536 distinct reports, whose ids alone differ: encoding them all takes longer.
+    scheme, rows, folder = SCHEMES["bits"], 1 << 21, tmp_path / "reports"
+    words = [f"word {at % 4}" for at in range(1 << 16)]
+    reports = ReportEncoder(scheme, seed=1).encode_many(words)
+    folder.mkdir()
+    for at in range(rows >> 16):
+        ids = np.random.default_rng(at).integers(0, 256, reports.ids.shape, np.uint8)
+        more = Reports(scheme, reports.cohorts, reports.payload, ids)
+        pq.write_table(report_rows(more), folder / f"{at}.parquet")
+    found = count_reports(str(folder), scheme, engine=spark)
+    one = Counts(scheme).update(reports)
+    assert found.reports.sum() == rows
+    assert np.array_equal(found.cells, one.cells * (rows >> 16))
+    decoded = decode(found, [f"word {at}" for at in range(6)], other=False)
+    estimates = dict(zip(decoded.value, decoded.estimate / rows, strict=True))
+    assert all(abs(estimates[f"word {at}"] - 0.25) < 0.05 for at in range(4))
+    assert all(estimates[f"word {at}"] < 0.05 for at in (4, 5))
 
 
 @pytest.mark.parametrize("keep_ids", [True, False])

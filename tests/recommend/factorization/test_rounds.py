@@ -146,6 +146,41 @@ def test_training_goes_on_from_the_last_round_after_a_failure(tmp_path, monkeypa
     assert model.history_ == whole.history_
 
 
+def stopping_after(monkeypatch, rounds_done):
+    """Let the driver stop after so many rounds, as when it is killed."""
+    left, add = [rounds_done], rounds.RoundTraining._add
+
+    def call(self, change, rate):
+        if left[0] <= 0:
+            raise RoundError
+        left[0] -= 1
+        add(self, change, rate)
+
+    monkeypatch.setattr(rounds.RoundTraining, "_add", call)
+
+
+def test_a_driver_that_stops_goes_on_from_its_last_round(engine, tmp_path, monkeypatch):
+    source, path = as_source(engine, columns_of(TRAIN), tmp_path), tmp_path / "rounds"
+    given = {"engine": engine, "groups": 2, "checkpoint": path}
+    with monkeypatch.context() as broken:
+        stopping_after(broken, 4)
+        with pytest.raises(RoundError):
+            model_of(epochs=2).fit_rows(source, **given)
+    done = []
+    with monkeypatch.context() as watched:
+        descent = rounds.RoundTraining._descent
+
+        def noting(self, *args):
+            done.append(args[:2])
+            return descent(self, *args)
+
+        watched.setattr(rounds.RoundTraining, "_descent", noting)
+        model = model_of(epochs=2).fit_rows(source, **given)
+    assert done == [(1, 1)]  # of epochs and rounds from (0, 0) on
+    whole = model_of(epochs=2).fit_rows(columns_of(TRAIN), engine=ONE, groups=2)
+    assert np.allclose(table(model), table(whole), atol=1e-4)
+
+
 def test_a_checkpoint_of_another_training_or_a_damaged_one_is_refused(tmp_path):
     path, source = tmp_path / "rounds", columns_of(TRAIN)
     model_of(epochs=1).fit_rows(source, engine=ONE, groups=2, checkpoint=path)

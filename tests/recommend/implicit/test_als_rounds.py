@@ -6,6 +6,7 @@ import pytest
 from sfumato.data import Interactions, generate_world
 from sfumato.engine import LocalEngine
 from sfumato.recommend import ALS
+from sfumato.recommend.implicit.als_rounds import EngineAlternation
 from support.engines import as_source
 
 WORLD = generate_world(users=150, items=60, ratings=3000, random_state=3).interactions
@@ -92,3 +93,39 @@ def test_what_cannot_be_fitted_is_refused_and_the_model_stays():
         with pytest.raises(ValueError, match=sentence):
             model.fit_rows(columns_of(SORTED), engine=ONE, **options)
         assert not hasattr(model, "catalogue_")
+
+
+class EpochError(Exception):
+    """A driver that stops."""
+
+
+def test_training_goes_on_from_the_last_epoch_after_a_failure(engine, tmp_path, monkeypatch):
+    source, path = as_source(engine, columns_of(SHUFFLED), tmp_path), tmp_path / "epochs"
+    options = {"factors": 8, "epochs": 3, "regularization": 0.4, "random_state": 1}
+    epoch, numbers = EngineAlternation.epoch, []
+
+    def noting(self, ridge):
+        numbers.append(len(numbers))
+        if len(numbers) == 3:
+            raise EpochError
+        epoch(self, ridge)
+
+    monkeypatch.setattr(EngineAlternation, "epoch", noting)
+    with pytest.raises(EpochError):
+        ALS(**options).fit_rows(source, engine=engine, checkpoint=path)
+    model = ALS(**options).fit_rows(source, engine=engine, checkpoint=path)
+    assert len(numbers) == 4  # two epochs, one that failed, and the third
+    assert_equal(model, ALS(**options).fit(SORTED, catalogue=ITEMS))
+    again = ALS(**options).fit_rows(source, engine=engine, checkpoint=path)
+    assert len(numbers) == 4
+    assert np.array_equal(again._user_table, model._user_table)
+
+
+def test_a_checkpoint_of_other_rows_or_without_a_seed_is_refused(tmp_path):
+    path, options = tmp_path / "epochs", {"factors": 8, "epochs": 1, "regularization": 0.4}
+    ALS(**options, random_state=1).fit_rows(columns_of(SORTED), engine=ONE, checkpoint=path)
+    other = columns_of(SORTED.filter(np.arange(1, len(SORTED))))
+    with pytest.raises(ValueError, match="ALS: checkpoint is of other data or parameters"):
+        ALS(**options, random_state=1).fit_rows(other, engine=ONE, checkpoint=path)
+    with pytest.raises(ValueError, match="random_state must be an integer for a checkpoint"):
+        ALS(**options, random_state=None).fit_rows(other, engine=ONE, checkpoint=path)

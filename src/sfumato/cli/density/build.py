@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.bounds import ColumnBounds, column_bounds
 from sfumato.cli.density import files
 from sfumato.cli.options import (
@@ -121,38 +121,18 @@ def build(
 ) -> None:
     """Learn from a table in one pass and write a model, private if --epsilon is given."""
     from sfumato.cli import printing, release_options
-    from sfumato.data.tables import PointFile
 
     given = context.params
     kind = _kind(kind, label, target)
     _together(kind, given)
     check_output(output, force, data, ledger)
-    beside = label or target
-    private = epsilon is not None
-    table, written = input_files.located(data), input_files.text_format(given, private=private)
-    names = files.chosen(table, columns, beside, written, private=private)
-    files.announce(data, names, given, classes=label, targets=target)
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
-    with input_files.naming_options(given):
-        model = _made(kind, given, names)
     stored = release_options.is_stored(ledger, release_id)
-    source = PointFile(
-        table,
-        names,
-        beside,
-        label is not None,
-        skip_nulls,
-        REMEDY,
-        private,
-        written,
-        categorical=tuple(_lists(model)),
-    )
     begin = time.perf_counter()
     with release_options.way_back(ledger, release_id):
-        # How many rows there are is not shown of those that are to be hidden.
-        hidden = quiet or json or private
-        _learn(model, source, streamed=kind in STREAMED and bool(bounds), hidden=hidden)
+        learned = _learned_on_spark if engines.on_spark(context) else _learned_here
+        model = learned(kind, context)
         model.save(output)
     seconds = round(time.perf_counter() - begin, 3)
     found = files.described(model, output, json)
@@ -167,6 +147,54 @@ def build(
 
 OPEN = "Nothing is hidden: this file is raw data in another form. --epsilon makes a release."
 REMEDY = "--skip-nulls leaves such rows out."
+
+
+def _learned_here(kind: str, context: typer.Context) -> Any:
+    """The model of a table that this machine reads."""
+    from sfumato.data.tables import PointFile
+
+    given = context.params
+    data, beside = given["data"], given["label"] or given["target"]
+    private = given["epsilon"] is not None
+    table, written = input_files.located(data), input_files.text_format(given, private=private)
+    names = files.chosen(table, given["columns"], beside, written, private=private)
+    files.announce(data, names, given, classes=given["label"], targets=given["target"])
+    with input_files.naming_options(given):
+        model = _made(kind, given, names)
+    source = PointFile(
+        table,
+        names,
+        beside,
+        given["label"] is not None,
+        given["skip_nulls"],
+        REMEDY,
+        private,
+        written,
+        categorical=tuple(_lists(model)),
+    )
+    # How many rows there are is not shown of those that are to be hidden.
+    hidden = given["quiet"] or given["json"] or private
+    _learn(model, source, streamed=kind in STREAMED and bool(given["bounds"]), hidden=hidden)
+    return model
+
+
+def _learned_on_spark(kind: str, context: typer.Context) -> Any:
+    """The model of rows in Parquet files: of one sketch, which partitions can fill."""
+    given = context.params
+    if kind not in STREAMED:
+        raise ValueError(
+            f"density build: a model of kind {kind} is learned on this machine only; leave "
+            "--engine out."
+        )
+    with engines.chosen(context, input_files.TEXT) as engine:
+        source = engines.address(context, given["data"])
+        names = engines.column_names(engine, source, given["columns"])
+        files.announce(given["data"], names, given)
+        with input_files.naming_options(given):
+            model = _made(kind, given, names)
+            frame = engine.read(source, names)
+            rows = frame.dropna() if given["skip_nulls"] else frame
+            return model.fit_rows(rows, engine=engine, columns=names)
 
 
 def _kind(kind: str | None, label: str | None, target: str | None) -> str:

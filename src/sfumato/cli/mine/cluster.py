@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.bounds import ColumnBounds, column_bounds
 from sfumato.cli.mine import files
 from sfumato.cli.options import (
@@ -31,6 +31,7 @@ METHODS = ("kmeans", "bfr", "cure", "hierarchical")
 PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")
 PRIVATE = (*PAID, "delta", "bounds", "rounds")
 REMEDY = "--skip-nulls leaves such rows out."
+LOCAL = ("elbow", "figure", *input_files.TEXT)  # options of one machine
 
 
 @takes(input_files.TEXT, before="figure")
@@ -102,21 +103,24 @@ def cluster(
     if (clusters is None) == (elbow is None):
         raise ValueError("--clusters or --elbow must be given, one of them.")
     _refuse_misfits(given)
-    given["table"] = table = input_files.located(table)
+    given["table"] = table = engines.located(context, table)
     if epsilon is not None:
-        _release(given)
+        _release(context)
         return
     files.check_outputs(output, figure, force, table)
     begin = time.perf_counter()
-    with input_files.naming_options(("linkage",), n_clusters="clusters"):
-        found = _Streamed(given) if method == "bfr" else _InMemory(given)
-    seconds = round(time.perf_counter() - begin, 3)
-    if figure is not None:
-        _write_figure(figure, found.figure())
-    if output is not None:
-        import pyarrow as pa
-
-        files.write(output, pa.table({"row": range(len(found.labels)), "cluster": found.labels}))
+    named = input_files.naming_options(("linkage",), n_clusters="clusters")
+    with named, engines.chosen(context, LOCAL) as engine:
+        found: Any
+        if engine is not None:
+            found = _OnSpark(engine, context)
+        else:
+            found = _Streamed(given) if method == "bfr" else _InMemory(given)
+        seconds = round(time.perf_counter() - begin, 3)
+        if figure is not None:
+            _write_figure(figure, found.figure())
+        if output is not None:
+            found.write(output)
     _show(found, given, seconds)
 
 
@@ -175,7 +179,85 @@ def _matrix(part: Any) -> Any:
     return np.column_stack([column.to_numpy() for column in part.columns])
 
 
-class _InMemory:
+class _Labelled:
+    """Clusters whose labels are in memory."""
+
+    labels: Any
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    def write(self, output: Path) -> None:
+        """Write the cluster of each row."""
+        import pyarrow as pa
+
+        files.write(output, pa.table({"row": range(self.rows), "cluster": self.labels}))
+
+
+class _OnSpark:
+    """Clusters of rows in Parquet files, which stay where they are."""
+
+    curve = None
+
+    def __init__(self, engine: Any, context: typer.Context) -> None:
+        from sfumato.mine import cluster as room
+
+        given = context.params
+        if given["method"] not in ("kmeans", "bfr"):
+            raise ValueError(
+                f"mine cluster: --method {given['method']} runs on this machine only; leave "
+                "--engine out."
+            )
+        self.names, self.source = _spark_rows(engine, context)
+        self.engine, options = engine, {"engine": engine, "columns": self.names}
+        k, seed = given["clusters"], given["seed"]
+        model: room.KMeans | room.BFR
+        if given["method"] == "kmeans":
+            model = room.KMeans(k, random_state=seed).fit(self.source, **options)
+            self.facts: dict[str, Any] = {"inertia": model.inertia_, "rounds": model.n_iter_}
+        else:
+            width = len(self.names)
+            summary = engine.map_merge(
+                self.source, lambda: room.BFRSummary(k, width, seed=seed), column=self.names
+            )
+            outliers = "label" if given["outliers"] else "assign"
+            model = room.BFR.from_summary(summary, outliers=outliers)
+            self.facts = {"mini_clusters": len(summary.compressed)}
+        self.facts["engine"] = repr(engine)
+        self.model, self.centres = model, model.cluster_centers_.tolist()
+        self.counts = [int(count) for count in model.counts_]
+        self.rows = int(model.counts_.sum())
+
+    def write(self, output: Path) -> None:
+        """Write the rows with their clusters, a folder of Parquet files."""
+        import pyarrow as pa
+
+        model, names = self.model, self.names
+
+        def labelled(batches: Iterator[Any]) -> Iterator[Any]:
+            for batch in batches:
+                labels = pa.array(model.predict(_matrix(batch)), pa.int64())
+                yield pa.RecordBatch.from_arrays([*batch.columns, labels], [*names, "cluster"])
+
+        fields = [(name, pa.float64()) for name in names]
+        schema = pa.schema([*fields, ("cluster", pa.int64())])
+        self.engine.rows(self.source, names).map(labelled, schema).write(output)
+
+
+def _spark_rows(engine: Any, context: typer.Context) -> tuple[list[str], Any]:
+    """Names of the columns, and a frame of them as numbers."""
+    given = context.params
+    source = engines.address(context, given["table"])
+    names = engines.column_names(engine, source, given["columns"])
+    input_files.announce(source, names, given)
+    frame = engine.read(source, names)
+    frame = frame.selectExpr(*(f"CAST(`{name}` AS double) AS `{name}`" for name in names))
+    return names, frame.dropna() if given["skip_nulls"] else frame
+
+
+class _InMemory(_Labelled):
     """Clusters of a table that is read into memory."""
 
     def __init__(self, given: dict[str, Any]) -> None:
@@ -227,7 +309,7 @@ class _InMemory:
         return plot_clusters(self.points, self.labels, centres=self.centres, names=self.names)
 
 
-class _Streamed:
+class _Streamed(_Labelled):
     """Clusters of BFR: one pass for their sums, one for the clusters of rows."""
 
     curve = None
@@ -320,7 +402,7 @@ def _show(found: Any, given: dict[str, Any], seconds: float) -> None:
         "file": given["output"] and str(given["output"]),
         "method": given["method"],
         "clusters": len(found.centres),
-        "rows": len(found.labels),
+        "rows": found.rows,
     }
     if found.curve is not None:
         about["elbow"] = found.curve.to_arrow().to_pylist()
@@ -337,17 +419,16 @@ def _show(found: Any, given: dict[str, Any], seconds: float) -> None:
     printing.document({**about, **facts, "seconds": seconds}, False)
 
 
-def _release(given: dict[str, Any]) -> None:
+def _release(context: typer.Context) -> None:
     """Make the private release that the options describe."""
     from sfumato.cli import printing, release_options
 
+    given = context.params
     output, ledger, json = given["output"], given["ledger"], given["json"]
     if output is not None:
         check_output(output, given["force"], given["table"])
     if not given["bounds"]:
         raise ValueError("--epsilon needs --bounds: public, never taken from private data.")
-    names = _names(given)
-    model = _model(given, names)
     paid = {name: given[name] for name in PAID if given[name] is not None}
     if ledger is not None:
         if not ledger.exists() or not ledger.stat().st_size:
@@ -355,16 +436,30 @@ def _release(given: dict[str, Any]) -> None:
         paid["release_id"] = paid.get("release_id") or secrets.token_hex(16)
     named = paid.get("release_id")
     stored = release_options.is_stored(ledger, named)
-    source = _source(given, names)
-    with release_options.way_back(ledger, named):
-        # How many rows there are is not shown of those that are to be hidden.
-        release = model.fit(lambda: (part for part, _ in source.parts()), **paid).release_
+    with release_options.way_back(ledger, named), engines.chosen(context, LOCAL) as engine:
+        release, names = _fitted(engine, context, paid)
         if output is not None:
             _write_release(output, release, names)
     _show_release(release, given, names, stored)
     printing.promise(release.statement, json)
     if stored:
         print(f"sfumato: {named!r} was stored before; nothing was drawn.", file=sys.stderr)
+
+
+def _fitted(
+    engine: Any, context: typer.Context, paid: dict[str, Any]
+) -> tuple[Any, list[str] | None]:
+    """The release of private rows, and the names of their columns."""
+    given = context.params
+    if engine is not None:
+        source = engines.address(context, given["table"])
+        names = engines.column_names(engine, source, given["columns"])
+        model = _model(given, names)
+        return model.fit(source, engine=engine, columns=names, **paid).release_, names
+    listed = _names(given)
+    model, rows = _model(given, listed), _source(given, listed)
+    # How many rows there are is not shown of those that are to be hidden.
+    return model.fit(lambda: (part for part, _ in rows.parts()), **paid).release_, listed
 
 
 def _model(given: dict[str, Any], names: list[str] | None) -> Any:

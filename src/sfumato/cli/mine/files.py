@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.options import check_output
 
 __all__ = [
+    "LOCAL",
     "PICTURES",
     "READING",
     "TABLES",
@@ -22,6 +23,7 @@ __all__ = [
     "MinSupport",
     "Output",
     "Top",
+    "basket_rows",
     "check_outputs",
     "mined",
     "opened",
@@ -52,6 +54,8 @@ USUAL = {
     "invoiceid receipt receiptid session sessionid visit visitid user userid customer customerid",
     "item": "item itemid itemname product productid productname article articleid sku stockcode",
 }
+LOCAL = ("format", "separator", "memory_limit", *input_files.TEXT)  # options of one machine
+SON_PASSES = 3
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 Baskets = Annotated[
@@ -168,20 +172,41 @@ def _lines_of(file: Path, options: dict[str, Any]) -> dict[str, Any]:
     return {"format": "fimi"} if between is None else {"format": "lines", "separator": between}
 
 
-def mined(file: Path, given: dict[str, Any], *, hidden: bool) -> Any:
-    """The frequent itemsets of a file, by the options of a command."""
+def mined(file: Path, context: Any, *, hidden: bool) -> Any:
+    """The frequent itemsets of a file, by the options of a command, and the number of passes."""
     from sfumato.mine.itemsets import frequent_itemsets
 
+    given = context.params
     support = given["min_support"]
     if support is None:
         raise ValueError("--min-support must be given: a fraction, or a number of baskets.")
-    options = {name: given[name] for name in ("method", "max_size")}
+    options: dict[str, Any] = {name: given[name] for name in ("method", "max_size")}
     limit = parsed_bytes(given["memory_limit"])
     explain = bool(given.get("explain"))
     named = input_files.naming_options(("min_support", *options))
-    with named, watched(opened(file, given), hidden=hidden) as baskets:
-        found = frequent_itemsets(baskets, support, memory_limit=limit, explain=explain, **options)
-        return found, baskets.passes
+    with named, engines.chosen(context, LOCAL) as engine:
+        if engine is not None:
+            source, options["column"] = basket_rows(engine, context, file)
+            found = frequent_itemsets(source, support, explain=explain, engine=engine, **options)
+            return found, SON_PASSES
+        with watched(opened(file, given), hidden=hidden) as baskets:
+            options |= {"memory_limit": limit, "explain": explain}
+            return frequent_itemsets(baskets, support, **options), baskets.passes
+
+
+def basket_rows(engine: Any, context: Any, file: Path) -> tuple[Any, str]:
+    """The baskets of Parquet files on Spark, and their column: lists, or a long table grouped."""
+    given, source = context.params, engines.address(context, file)
+    basket, item = given["basket_column"], given["item_column"]
+    if basket is None:
+        input_files.announce(file, {"baskets": item or "items"}, given)
+        return source, item or "items"
+    from pyspark.sql import functions
+
+    input_files.announce(file, {"baskets": basket, "items": item or "item"}, given)
+    rows = engine.read(source, [basket, item or "item"])
+    gathered = functions.collect_set(f"`{item or 'item'}`").alias("items")
+    return rows.groupBy(f"`{basket}`").agg(gathered), "items"
 
 
 @contextmanager

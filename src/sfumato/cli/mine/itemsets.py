@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.cli import engines
 from sfumato.cli.mine import files
 from sfumato.cli.options import (
     Dataset,
@@ -77,14 +78,14 @@ def itemsets(
     into mine rules, at no further cost.
     """
     if epsilon is not None:
-        _release(context.params)
+        _release(context)
         return
     _refuse(context.params, (*PAID, *PRIVATE), "goes with --epsilon")
     files.check_outputs(output, None, force, baskets)
     if closed and maximal:
         raise ValueError("--closed and --maximal exclude each other; take one.")
     begin = time.perf_counter()
-    found, passes = files.mined(baskets, context.params, hidden=quiet or json)
+    found, passes = files.mined(baskets, context, hidden=quiet or json)
     found = found.closed() if closed else found.maximal() if maximal else found
     seconds = round(time.perf_counter() - begin, 3)
     _show(found, context.params, {"passes": passes, "seconds": seconds})
@@ -128,10 +129,11 @@ def _refuse(given: dict[str, Any], names: tuple[str, ...], why: str) -> None:
             raise ValueError(f"--{name.replace('_', '-')} {why}.")
 
 
-def _release(given: dict[str, Any]) -> None:
+def _release(context: typer.Context) -> None:
     """Make the private release that the options describe."""
     from sfumato.cli import printing, release_options
 
+    given = context.params
     _refuse(given, ("explain", "closed", "maximal", "memory_limit"), "goes without --epsilon")
     output, ledger, json = given["output"], given["ledger"], given["json"]
     if output is not None:
@@ -145,7 +147,7 @@ def _release(given: dict[str, Any]) -> None:
     named = paid.get("release_id")
     stored = release_options.is_stored(ledger, named)
     with release_options.way_back(ledger, named):
-        release = _fitted(model, given, paid)
+        release = _fitted(model, context, paid)
         if output is not None:
             _write(output, release)
     _show_release(release, given, stored)
@@ -182,7 +184,12 @@ def _listed(path: Path) -> Any:
     return typed(ids)
 
 
-def _fitted(model: Any, given: dict[str, Any], paid: dict[str, Any]) -> Any:
+def _fitted(model: Any, context: typer.Context, paid: dict[str, Any]) -> Any:
+    given = context.params
+    with engines.chosen(context, files.LOCAL) as engine:
+        if engine is not None:
+            source, column = files.basket_rows(engine, context, given["baskets"])
+            return model.fit(source, engine=engine, column=column, **paid).release_
     # No bar: it would show the exact number of baskets.
     return model.fit(files.opened(given["baskets"], given), **paid).release_
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.mine import files
 from sfumato.cli.options import Force, Json, Quiet, option_name, takes
 
@@ -35,6 +35,7 @@ READING = {
     ],
 }
 NAMES = {"source_column": "source", "target_column": "target", "weight_column": "weight"}
+LOCAL = ("format", "weighted", "self_loops", "multi_edges", "on_disk", *input_files.TEXT)
 DISK = ("blocks", "memory_limit", "update")
 
 
@@ -87,14 +88,19 @@ def rank(
 
     given = context.params
     files.check_outputs(output, figure, force, graph)
-    given["graph"] = input_files.located(graph)
+    given["graph"] = engines.located(context, graph)
     one_of(METHODS).check("mine rank", "--method", method)
     _check(given)
-    _announce(graph, given)
+    if not engines.on_spark(context):
+        _announce(graph, given)
     begin = time.perf_counter()
     named = input_files.naming_options((*given, *NAMES.values()))
-    with named, printing.progress("ranking", "iterations", hidden=quiet or json) as advance:
-        found, facts = _on_disk(given, advance) if on_disk else _in_memory(given, advance)
+    shown = printing.progress("ranking", "iterations", hidden=quiet or json)
+    with named, shown as advance, engines.chosen(context, LOCAL) as engine:
+        if engine is not None:
+            found, facts = _on_spark(engine, context)
+        else:
+            found, facts = _on_disk(given, advance) if on_disk else _in_memory(given, advance)
     facts["seconds"] = round(time.perf_counter() - begin, 3)
     table = found.to_arrow()
     if figure is not None:
@@ -160,6 +166,24 @@ def _in_memory(given: dict[str, Any], advance: Any) -> tuple[Any, dict[str, Any]
     return found, facts
 
 
+def _on_spark(engine: Any, context: typer.Context) -> tuple[Any, dict[str, Any]]:
+    """Ranks of edges in Parquet files."""
+    from sfumato.mine.rank import pagerank
+
+    given = context.params
+    if given["method"] != "pagerank":
+        raise ValueError(
+            f"mine rank: --method {given['method']} runs on this machine only; leave --engine out."
+        )
+    names = {f"{role}_column": given[f"{role}_column"] for role in ("source", "target", "weight")}
+    options = {name: value for name, value in names.items() if value is not None}
+    options |= {"tolerance": given["tolerance"], "teleport": _ids(given["teleport"])}
+    source = engines.address(context, given["graph"])
+    found = pagerank(source, given["beta"], engine=engine, **options)
+    facts = {"method": "pagerank", "nodes": len(found.nodes), "engine": repr(engine)}
+    return found, {**facts, "iterations": found.iterations, "residual": found.residual}
+
+
 def _ranked(rank: Any, graph: Any, given: dict[str, Any], advance: Any) -> Any:
     ids, method = _ids(given["teleport"], graph), given["method"]
     if method == "pagerank":
@@ -194,11 +218,13 @@ class _Hits:
         return pa.table(columns).sort_by([("authority", "descending")])
 
 
-def _ids(written: str | None, graph: Any) -> list[Any] | None:
-    """The ids of an option, of the kind of the graph's."""
+def _ids(written: str | None, graph: Any = None) -> Any:
+    """The ids of an option, of the kind of the graph's; without it integers if all are."""
     if written is None:
         return None
     words = [word.strip() for word in written.split(",") if word.strip()]
+    if graph is None:
+        return input_files.typed(words)
     if graph.nodes.dtype == object:
         return words
     try:

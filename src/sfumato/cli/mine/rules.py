@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines
 from sfumato.cli.mine import files
 from sfumato.cli.options import Force, Json, Quiet, takes
 
@@ -53,8 +53,8 @@ def rules(
 
     files.check_outputs(output, figure, force, baskets)
     begin = time.perf_counter()
-    located = input_files.located(baskets)
-    found, statement = _itemsets(located, context.params, hidden=quiet or json)
+    located = engines.located(context, baskets)
+    found, statement = _itemsets(located, context, hidden=quiet or json)
     made = association_rules(found, metric, min=least, top=top, consequents=consequents)
     table, seconds = made.to_arrow(), round(time.perf_counter() - begin, 3)
     if figure is not None:
@@ -69,18 +69,18 @@ def rules(
         printing.promise(statement, json)
 
 
-def _itemsets(file: Path, given: dict[str, Any], *, hidden: bool) -> tuple[Any, Any]:
+def _itemsets(file: Path, context: typer.Context, *, hidden: bool) -> tuple[Any, Any]:
     """The itemsets of a file of baskets, or of a release with its statement."""
     from sfumato.data.files import beginning
 
-    if not beginning(file).startswith(b"SFUM"):
-        return files.mined(file, given, hidden=hidden)[0], None
+    if engines.on_spark(context) or not beginning(file).startswith(b"SFUM"):
+        return files.mined(file, context, hidden=hidden)[0], None
     from sfumato.core.storage import load_any
 
     release = load_any(file)
     if type(release).__name__ != "ReleasedItemsets":
         kind = type(release).__name__
         raise ValueError(f"{file}: holds a {kind}, not itemsets; mine itemsets writes those.")
-    if given["min_support"] is not None:
+    if context.params["min_support"] is not None:
         raise ValueError("--min-support goes with baskets; a release has its itemsets already.")
     return release.itemsets(), release.statement

@@ -11,7 +11,7 @@ from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.mine import files
 from sfumato.cli.options import Force, Json, Quiet, takes
 
@@ -54,12 +54,18 @@ def similar(
     from sfumato.mine.similar import near_duplicates
 
     files.check_outputs(output, figure, force, documents)
-    texts, names = _read(documents, column, id_column, context.params)
-    begin = time.perf_counter()
     options = {name: context.params[name] for name in OPTIONS}
-    named = input_files.naming_options(OPTIONS)
-    with named, printing.progress("searching", "steps", hidden=quiet or json) as advance:
-        found = near_duplicates(texts, **options, progress=advance)
+    texts, names = None, None
+    if not engines.on_spark(context):
+        texts, names = _read(documents, column, id_column, context.params)
+    begin, named = time.perf_counter(), input_files.naming_options(OPTIONS)
+    with named, engines.chosen(context, input_files.TEXT) as engine:
+        if engine is not None:
+            options |= {"id_column": id_column or "id", "text_column": column or "text"}
+            found = near_duplicates(engines.address(context, documents), engine=engine, **options)
+        else:
+            with printing.progress("searching", "steps", hidden=quiet or json) as advance:
+                found = near_duplicates(texts, **options, progress=advance)
     seconds = round(time.perf_counter() - begin, 3)
     if figure is not None:
         _draw(figure, found, threshold, permutations, recall)
@@ -76,7 +82,8 @@ def similar(
             _note(table.num_rows, pairs if large else table.num_rows)
             return
         files.write(output, table)
-    about = {"file": str(output), "documents": len(texts), "pairs": pairs}
+    about = {"file": str(output), "documents": None if texts is None else len(texts)}
+    about |= {"pairs": pairs}
     printing.document({**about, "threshold": threshold, "seconds": seconds}, json)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 from sfumato.cli.telemetry import report_files, values
 from sfumato.data.files import write_table
@@ -77,15 +77,17 @@ def decode(
     from sfumato.telemetry import decode as decoding
 
     _check(COMMAND, output, plot, force, *data, candidates)
-    data = [input_files.located(each) for each in data]
-    scheme = report_files.scheme_for(COMMAND, data, params)
+    data = [engines.located(context, each) for each in data]
+    scheme = report_files.scheme_of(COMMAND, context, data, params)
     notes: list[str] = []
     looked = report_files.candidates(
         COMMAND, candidates, column, scheme, notes, options=context.params
     )
     with printing.progress("reading", "reports", hidden=quiet or json) as advance:
-        gather = report_files.deduplicated if method == "likelihood" else report_files.collected
-        read = gather(COMMAND, data, scheme, advance)
+        if method == "likelihood" and not engines.on_spark(context):
+            read = report_files.deduplicated(COMMAND, data, scheme, advance)
+        else:
+            read = report_files.counted(COMMAND, context, data, params, advance)
     begin = time.perf_counter()
     found = decoding(read, looked, method=method, level=level, correction=correction, other=other)
     seconds = round(time.perf_counter() - begin, 3)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.telemetry import values
 from sfumato.data.files import beginning
 
@@ -20,6 +20,7 @@ __all__ = [
     "check_file",
     "check_reports",
     "collected",
+    "counted",
     "counts",
     "deduplicated",
     "holds_parameters",
@@ -29,6 +30,7 @@ __all__ = [
     "reported",
     "scheme",
     "scheme_for",
+    "scheme_of",
     "write_counts",
     "write_scheme",
 ]
@@ -114,6 +116,29 @@ def scheme_for(command: str, files: list[Path], params: Path | None) -> Any:
     if not held:
         raise ValueError(f"{command}: give --params, the parameters that the clients used.")
     return counts(held[0]).scheme
+
+
+def scheme_of(command: str, context: Any, files: list[Path], params: Path | None) -> Any:
+    """The scheme of the files, which on Spark the parameters must tell."""
+    if not engines.on_spark(context):
+        return scheme_for(command, files, params)
+    if params is None:
+        raise ValueError(f"{command}: give --params, the parameters that the clients used.")
+    return scheme(params)
+
+
+def counted(
+    command: str, context: Any, files: list[Path], params: Path | None, advance: Any
+) -> Any:
+    """The counts of all files; on Spark of Parquet files with the columns cohort, payload, id."""
+    of = scheme_of(command, context, files, params)
+    with engines.chosen(context) as engine:
+        if engine is None:
+            return collected(command, files, of, advance)
+        from sfumato.telemetry import count_reports
+
+        found = count_reports([engines.address(context, each) for each in files], of, engine=engine)
+        return _with_any(command, files, found)
 
 
 def counts(file: Path) -> Any:

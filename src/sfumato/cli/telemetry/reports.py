@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.cli import input_files
+from sfumato.cli import engines, input_files
 from sfumato.cli.options import Force, Json, Quiet, check_output, takes
 from sfumato.cli.telemetry import report_files, values
 
@@ -103,6 +103,7 @@ def encode(
 
 
 def aggregate(
+    context: typer.Context,
     files: Annotated[
         list[Path],
         typer.Argument(
@@ -129,11 +130,10 @@ def aggregate(
     from sfumato.cli import printing
 
     check_output(output, force, params, *files)
-    files = [input_files.located(each) for each in files]
-    scheme = report_files.scheme_for(COMMAND, files, params)
+    files = [engines.located(context, each) for each in files]
     begin = time.perf_counter()
     with printing.progress("counting", "reports", hidden=quiet or json) as advance:
-        total = report_files.collected(COMMAND, files, scheme, advance)
+        total = report_files.counted(COMMAND, context, files, params, advance)
     loose = any(map(report_files.is_csv, [*files, output]))  # a CSV has no column of ids
     if forget_ids or loose:
         total = total.without_ids()

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sfumato.core.storage import load
 from sfumato.core.tables import described
 from sfumato.engine.base import (
+    Engine,
     Progress,
     S,
     Step,
@@ -30,7 +31,7 @@ FAN_IN = 16  # values that one task, or the driver, merges
 ANSWER = "value binary, error binary"
 
 
-class SparkEngine:
+class SparkEngine(Engine):
     """A cluster of Apache Spark.
 
     It reads data frames of Spark, and paths (also globs, lists, folders and addresses such as
@@ -104,8 +105,8 @@ class SparkEngine:
 
         Parameters
         ----------
-        source : DataFrame, path_like or list of path_like
-            A data frame of Spark or paths of Parquet or ORC files.
+        source : DataFrame, SparkRows, path_like or list of path_like
+            A data frame of Spark, rows of this engine, or paths of Parquet or ORC files.
         columns : sequence of str or None, default=None
             Columns to select; None for all.
 
@@ -114,6 +115,7 @@ class SparkEngine:
         DataFrame
             The data frame, not yet computed.
         """
+        source = source.frame if isinstance(source, SparkRows) else source
         frame = source if hasattr(source, "mapInArrow") else self._read_files(source)
         if columns is None:
             return frame
@@ -148,31 +150,6 @@ class SparkEngine:
         progress: Progress | None = None,
         update: Step | None = None,
     ) -> S:
-        """Build the sketch of all rows of a data frame; see `sfumato.engine.map_merge`.
-
-        Parameters
-        ----------
-        source : DataFrame, path_like or list of path_like
-            A data frame of Spark or paths of Parquet or ORC files.
-        make_sketch : callable
-            Returns a new, empty sketch; always with the same parameters. It is pickled.
-        column : str, sequence of str or None, default=None
-            Name of the column of keys, or of the columns that are the rows of a matrix; with
-            `update` the columns that it reads, None for all.
-        weights : str or None, default=None
-            Name of the column of weights; None counts every row once.
-        batch_rows : int or None, default=None
-            Not supported: see `lacks`.
-        progress : callable or None, default=None
-            Not supported: see `lacks`.
-        update : callable or None, default=None
-            Called as ``update(sketch, batch)`` in place of ``sketch.update``. It is pickled.
-
-        Returns
-        -------
-        Sketch
-            The sketch of all rows.
-        """
         self._refuse(batch_rows=batch_rows, progress=progress)
         first: S = check_maker(make_sketch)
         if first.merging.kind == "refused":
@@ -206,29 +183,6 @@ class SparkEngine:
         batch_rows: int | None = None,
         progress: Progress | None = None,
     ) -> T:
-        """Fold the batches of every partition into one value, and merge the values into one.
-
-        Parameters
-        ----------
-        source : DataFrame, path_like or list of path_like
-            A data frame of Spark or paths of Parquet or ORC files.
-        fold : callable
-            Called once per partition with an iterator of its Arrow record batches; returns a value
-            that can be pickled, as can the function itself.
-        merge : callable
-            Called with two values; returns one. It must be associative and commutative.
-        columns : sequence of str
-            Names of the columns to read.
-        batch_rows : int or None, default=None
-            Not supported: see `lacks`.
-        progress : callable or None, default=None
-            Not supported: see `lacks`.
-
-        Returns
-        -------
-        object
-            The value of all rows.
-        """
         self._refuse(batch_rows=batch_rows, progress=progress)
         frame = self.read(source, columns)
         packed = self._folded(frame, fold, merge, pack=pickle.dumps, unpack=pickle.loads)
@@ -242,15 +196,15 @@ class SparkEngine:
 
         Parameters
         ----------
-        source : DataFrame, path_like or list of path_like
-            A data frame of Spark or paths of Parquet or ORC files.
+        source : DataFrame, SparkRows, path_like or list of path_like
+            What `read` reads.
         columns : sequence of str
             Names of the columns to read.
 
         Returns
         -------
         SparkRows
-            The rows, not yet read.
+            The rows, not yet read; its `frame` is a data frame of Spark.
         """
         return SparkRows(self, self.read(source, columns))
 

@@ -24,11 +24,7 @@ def register(session: Any) -> None:
 
     Notes
     -----
-    ``sfumato_hll(column)``, ``sfumato_count_min(column)``, ``sfumato_count_sketch(column)``,
-    ``sfumato_bloom(column)`` and ``sfumato_min_hash(column)`` aggregate a column of keys to the
-    bytes of a sketch (of the parameters in `sfumato.engine.sql_functions.MAKERS`), nulls left out.
-    ``sfumato_merge(sketch)`` aggregates such bytes. ``sfumato_estimate(sketch)`` is the number of
-    distinct keys or the total of counts, and ``sfumato_estimate(sketch, key)`` that of a key.
+    The functions are those of `sfumato.engine.sql_functions`.
 
     **Guarantee.** The bytes are those of the same sketch on one machine; `sfumato.load` reads them.
     A column of integers beyond 2**53 that also has nulls is refused, since Spark passes it on as

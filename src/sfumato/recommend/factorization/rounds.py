@@ -1,23 +1,17 @@
 """Training in rounds on an engine: groups of users learn at once, and their changes are added."""
 
-import hashlib
-import io
-import json
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from sfumato.core.file_format import write_atomic
 from sfumato.core.validation import integer
 from sfumato.data.interactions import Interactions
 from sfumato.engine import Rows
-from sfumato.errors import ParameterError
+from sfumato.recommend.checkpoints import Checkpoint
 from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.epochs import Progress
 from sfumato.recommend.factorization.factor_cells import FactorCells
@@ -31,7 +25,7 @@ from sfumato.recommend.factorization.strata import (
 if TYPE_CHECKING:
     from sfumato.recommend.factorization.sketched import SketchFactorization
 
-__all__ = ["GROUPS", "Checkpoint", "RatingStrata", "RoundTraining", "summarised"]
+__all__ = ["GROUPS", "RatingStrata", "RoundTraining", "summarised"]
 
 GROUPS = integer(1, 256)
 OWNER = "SketchFactorization"
@@ -47,50 +41,6 @@ def summarised(rows: Rows, columns: Any) -> RatingSummary:
     if len(found.items) < 2:
         raise ValueError(f"{OWNER}: the source has one item only; at least two are needed.")
     return found
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """File with the table after the last round, so that training goes on after a failure.
-
-    `purpose` names data and parameters; a file of another purpose is refused.
-    """
-
-    path: Path | None
-    purpose: str
-
-    @classmethod
-    def of(cls, path: Any, plain: dict[str, Any], check: int, groups: int) -> "Checkpoint":
-        """Return the checkpoint of a training with these parameters and this sum over the data."""
-        text = json.dumps([plain, check, groups], sort_keys=True, default=str)
-        name = None if path is None else Path(os.fspath(path))
-        return cls(name, hashlib.sha256(text.encode()).hexdigest())
-
-    def save(self, table: np.ndarray, rounds: int, errors: list[Any]) -> None:
-        """Replace the file, atomically; nothing without a path."""
-        if self.path is None:
-            return
-        out = io.BytesIO()
-        state = json.dumps({"purpose": self.purpose, "rounds": rounds, "errors": errors})
-        np.savez(out, table=table, state=np.frombuffer(state.encode(), np.uint8))
-        write_atomic(self.path, out.getvalue())
-
-    def load(self, table: np.ndarray) -> tuple[int, list[Any]]:
-        """Write the file's cells to the table; return complete rounds and errors of epochs."""
-        if self.path is None or not self.path.exists():
-            return 0, []
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                state = json.loads(file["state"].tobytes())
-                if state["purpose"] == self.purpose:
-                    table[:] = file["table"]
-        except Exception as error:  # of zip, JSON or shape: whatever damage looks like
-            raise ValueError(f"{OWNER}: the checkpoint is damaged; delete the file.") from error
-        if state["purpose"] != self.purpose:
-            raise ParameterError.of(
-                OWNER, "checkpoint", "is of other data or parameters; name another file."
-            )
-        return int(state["rounds"]), list(state["errors"])
 
 
 @dataclass

@@ -15,6 +15,7 @@ from sfumato.core.validation import RandomState, integer, one_of, optional, posi
 from sfumato.data.interactions import Interactions, item_seed
 from sfumato.errors import ParameterError
 from sfumato.kernels.recommend import sgd_ranking
+from sfumato.recommend.checkpoints import Checkpoint
 from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.epochs import Progress
 from sfumato.recommend.factorization.factor_cells import (
@@ -300,7 +301,7 @@ class SketchFactorization(Descent):
         rows = engine.rows(source, columns)
         summary = rounds.summarised(rows, columns)
         fresh = self._fresh_of(plain, summary, catalogue)
-        saved = rounds.Checkpoint.of(checkpoint, plain, summary.check, groups)
+        saved = Checkpoint.of("SketchFactorization", checkpoint, plain, summary.check, groups)
         strata = rounds.RatingStrata(rows, columns, plain["seed"], groups)
         try:
             fresh._begin_rounds(plain, summary, strata, saved).run(valid, progress)
@@ -373,9 +374,7 @@ class SketchFactorization(Descent):
         owner = type(self).__name__
         if plain["objective"] != "ratings":
             raise ParameterError.of(owner, "objective", "must be 'ratings' for fit_rows.")
-        if checkpoint is not None and not isinstance(self.random_state, int):
-            wanted = "must be an integer for a checkpoint, by which training goes on."
-            raise ParameterError.of(owner, "random_state", wanted)
+        Checkpoint.check_seed(owner, checkpoint, self.random_state)
 
     def _fresh_of(self, plain: dict[str, Any], summary: "RatingSummary", catalogue: Any) -> Self:
         """Return a copy of the model without tables, for ratings with this summary."""

@@ -11,7 +11,10 @@ from sfumato.core.ids import kind_of
 from sfumato.data.interactions import Interactions
 from sfumato.engine import Rows
 from sfumato.recommend.engine_rows import (
+    HALF,
+    ODD,
     Batches,
+    check_sum,
     gathered,
     interactions_of,
     sorted_batch,
@@ -32,8 +35,6 @@ SCHEMA = pa.schema(
 GROUPED = pa.schema([SCHEMA.field(name) for name in ("group", "user", "item", "rating")])
 RATED = pa.schema([SCHEMA.field(name) for name in ("user", "item", "rating")])
 USERS = pa.schema([SCHEMA.field(name) for name in ("group", "user")])
-ODD = np.uint64(0x9E3779B97F4A7C15)
-HALF = np.uint64(32)
 
 
 def joined(left: Any, right: Any) -> Any:
@@ -75,7 +76,7 @@ class RatingSummary:
             float(ratings.sum()),
             float(ratings.min()),
             float(ratings.max()),
-            _check_sum(data),
+            check_sum(data),
             frozenset(data.coded().item_ids.tolist()),
             frozenset([(kind_of(data.users), kind_of(data.items))]),
         )
@@ -105,13 +106,6 @@ class _RatingSumming:
         for data in interactions_of(batches, self.columns):
             found = found.merged(self.kind.one(data))
         return found
-
-
-def _check_sum(data: Interactions) -> int:
-    """Return a sum modulo 2**64 of one hash for each row."""
-    users, items = data.hashed()
-    words = (users * ODD + items) ^ np.ascontiguousarray(data.ratings).view(np.uint64)
-    return int(((words ^ words >> HALF) * ODD).sum(dtype=np.uint64))
 
 
 class RatingStrata:

@@ -26,6 +26,7 @@ from sfumato.data.interactions import Interactions
 from sfumato.errors import ParameterError
 from sfumato.kernels.alignment import aligned
 from sfumato.recommend.catalogue import Catalogue, SortedCatalogue
+from sfumato.recommend.checkpoints import Checkpoint
 from sfumato.recommend.factorization.base import COUNT, Factorization
 from sfumato.recommend.factorization.epochs import Progress, run_epochs
 from sfumato.recommend.implicit.als_training import (
@@ -244,6 +245,7 @@ class ALS(Factorization):
         engine: Engine,
         columns: tuple[str, ...] = ("user", "item"),
         catalogue: Ids | None = None,
+        checkpoint: Any = None,
         progress: Progress | None = None,
     ) -> Self:
         """Learn from histories on an engine, from scratch.
@@ -263,6 +265,10 @@ class ALS(Factorization):
         catalogue : array_like, scalar or None, default=None
             Ids of the items that may be recommended; None means the items of the source, sorted.
             Rows of other items are ignored.
+        checkpoint : path_like or None, default=None
+            File that is replaced after each epoch. If it is there and of the same data and
+            parameters, training goes on from its last epoch. It contains the vectors of users and
+            is as sensitive as the model.
         progress : callable or None, default=None
             Called as `progress(epoch, epochs, None)` after each epoch.
 
@@ -275,7 +281,7 @@ class ALS(Factorization):
         ------
         ValueError
             If a parameter or row is invalid, no row is a preference for an item of the catalogue,
-            or numbers overflow. The model is then unchanged.
+            the checkpoint is of another training, or numbers overflow. The model is then unchanged.
 
         Notes
         -----
@@ -295,10 +301,15 @@ class ALS(Factorization):
         """
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_columns(columns)
+        Checkpoint.check_seed("ALS", checkpoint, self.random_state)
         fresh = copy(self)
-        rows = fresh._begin_rows(plain, engine.rows(source, columns), columns, catalogue)
+        rows, check = fresh._begin_rows(plain, engine.rows(source, columns), columns, catalogue)
         try:
-            complete = fresh._run(plain, fresh._alternation(plain, rows), progress)
+            vectors = fresh._alternation(plain, rows)
+            saved = Checkpoint.of("ALS", checkpoint, plain, check, len(fresh.catalogue_))
+            fresh.history_.extend(vectors.resume(saved))
+            fresh._user_table, fresh._item_table = vectors.users, vectors.items
+            complete = fresh._run(plain, vectors, progress, saved)
         finally:
             rows.unpersist()
         return self._adopt(fresh, complete)
@@ -394,14 +405,19 @@ class ALS(Factorization):
         plain: dict[str, Any],
         vectors: ImplicitAlternation | EngineAlternation,
         progress: Progress | None,
+        checkpoint: Checkpoint | None = None,
     ) -> bool:
-        """Run all epochs; False if Ctrl-C ended them early."""
+        """Run all epochs that are not done; False if Ctrl-C ended them early."""
+        left = plain["epochs"] - len(self.history_)
 
         def report() -> None:
+            if checkpoint is not None:
+                table = np.concatenate([vectors.users, vectors.items])
+                checkpoint.save(table, len(self.history_), self.history_)
             if progress is not None:
                 progress(len(self.history_), plain["epochs"], None)
 
-        return run_epochs(plain["epochs"], lambda: self._epoch(vectors), report)
+        return run_epochs(left, lambda: self._epoch(vectors), report)
 
     def _check_columns(self, columns: tuple[str, ...]) -> None:
         """Raise ValueError unless ratings are named if a parameter reads them."""
@@ -414,8 +430,8 @@ class ALS(Factorization):
 
     def _begin_rows(
         self, plain: dict[str, Any], source: Rows, columns: tuple[str, ...], catalogue: Any
-    ) -> PreferenceRows:
-        """Set what training leaves as it is, and return the rows by user and by item."""
+    ) -> tuple[PreferenceRows, int]:
+        """Set what training leaves as it is; return the rows by user and by item, and their sum."""
         from sfumato.recommend.implicit.als_rounds import (
             PreferenceReading,
             PreferenceRows,
@@ -431,7 +447,8 @@ class ALS(Factorization):
         self._known_users = SortedCatalogue(summary.user_ids)
         self._set_facts(plain, kind_of(self._known_users.ids), summary.mean_weight)
         scale = plain["confidence"] / self._weight_mean
-        return PreferenceRows(source, reading, self._known_users, self.catalogue_, scale)
+        rows = PreferenceRows(source, reading, self._known_users, self.catalogue_, scale)
+        return rows, summary.check
 
     def _alternation(self, plain: dict[str, Any], rows: PreferenceRows) -> EngineAlternation:
         """Choose the penalty, and return the initial vectors."""

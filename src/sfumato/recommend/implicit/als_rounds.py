@@ -17,8 +17,10 @@ from sfumato.engine import Rows
 from sfumato.kernels.alignment import aligned
 from sfumato.kernels.recommend import als
 from sfumato.recommend.catalogue import Catalogue
+from sfumato.recommend.checkpoints import Checkpoint
 from sfumato.recommend.engine_rows import (
     Batches,
+    check_sum,
     gathered,
     interactions_of,
     number_columns,
@@ -57,12 +59,16 @@ class PreferenceReading:
 
 
 class PreferenceSummary(NamedTuple):
-    """Distinct users with a preference, distinct items, and the sum and number of weights."""
+    """Distinct users with a preference, distinct items, the sum and number of weights, and a check.
+
+    check: a sum of hashes of the rows, by which the same data are recognised in any order.
+    """
 
     users: list[np.ndarray]
     items: list[np.ndarray]
     total: float
     used: int
+    check: int
 
     @classmethod
     def of(cls, rows: Rows, reading: PreferenceReading) -> PreferenceSummary:
@@ -96,7 +102,9 @@ def _distinct(ids: list[np.ndarray]) -> np.ndarray:
 
 def _both_summaries(left: PreferenceSummary, right: PreferenceSummary) -> PreferenceSummary:
     users, items = left.users + right.users, left.items + right.items
-    return PreferenceSummary(users, items, left.total + right.total, left.used + right.used)
+    check = (left.check + right.check) % 2**64
+    total, used = left.total + right.total, left.used + right.used
+    return PreferenceSummary(users, items, total, used, check)
 
 
 @dataclass(frozen=True)
@@ -106,15 +114,16 @@ class _PreferenceSumming:
     reading: PreferenceReading
 
     def __call__(self, batches: Batches) -> PreferenceSummary:
-        users, items, total, used = [], [], 0.0, 0
+        users, items, total, used, check = [], [], 0.0, 0, 0
         for data in interactions_of(batches, self.reading.columns):
             items.append(data.coded().item_ids)
+            check = (check + check_sum(data)) % 2**64
             data = data.filter(self.reading.used(data))
             if len(data):
                 users.append(data.coded().user_ids)
                 total, used = total + float(self.reading.weights(data).sum()), used + len(data)
         who, what = ([_distinct(ids)] if ids else [] for ids in (users, items))
-        return PreferenceSummary(who, what, total, used)
+        return PreferenceSummary(who, what, total, used, check)
 
 
 class PreferenceRows:
@@ -287,6 +296,13 @@ class EngineAlternation:
         self.plain = self.plain | {"threads": 1}
         self.users = initial(self.rows.shape[0], self.plain["factors"], self.random)
         self.items = aligned((self.rows.shape[1], self.users.shape[1]), np.float32)
+
+    def resume(self, checkpoint: Checkpoint) -> list[Any]:
+        """Take over the vectors of a checkpoint, if it is there; return its history."""
+        table = np.concatenate([self.users, self.items])
+        _, history = checkpoint.load(table)
+        self.users[:], self.items[:] = table[: len(self.users)], table[len(self.users) :]
+        return history
 
     def epoch(self, ridge: float) -> None:
         """Solve all items, then all users, with this penalty per unit of confidence."""

@@ -259,13 +259,11 @@ def item_means(sums: NoisySums) -> NoisyFactors:
     known = NoisyFactors(mean, np.empty((0, 1)), np.zeros((sizes["items"], 1)), 0.25, USER_BIAS)
     counts, totals = np.ones(sizes["items"]), np.zeros(sizes["items"])
     for step in range(STEPS):
-        users = own_vectors(sums.events, known) if step else np.zeros((sizes["users"], 1))
-        users[:, 0] += known.mean
         measured = sums.measure(
             "items",
             known.items,
-            users,
-            np.empty((sizes["users"], 0)),
+            _OwnBiases(known, first=step == 0),
+            None,
             Fraction(1 - FIRST) / STEPS,
             counted=step == 0,
         )
@@ -276,6 +274,21 @@ def item_means(sums: NoisySums) -> NoisyFactors:
         observed = _mean_of(totals, step + 1, counts, residual, measured.variance)
         known = replace(known, items=shrunk_biases(observed, counts)[0][:, None], residual=residual)
     return known
+
+
+@dataclass(frozen=True)
+class _OwnBiases:
+    """The mean plus the bias of each user, from that user's own events; the mean alone at first."""
+
+    known: NoisyFactors
+    first: bool
+
+    def __call__(self, events: Events) -> np.ndarray:
+        users = np.zeros((events.sizes["users"], 1))
+        if not self.first:
+            users = own_vectors(events, self.known)
+        users[:, 0] += self.known.mean
+        return users
 
 
 def _mean_of(

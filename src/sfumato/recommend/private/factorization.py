@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sfumato.core.validation import Limit, flag, fraction, integer, one_of, opti
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseOptions
+from sfumato.privacy.release import ReleaseOptions, ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import BOUNDS
 from sfumato.recommend.catalogue import Catalogue
@@ -33,7 +33,10 @@ from sfumato.recommend.private.inputs import (
     published,
     release_request,
 )
-from sfumato.recommend.private.noisy_statistics import NoisySums
+from sfumato.recommend.private.noisy_statistics import EventSums, NoisySums
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["MOST_ROWS", "PrivateFactorization", "PrivateFile", "centred", "learn", "sentence"]
 
@@ -342,15 +345,109 @@ class PrivateFactorization(PrivateFile):
         plain = self._check()
         self._check_train(train, empty=True)
         items, accounts = catalogue_of(catalogue), accounts_of(plain, train, users)
-        owner = type(self).__name__
-        check_privacy(owner, self.privacy, plain)
-        paid = payer(owner, self.privacy, ledger, dataset, release_id)
-        request = release_request(plain, ReleaseOptions(**paid, source=source), owner)  # type: ignore[typeddict-item]
-        budget = Budget.of(plain["epsilon"], plain["delta"])
+        request = self._request(plain, ledger, dataset, release_id, source)
         events = events_of(train, items, accounts, plain["bounds"])
         if plain["unit"] == "user":
             events = bounded(events, accounts, plain["per_user"], plain["seed"])
-        sums = NoisySums(events, budget, request.contributions, source)
+        return self._publish(plain, request, events, items, accounts)
+
+    def fit_rows(
+        self,
+        source: Any,
+        *,
+        engine: "Engine",
+        columns: tuple[str, str, str] = ("user", "item", "rating"),
+        catalogue: Any = None,
+        users: Any = None,
+        ledger: Any = None,
+        dataset: str | None = None,
+        release_id: str | None = None,
+        random_source: Source | None = None,
+    ) -> Self:
+        """Fit the model to ratings on an engine, whose partitions return exact sums alone.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine. Rows are treated as by `fit`; a row without user,
+            item or finite rating is ignored.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : tuple of str, default=('user', 'item', 'rating')
+            Names of the columns of users, items and ratings.
+        catalogue : array_like or None, default=None
+            Public ids of the items. Required.
+        users : array_like or None, default=None
+            Public ids of the users, as in `fit`.
+        ledger : Ledger, path_like or None, default=None
+            Ledger that is charged; None charges none.
+        dataset : str or None, default=None
+            Data set of the ledger.
+        release_id : str or None, default=None
+            Name of the release, as in `fit`.
+        random_source : Source or None, default=None
+            Source of the noise, for tests only.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Notes
+        -----
+        **Guarantee.** The guarantee and, for the same noise, the bytes of `fit` on the same rows,
+        in any order and any partitions; at user level if no user rated an item twice, of which one
+        rating is taken by a hash. The caller's process charges the budget once, after the rows
+        were read, and adds noise once to each sum of all partitions, so that partitions which are
+        computed again change nothing. If the engine fails for good after the charge, repeating the
+        call with the same `release_id` costs nothing more.
+
+        Examples
+        --------
+        >>> from sfumato.engine import LocalEngine
+        >>> ratings = {"user": [1, 1, 2], "item": [10, 20, 10], "rating": [5, 1, 4]}
+        >>> lists = {"users": [1, 2, 3], "catalogue": [10, 20, 30]}
+        >>> model = PrivateFactorization(epsilon=8, delta=1e-6, bounds=(1, 5))
+        >>> model = model.fit_rows(ratings, engine=LocalEngine(), **lists)
+        >>> model.predict(3, [10, 20]).shape
+        (2,)
+        """
+        from sfumato.recommend.private.event_rows import EventRows  # and with it the engines
+
+        plain = self._check()
+        items, accounts = catalogue_of(catalogue), accounts_of(plain, None, users)
+        request = self._request(plain, ledger, dataset, release_id, random_source)
+        events = EventRows(engine.rows(source, columns), columns, plain, items, accounts)
+        try:
+            return self._publish(plain, request, events, items, accounts)
+        finally:
+            events.unpersist()
+
+    def _request(
+        self,
+        plain: dict[str, Any],
+        ledger: Any,
+        dataset: str | None,
+        release_id: str | None,
+        source: Source | None,
+    ) -> ReleaseRequest:
+        """Check who pays for what, before rows are read."""
+        owner = type(self).__name__
+        check_privacy(owner, self.privacy, plain)
+        paid = payer(owner, self.privacy, ledger, dataset, release_id)
+        return release_request(plain, ReleaseOptions(**paid, source=source), owner)  # type: ignore[typeddict-item]
+
+    def _publish(
+        self,
+        plain: dict[str, Any],
+        request: ReleaseRequest,
+        events: EventSums,
+        items: Catalogue,
+        accounts: Accounts,
+    ) -> Self:
+        """Charge the budget, fit to noisy sums of the events, and take over the result."""
+        budget = Budget.of(plain["epsilon"], plain["delta"])
+        sums = NoisySums(events, budget, request.contributions, request.source)
         stored = len(items) + (len(accounts) if plain["covers"] == "file" else 0)
         request.check_room(4 * WIDEST * stored)
 

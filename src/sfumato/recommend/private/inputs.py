@@ -39,6 +39,8 @@ __all__ = [
     "catalogue_of",
     "check_privacy",
     "events_of",
+    "on_rating_grid",
+    "ordered",
     "payer",
     "published",
     "release_request",
@@ -59,6 +61,10 @@ class Events:
     def of(self, side: str) -> np.ndarray:
         """Return the positions of the events in the list of users, or of items."""
         return self.users if side == "users" else self.items
+
+    def total(self, cells: "Callable[[Events], np.ndarray]") -> np.ndarray:
+        """Return the integers that the function returns for all events."""
+        return cells(self)
 
 
 @dataclass(frozen=True)
@@ -93,11 +99,15 @@ def catalogue_of(catalogue: Any) -> Catalogue:
     return catalogue if isinstance(catalogue, Catalogue) else Catalogue(catalogue)
 
 
-def accounts_of(plain: dict[str, Any], train: Interactions, users: Any) -> Accounts:
-    """Return the rows of users; raise ValueError unless either a public list or `rows` is given."""
+def accounts_of(plain: dict[str, Any], train: Interactions | None, users: Any) -> Accounts:
+    """Return the rows of users; raise ValueError unless either a public list or `rows` is given.
+
+    train: None where rows of an engine are read, each of whose partitions numbers its own users.
+    """
     if plain["unit"] == "user":
         # The ids number the users' own vectors and are not stored.
-        return Accounts(train.by_row().coded().user_ids)
+        none = np.empty(0, np.int64)
+        return Accounts(none if train is None else train.by_row().coded().user_ids)
     if (users is None) == (plain["rows"] is None):
         raise ValueError(
             "PrivateFactorization: users must be given for unit 'event', or else rows: the public "
@@ -123,11 +133,16 @@ def events_of(
     who = accounts.positions(coded.user_ids)[coded.user_codes]
     what = positions_by_text(coded.item_ids, catalogue.ids)[coded.item_codes]
     rows = np.flatnonzero((who >= 0) & (what >= 0))
-    low, high = bounds
-    scaled = (np.clip(train.ratings[rows], low, high) - low) / ((high - low) / 2) - 1
-    ratings = np.clip(np.rint(scaled * 2**GRID), -(2**GRID), 2**GRID).astype(np.int64)
+    ratings = on_rating_grid(train.ratings[rows], bounds)
     sizes = {"users": len(accounts), "items": len(catalogue)}
     return Events(who[rows].astype(np.int32), what[rows].astype(np.int32), ratings, sizes)
+
+
+def on_rating_grid(ratings: np.ndarray, bounds: tuple[float, float]) -> np.ndarray:
+    """Return ratings, clipped to the bounds, as integers from -(2**GRID) to 2**GRID."""
+    low, high = bounds
+    scaled = (np.clip(ratings, low, high) - low) / ((high - low) / 2) - 1
+    return np.asarray(np.clip(np.rint(scaled * 2**GRID), -(2**GRID), 2**GRID), np.int64)
 
 
 def bounded(events: Events, accounts: Accounts, most: int, seed: int) -> Events:
@@ -138,7 +153,15 @@ def bounded(events: Events, accounts: Accounts, most: int, seed: int) -> Events:
     """
     ids = texts(accounts.ids, events.users)
     keep = bound_contributions(ids, events.items, per_user=most, per_item=1, seed=seed)
-    return Events(events.users[keep], events.items[keep], events.ratings[keep], events.sizes)
+    return ordered(events.users[keep], events.items[keep], events.ratings[keep], events.sizes)
+
+
+def ordered(
+    users: np.ndarray, items: np.ndarray, ratings: np.ndarray, sizes: dict[str, int]
+) -> Events:
+    """Return events by user and item, so that floats made of a user's own have one order."""
+    order = np.lexsort((ratings, items, users))
+    return Events(users[order], items[order], ratings[order], sizes)
 
 
 STEPS = 8  # items and users in turn

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.core.arrays import private_points, without_rows
 from sfumato.core.bounds import Box
@@ -19,6 +20,9 @@ from sfumato.privacy.accounting.gaussian_steps import Budget
 from sfumato.privacy.accounting.losses import Loss, Pure
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
+
+if TYPE_CHECKING:
+    from sfumato.engine import Rows
 
 __all__ = ["BITS", "STEPS", "NoisyClusters", "RowSource", "StagePlan"]
 
@@ -32,12 +36,13 @@ class RowSource:
     """Private rows, read part by part in every pass; each row on its own, none refused.
 
     A row that is not all numbers is left out, a coordinate outside the box clipped to it. So is a
-    part that is no table of the columns of the box.
+    part that is no table of the columns of the box. engine_rows: the rows, if an engine has them.
     """
 
     owner: str
     data: Any
     box: Box
+    engine_rows: "Rows | None" = None
 
     def parts(self) -> Iterator[np.ndarray]:
         """Yield rows as integers from -STEPS to STEPS, odd ones, about the centre of the box."""
@@ -56,7 +61,7 @@ class RowSource:
 
     def check(self) -> None:
         """Refuse a container of another kind or width, before a row of it is read."""
-        if callable(self.data):
+        if callable(self.data) or self.engine_rows is not None:
             return
         columns = private_points(self.owner, without_rows(self.data), self.box.dimension).shape[1]
         if columns != self.box.dimension:
@@ -68,11 +73,29 @@ class RowSource:
         self, size: int, labels: Callable[[np.ndarray], np.ndarray], squares: bool
     ) -> np.ndarray:
         """N, SUM and, if wanted, SUMSQ of clusters, by the labels of rows in half boxes."""
+        if self.engine_rows is not None:
+            part = _PartCells(replace(self, engine_rows=None), size, labels, squares)
+            total: np.ndarray = self.engine_rows.fold(part, np.add)
+            return total
         width = 1 + (2 if squares else 1) * self.box.dimension
         cells = np.zeros((size, width), np.int64)
         for steps in self.parts():
             kernels.sum_steps(steps, labels(steps / STEPS), STEPS if squares else 0, cells)
         return cells
+
+
+@dataclass(frozen=True)
+class _PartCells:
+    """Fold to the cells of a partition of an engine; integers, so that partitions add up."""
+
+    rows: RowSource
+    size: int
+    labels: Callable[[np.ndarray], np.ndarray]
+    squares: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> np.ndarray:
+        tables = (pa.Table.from_batches([batch]) for batch in batches)
+        return replace(self.rows, data=lambda: tables).cells(self.size, self.labels, self.squares)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """PrivateKMeans and PrivateBFR: clusters by noisy counts and sums of rows in a public box."""
 
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["PrivateBFR", "PrivateKMeans"]
 
@@ -80,6 +84,8 @@ class _PrivateClusters:
         contributions: int | None = None,
         release_id: str | None = None,
         source: Source | None = None,
+        engine: "Engine | None" = None,
+        columns: Sequence[str] | None = None,
     ) -> Self:
         """Make the private release of rows.
 
@@ -106,6 +112,12 @@ class _PrivateClusters:
             Name of the release; repeating it returns the stored release at no cost.
         source : Source or None, default=None
             Source of the noise, for tests only.
+        engine : Engine or None, default=None
+            Where rows are summed, `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`; X
+            is then what the engine reads. The release is the same: partitions return integers,
+            and noise is added once, here. None for this process.
+        columns : sequence of str or None, default=None
+            Names of the columns of numbers; with an engine, and only with it.
 
         Returns
         -------
@@ -124,10 +136,26 @@ class _PrivateClusters:
         options |= {"privacy": self.privacy, "source": source}
         request = ReleaseRequest.of(self._owner, self.epsilon, self.delta, options)
         plan = self._plan(request)
-        rows = RowSource(self._owner, X, Box(*self.bounds))
+        rows = self._source(X, engine, columns)
         rows.check()  # the container; rows are read after the charge
         self.release_ = self._calibrated(plan, rows).publish(request)
         return self
+
+    def _source(
+        self, data: Any, engine: "Engine | None", columns: Sequence[str] | None
+    ) -> RowSource:
+        """The rows, of this process or of an engine."""
+        box = Box(*self.bounds)
+        if (engine is None) != (columns is None):
+            raise ValueError(f"{self._owner}: columns must be given with an engine, and only so.")
+        if engine is None or columns is None:
+            return RowSource(self._owner, data, box)
+        if len(columns) != box.dimension:
+            raise ValueError(
+                f"{self._owner}: columns must name {box.dimension}, as many as bounds have, not "
+                f"{len(columns)}."
+            )
+        return RowSource(self._owner, None, box, engine.rows(data, columns))
 
     def _plan(self, request: ReleaseRequest) -> StagePlan:
         """The noise of all stages, from public numbers."""

@@ -4,12 +4,12 @@ Nothing here is a promise by itself: the proof is that of `PrivateItemsets`.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,10 @@ from sfumato.privacy.accounting.losses import Approximate, Loss, Pure
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
 
-__all__ = ["GRID", "CutBaskets", "NoisePlan"]
+if TYPE_CHECKING:
+    from sfumato.engine import Rows
+
+__all__ = ["GRID", "CutBaskets", "CutRows", "NoisePlan"]
 
 GRID = 64  # parts of a basket that counts are rounded to: Gaussian steps are sized by integers
 
@@ -150,3 +153,46 @@ class CutBaskets:
             how = (self._hashes, places, latest, sampled, self.max_items, best)
             size = kernels.cut(offsets, codes, *how, ends, out)
             yield BasketChunk(ends, out[:size])
+
+
+class CutRows:
+    """`CutBaskets` of rows of an engine: the same counts, as sums over partitions."""
+
+    def __init__(self, rows: "Rows", column: str, max_items: int, seed: int) -> None:
+        self._rows, self._how = rows, (column, max_items, seed)
+        self.size = int(self._total(lambda cut: np.int64(cut.size)))
+
+    def own_items(self) -> pa.Array:
+        """Return the different texts of the items in order of text; they are private."""
+
+        def both(left: pa.Array, right: pa.Array) -> pa.Array:
+            return pa.concat_arrays([left, right]).unique()
+
+        words = self._rows.fold(_OfPart(*self._how, lambda cut: cut.own_items()), both)
+        return words.take(pc.sort_indices(words))
+
+    def item_counts(self, items: pa.Array, *, sampled: bool) -> np.ndarray:
+        """Return the number of cut baskets with each of these items."""
+        return np.asarray(self._total(lambda cut: cut.item_counts(items, sampled=sampled)))
+
+    def counts(self, items: pa.Array, itemsets: np.ndarray) -> np.ndarray:
+        """Return the number of cut baskets with all items of each row of positions in `items`."""
+        return np.asarray(self._total(lambda cut: cut.counts(items, itemsets)))
+
+    def _total(self, of: "Callable[[CutBaskets], Any]") -> Any:
+        return self._rows.fold(_OfPart(*self._how, of), np.add)
+
+
+@dataclass(frozen=True)
+class _OfPart:
+    """Fold to what a function makes of the cut baskets of a partition."""
+
+    column: str
+    max_items: int
+    seed: int
+    of: Callable[[CutBaskets], Any]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Any:
+        parts = [batch.column(self.column) for batch in batches if batch.num_rows]
+        baskets = pa.chunked_array(parts) if parts else []
+        return self.of(CutBaskets(baskets, self.max_items, self.seed))

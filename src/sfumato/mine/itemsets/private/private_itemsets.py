@@ -1,7 +1,7 @@
 """PrivateItemsets: frequent itemsets by noisy counts of baskets that are cut to a public size."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +13,15 @@ from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, between, integer, optional, positive
 from sfumato.mine.itemsets.mining import count_of
 from sfumato.mine.itemsets.private.noisy_candidates import independent, joined, shrunk
-from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, NoisePlan
+from sfumato.mine.itemsets.private.noisy_counts import GRID, CutBaskets, CutRows, NoisePlan
 from sfumato.mine.itemsets.private.released import MAX_ITEMS, MAX_SIZE, ReleasedItemsets
 from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["PrivateItemsets"]
 
@@ -156,6 +159,8 @@ class PrivateItemsets:
         dataset: str | None = None,
         release_id: str | None = None,
         source: Source | None = None,
+        engine: "Engine | None" = None,
+        column: str = "items",
     ) -> Self:
         """Charge the budget, count with noise, and set `release_`.
 
@@ -174,6 +179,12 @@ class PrivateItemsets:
             Name of the release; repeating it returns the stored release at no cost.
         source : Source or None, default=None
             Source of the noise, for tests only.
+        engine : Engine or None, default=None
+            Where baskets are counted, `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`;
+            `baskets` is then what the engine reads. The release is the same: partitions return
+            counts, and noise is added once, here. None for this process.
+        column : str, default="items"
+            With an engine, the name of the column of lists of items.
 
         Returns
         -------
@@ -186,8 +197,12 @@ class PrivateItemsets:
         plan = self._plan(request.epsilon, request.delta)
         request.check_room((8 + 4 * self.max_size) * self.max_candidates * self.max_size)
 
-        def cut() -> CutBaskets:
-            return CutBaskets(baskets, plan.max_items, self.seed)
+        rows = None if engine is None else engine.rows(baskets, [column])
+
+        def cut() -> CutBaskets | CutRows:
+            if rows is None:
+                return CutBaskets(baskets, plan.max_items, self.seed)
+            return CutRows(rows, column, plan.max_items, self.seed)
 
         self.release_ = self._calibrated(plan, cut).publish(request)
         return self
@@ -215,7 +230,7 @@ class PrivateItemsets:
         return plan
 
     def _calibrated(
-        self, plan: NoisePlan, cut: Callable[[], CutBaskets]
+        self, plan: NoisePlan, cut: Callable[[], CutBaskets | CutRows]
     ) -> CalibratedRelease[ReleasedItemsets]:
         """Plan the release; `cut` reads the baskets, once all is charged."""
         kind = "text" if self._ids is None else kind_of(self._ids)
@@ -248,7 +263,7 @@ class _Stages:
     """One run: the stages in order, each from the noisy outcomes of those before it."""
 
     def __init__(
-        self, plan: NoisePlan, cut: CutBaskets, settings: PrivateItemsets, source: Source
+        self, plan: NoisePlan, cut: CutBaskets | CutRows, settings: PrivateItemsets, source: Source
     ) -> None:
         self.plan, self.cut, self.source = plan, cut, source
         self.settings = settings

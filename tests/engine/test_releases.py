@@ -1,0 +1,204 @@
+"""Private releases of sketches that an engine filled: the bytes of one machine, charged once."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from sfumato.density import SketchDensity, SketchSampler
+from sfumato.density.base import noise_from
+from sfumato.engine import LocalEngine, bound_rows, map_merge
+from sfumato.mine.cluster import PrivateBFR, PrivateKMeans
+from sfumato.mine.itemsets import PrivateItemsets
+from sfumato.privacy import Ledger
+from sfumato.privacy.mechanisms import bound_contributions
+from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.sketch import CountMin, HyperLogLog, Moments
+from sfumato.sketch.base import KeyedSketch
+from support.engines import as_source
+from support.release_cases import RELEASES, RowsCase
+from support.sketch_contract import KEYS, ROWS
+
+CASES = {
+    f"{name} {at}": case
+    for name, cases in RELEASES.items()
+    for at, case in enumerate(cases)
+    if not isinstance(case, RowsCase)  # those keep no sketch that could merge
+}
+FIRST = {name: case for name, case in CASES.items() if name.endswith(" 0")}
+ONE, SEVERAL = LocalEngine(threads=1), LocalEngine(threads=3)
+
+
+def columns_of(case):
+    """The stream of a case, and the columns that its sketch reads."""
+    if isinstance(case.make(), KeyedSketch):
+        return {"key": KEYS}, "key"
+    points = ROWS if case.streams is None else case.streams[1]
+    columns = {f"x{at}": column for at, column in enumerate(np.asarray(points).T)}
+    return columns, list(columns)
+
+
+def released(case, sketch, **terms):
+    given = {"epsilon": 1.0, "source": InsecureSeededSource(7), **case.arguments, **terms}
+    return sketch.release(**given)
+
+
+def check_same_bytes(case, engine, source, column):
+    found = map_merge(source, case.make, column=column, engine=engine)
+    assert released(case, found).to_bytes() == case.release().to_bytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_release_of_merged_sketches_is_that_of_one(name):
+    columns, column = columns_of(CASES[name])
+    batches = pa.table(columns).to_batches(max_chunksize=37)
+    check_same_bytes(CASES[name], SEVERAL, batches, column)
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_release_of_sketches_of_spark_is_that_of_one(spark, tmp_path, name):
+    columns, column = columns_of(FIRST[name])
+    source = as_source(spark, columns, tmp_path)
+    check_same_bytes(FIRST[name], spark, source, column)
+
+
+RANDOM = np.random.default_rng(3)
+EVENTS = pa.table(
+    {
+        "user": RANDOM.integers(0, 80, 3000),
+        "item": RANDOM.integers(0, 40, 3000),
+        "time": RANDOM.permutation(3000),
+        "x": RANDOM.uniform(0, 1, 3000),
+        "y": RANDOM.uniform(0, 1, 3000),
+    }
+)
+LIMITS = {"per_user": 5, "per_item": 1, "seed": 4}
+BY_USER = {
+    "counts": (lambda: CountMin(64), "item", {}),
+    "distinct": (lambda: HyperLogLog(8), "item", {"largest": 1000}),
+    "moments": (lambda: Moments(([0, 0], [1, 1])), ["x", "y"], {}),
+}
+
+
+@pytest.mark.parametrize("name", BY_USER)
+def test_events_of_a_user_are_bounded_before_they_are_counted(engine, tmp_path, name):
+    make, column, more = BY_USER[name]
+    source = as_source(engine, EVENTS, tmp_path)
+    rows = engine.rows(source, EVENTS.column_names)
+    names = {"user_column": "user", "item_column": "item", "order_column": "time"}
+    sketch = map_merge(
+        bound_rows(rows, EVENTS.schema, **names, **LIMITS), make, column=column, engine=engine
+    )
+    ordered = EVENTS.sort_by("time")
+    chosen = bound_contributions(ordered["user"], ordered["item"], **LIMITS)
+    retained = ordered.filter(pa.array(chosen))
+    assert 0 < len(retained) <= 80 * 5
+    points = np.column_stack([retained["x"], retained["y"]])
+    reference = make().update(retained["item"] if column == "item" else points)
+    terms = {"unit": "user", "contributions": 5, "epsilon": 1.0, **more}
+    one, two = (
+        each.release(**terms, source=InsecureSeededSource(7)).to_bytes()
+        for each in (sketch, reference)
+    )
+    assert one == two
+
+
+def test_rows_of_an_engine_need_the_name_of_a_column(engine, tmp_path):
+    rows = engine.rows(as_source(engine, EVENTS, tmp_path), ["item"])
+    with pytest.raises(ValueError, match="map_merge: name the column"):
+        map_merge(rows, lambda: CountMin(64), engine=engine)
+
+
+def test_a_task_that_fails_and_is_repeated_charges_nothing_more(tmp_path):
+    # A task of Spark is repeated by Spark (test_spark_failures); here the caller repeats it all.
+    ledger = Ledger(tmp_path / "shop.ledger")
+    ledger.create("shop", epsilon=1, delta=0, unit="event")
+    left = [1]
+
+    def breaking(sketch, batch):
+        if left[0]:
+            left[0] -= 1
+            raise OSError("the task is lost")
+        sketch.update(batch["item"])
+
+    def release():
+        sketch = map_merge(EVENTS, lambda: CountMin(64), column="item", update=breaking, engine=ONE)
+        return sketch.release(1.0, ledger=ledger, dataset="shop", release_id="spring")
+
+    with pytest.raises(OSError, match="the task is lost"):
+        release()
+    assert not ledger.history("shop")
+    first = release()
+    assert release().to_bytes() == first.to_bytes()
+    assert len(ledger.history("shop")) == 1
+
+
+def uniform_points(rows=600):
+    rng = np.random.default_rng(5)
+    table = {"x": rng.uniform(-3, 3, rows), "y": rng.normal(0, 1, rows)}
+    table["x"][7], table["y"][8] = np.nan, 50.0  # left out, and clipped to the bounds
+    return table
+
+
+BASKETS = [
+    [f"item {item}" for item in np.flatnonzero(row)]
+    for row in np.random.default_rng(6).random((400, 12)) < np.linspace(0.1, 0.6, 12)
+]
+BOX = ([-3, -3], [3, 3])
+
+
+def density(source, engine=None):
+    model = SketchDensity(bandwidth=1.0, epsilon=1.0, bounds=BOX)
+    with noise_from(InsecureSeededSource(7)):
+        if engine is None:
+            return model.fit(pd.DataFrame(source)).to_bytes()
+        return model.fit_rows(source, engine=engine, columns=["x", "y"]).to_bytes()
+
+
+def sampler(source, engine=None):
+    model = SketchSampler(bandwidth=1.0, epsilon=1.0, bounds=BOX)
+    with noise_from(InsecureSeededSource(7)):
+        if engine is None:
+            return model.fit_batches([pd.DataFrame(source)]).to_bytes()
+        return model.fit_rows(source, engine=engine, columns=["x", "y"]).to_bytes()
+
+
+def clusters(kind, **more):
+    def path(source, engine=None):
+        noise = InsecureSeededSource(7)
+        model = kind(3, 2.0, bounds=BOX, **more)
+        if engine is None:
+            return model.fit(pd.DataFrame(source), source=noise).release_.to_bytes()
+        with_engine = {"engine": engine, "columns": ["x", "y"]}
+        return model.fit(source, source=noise, **with_engine).release_.to_bytes()
+
+    return path
+
+
+def itemsets(**more):
+    def path(source, engine=None):
+        model = PrivateItemsets(4.0, max_items=5, max_size=3, min_support=0.1, **more)
+        baskets = source["items"] if engine is None else source
+        how = {} if engine is None else {"engine": engine}
+        return model.fit(baskets, source=InsecureSeededSource(7), **how).release_.to_bytes()
+
+    return path
+
+
+STAGED = {
+    "SketchDensity": (density, uniform_points()),
+    "SketchSampler": (sampler, uniform_points()),
+    "PrivateKMeans": (clusters(PrivateKMeans), uniform_points()),
+    "PrivateBFR": (clusters(PrivateBFR, delta=1e-6), uniform_points()),
+    "PrivateItemsets": (
+        itemsets(vocabulary=[f"item {at}" for at in range(15)]),
+        {"items": BASKETS},
+    ),
+    "PrivateItemsets of open items": (itemsets(delta=1e-4), {"items": BASKETS}),
+}
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_estimators_release_on_an_engine_what_they_release_here(engine, tmp_path, name):
+    path, columns = STAGED[name]
+    assert path(as_source(engine, columns, tmp_path), engine) == path(columns)
