@@ -60,6 +60,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/sketches.py
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/audits.py
