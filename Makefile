@@ -61,6 +61,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/spark.py
+	$(BIN)/python benchmarks/rounds.py
 	$(BIN)/python benchmarks/reading.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/audits.py
