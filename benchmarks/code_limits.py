@@ -1,5 +1,7 @@
 """Recall of the ten nearest by codes of a few bytes, for several ways to make them.
 
+    python benchmarks/code_limits.py    writes benchmarks/results/code_limits.json
+
 A code is decoded to a vector, and the 300 nearest rows of each of 300 queries are ranked by their
 products with the decoded ones; so neither cells nor short-lists lose anything here. "Exact along"
 divides a decoded vector by its product with the vector itself: one more number a row.
@@ -7,11 +9,10 @@ Entropy-coded: principal coordinates rounded to multiples of the finest of 56 st
 ideal code lengths (each coordinate by its own distribution) fit the bits; a bound, not a format.
 """
 
-import sys
-
 import faiss
 import numpy as np
 from _descriptors import descriptors
+from _measure import write
 from _vectors import glove, retained, unit
 
 from sfumato.retrieve import learned
@@ -36,6 +37,7 @@ class Task:
             self.sample, cells, len(base), unit=True, lifted=False, seed=0
         )
         own = [partition.centres[partition.assign(each)] for each in (self.sample, self.rows)]
+        self.found = []
         self.origins = {"vector": (0.0, 0.0), "residual in its cell": tuple(own)}
 
     def recall(self, decoded):
@@ -47,6 +49,8 @@ class Task:
         error = float(np.square(decoded - self.rows).sum(axis=1).mean())
         exact = decoded / (decoded * self.rows).sum(axis=1, keepdims=True)
         both = self.recall(decoded), self.recall(exact)
+        row = {"code": name, "bits": bits, "error": error}
+        self.found.append({**row, "recall": both[0], "recall_exact_along": both[1]})
         print(f"| {name} | {bits} | {error:.5f} | {both[0]:.3f} | {both[1]:.3f} |", flush=True)
 
 
@@ -98,18 +102,21 @@ def table(label, task, sizes):
         by_learned(task, bits)
         by_entropy(task, bits)
     print(flush=True)
+    return {"name": label, "rows": task.found}
 
 
 def main():
     faiss.omp_set_num_threads(1)
     base = unit(descriptors(1_000_000, seed=1, folder=retained()))
     queries = unit(descriptors(1_000, seed=11, folder=retained()))[:QUERIES]
-    table("SIFT-like, 1,000,000 x 128, 2,048 cells", Task(base, queries, 2048), (512, 544, 576))
+    task = Task(base, queries, 2048)
+    tables = [table("SIFT-like, 1,000,000 x 128, 2,048 cells", task, (512, 544, 576))]
     words = glove()
     if words is not None:
         task = Task(words.base, words.reported[0][:QUERIES], 512)
-        table("GloVe, 94,000 x 50, 512 cells", task, (256, 320))
+        tables.append(table("GloVe, 94,000 x 50, 512 cells", task, (256, 320)))
+    write("code_limits", {"tables": tables})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
