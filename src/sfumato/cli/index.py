@@ -13,7 +13,7 @@ __all__ = ["app", "show"]
 
 # Written out, so that --help need not load the encoders; a test compares them.
 ENCODERS = "anti_sparse, learned, optimal, project_and_sign, qolsh, tight_frame"
-STEP = 1 << 16  # vectors encoded between two moves of the bar
+STEP = 1 << 14  # vectors encoded between two moves of the bar
 QUERIES = 1 << 12  # searched at once
 SAMPLE = 100_000  # vectors, or somewhat more, that the encoder learns from
 app = typer.Typer(
