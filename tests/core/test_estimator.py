@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags, metadata_routing, validation
 
-from sfumato.core import estimator, estimator_data
+from sfumato.core import estimator, estimator_data, estimator_mixins
 from sfumato.density import (
     SketchAnomalyDetector,
     SketchClassifier,
@@ -32,7 +32,9 @@ LABELS = (ROWS[:, 0] > 0.5).astype(int)
 
 
 class Ours(
-    estimator.ClassNamePrefixFeaturesOutMixin, estimator.TransformerMixin, estimator.BaseEstimator
+    estimator_mixins.ClassNamePrefixFeaturesOutMixin,
+    estimator_mixins.TransformerMixin,
+    estimator.BaseEstimator,
 ):
     def __init__(self, power=1, *, inner=None, text="a"):
         self.power, self.inner, self.text = power, inner, text

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.core.bounds import Box
-from sfumato.core.estimator import OutlierMixin, available_if
+from sfumato.core.estimator import available_if
+from sfumato.core.estimator_mixins import OutlierMixin
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, between, integer
 from sfumato.density.base import KernelEstimator, hash_seed

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.core.estimator import DensityMixin
+from sfumato.core.estimator_mixins import DensityMixin
 from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import one_of

@@ -14,12 +14,13 @@ from sfumato.core.arrays import (
     without_rows,
 )
 from sfumato.core.bounds import Box
-from sfumato.core.estimator import ClassifierMixin, available_if
+from sfumato.core.estimator import available_if
 from sfumato.core.estimator_data import (
     check_classification_targets,
     check_feature_names,
     column_or_1d,
 )
+from sfumato.core.estimator_mixins import ClassifierMixin
 from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional, positive

@@ -6,8 +6,8 @@ import numpy as np
 
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
-from sfumato.core.estimator import RegressorMixin
 from sfumato.core.estimator_data import target_numbers
+from sfumato.core.estimator_mixins import RegressorMixin
 from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix

@@ -4,13 +4,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.core.estimator import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    not_fitted,
-)
+from sfumato.core.estimator import BaseEstimator, not_fitted
 from sfumato.core.estimator_data import validate_data
+from sfumato.core.estimator_mixins import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import flag
 from sfumato.errors import ParameterError

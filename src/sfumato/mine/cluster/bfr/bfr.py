@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from sfumato.core.estimator import BaseEstimator, ClusterMixin, not_fitted
+from sfumato.core.estimator import BaseEstimator, not_fitted
+from sfumato.core.estimator_mixins import ClusterMixin
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import Limit, fraction, integer, one_of
 from sfumato.data import Batches, read_batches

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pyarrow as pa
 
-from sfumato.core.estimator import BaseEstimator, ClusterMixin, not_fitted
+from sfumato.core.estimator import BaseEstimator, not_fitted
+from sfumato.core.estimator_mixins import ClusterMixin
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import (
     RANDOM_STATE,

@@ -4,7 +4,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sfumato.core.estimator import BaseEstimator, ClusterMixin
+from sfumato.core.estimator import BaseEstimator
+from sfumato.core.estimator_mixins import ClusterMixin
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import (
     Limit,

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sfumato.core.estimator import (
-    BaseEstimator,
+from sfumato.core.estimator import BaseEstimator, not_fitted
+from sfumato.core.estimator_mixins import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
-    not_fitted,
 )
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import (
