@@ -81,7 +81,6 @@ class Store:
         self._writer = GroupWriter(backend, waiting_limit)
         self._keys = _keys.KeyRing(backend)
         self._ledger: Ledger | None = None
-        self._counts: dict[str, Any] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -454,7 +453,7 @@ class Store:
         return self._keys.create(self._writer, name, scopes, attributes)
 
     def check_key(self, secret: str, scope: str | None = None) -> ApiKey | None:
-        """Return the valid key of a secret, in time that does not depend on how much of it is right.
+        """Return the valid key of a secret, comparing in constant time.
 
         Parameters
         ----------
@@ -515,8 +514,8 @@ class Store:
         Notes
         -----
         **Guarantee.** When it returns, no table of the store contains an event of the user that was
-        acknowledged before the call. SQLite overwrites the bytes in its file and empties its log;
-        PostgreSQL frees them by VACUUM. Backups, archived logs of PostgreSQL, snapshots and
+        acknowledged before the call. SQLite overwrites the bytes in its file, and empties its log
+        unless a reader still needs it; PostgreSQL frees them by VACUUM. Backups, archived logs of PostgreSQL, snapshots and
         releases made before are not changed. An event that arrives later is a new event.
         """
         return _erasure.erase(self, str(user))
