@@ -488,7 +488,7 @@ class Store:
         """
         return self._keys.revoke(self._writer, key_id)
 
-    def keys(self) -> list[ApiKey]:
+    def api_keys(self) -> list[ApiKey]:
         """List all keys, revoked ones too, oldest first.
 
         Returns
