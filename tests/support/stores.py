@@ -97,7 +97,8 @@ class PostgresServer:
         self._process.wait(timeout=120)
 
     def remove(self):
-        self.stop(signal.SIGKILL)
+        if self._process.poll() is None:
+            self.stop(signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def run(self, statement, database="postgres"):
