@@ -136,7 +136,7 @@ def test_a_full_disk_of_the_server_is_a_clear_error_and_writing_goes_on(postgres
                     break
                 acknowledged += 2000
             assert "No space left on device" in refused
-            assert len(store.read(limit=10**6)) == acknowledged
+            assert store.info().events == acknowledged
             (small / "ballast").unlink()
             assert store.append({"users": ids, "items": ids, "event_ids": ids}).new == 2000
             assert len(store.read(limit=10**6)) == acknowledged + 2000
