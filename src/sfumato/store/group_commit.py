@@ -110,7 +110,8 @@ class GroupWriter:
                 self._idle = True
                 self._wake.wait()
             self._idle = False
-            group, weight = [], 0
+            group: list[Task] = []
+            weight = 0
             while self._tasks and (not group or weight + self._tasks[0].weight <= GROUP):
                 group.append(self._tasks.popleft())
                 weight += group[-1].weight
