@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -74,7 +75,7 @@ def load(backend: Backend, name: str, version: int | None) -> Snapshot | None:
             f"Store: version {row[1]} of snapshot {name!r} does not have its checksum; load an "
             "older version, or relearn it from the log."
         )
-    return Snapshot(*row[:6], data)
+    return replace(Snapshot(*row), data=data)
 
 
 def listed(backend: Backend, name: str | None) -> list[Snapshot]:
