@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         recommend,
         retrieve,
         sketch,
+        store,
         telemetry,
     )
     from .core import hashing
@@ -47,6 +48,7 @@ __all__ = [
     "recommend",
     "retrieve",
     "sketch",
+    "store",
     "telemetry",
 ]
 

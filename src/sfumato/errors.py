@@ -21,6 +21,9 @@ __all__ = [
     "SfumatoError",
     "SketchFormatError",
     "StaleIndexError",
+    "StoreDamaged",
+    "StoreUnavailable",
+    "StoreVersionError",
 ]
 
 
@@ -342,3 +345,50 @@ class BudgetExceeded(SfumatoError, ValueError):  # noqa: N818 - a caller reads t
             f"{self.budget.epsilon:g}{at}{pure}; this costs {self.cost.epsilon:.6g}. "
             "Nothing was charged."
         )
+
+
+class StoreUnavailable(SfumatoError, OSError):  # noqa: N818 - a caller reads that it is, for now
+    """The database of a store cannot be used now: not reachable, its disk full, or overloaded.
+
+    Nothing was acknowledged. What is repeated with the same event ids, report ids or release key
+    takes effect once.
+
+    Examples
+    --------
+    >>> from sfumato.store import open_store
+    >>> try:
+    ...     open_store("/nowhere/shop.db")
+    ... except StoreUnavailable as error:
+    ...     print(error)
+    Store: there is no folder for /nowhere/shop.db.
+    """
+
+
+class StoreDamaged(SfumatoError, ValueError):  # noqa: N818 - what a caller reads is that it is
+    """A store's database or backup is not one of ours, or not what was written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from sfumato.store import open_store
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "shop.db")
+    ...     _ = path.write_bytes(b"not a store")
+    ...     try:
+    ...         open_store(path)
+    ...     except StoreDamaged:
+    ...         print("restore the store from a backup")
+    restore the store from a backup
+    """
+
+
+class StoreVersionError(SfumatoError, ValueError):
+    """The tables of a store, or a backup, have a version that this program does not use.
+
+    Examples
+    --------
+    >>> error = StoreVersionError("Store: shop.db has version 9, and this program reads 1.")
+    >>> isinstance(error, ValueError)
+    True
+    """

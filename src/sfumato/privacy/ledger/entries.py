@@ -14,7 +14,7 @@ from typing import Any
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.ledger import budget as _budget
 from sfumato.privacy.ledger.budget import DataSet, Spending
-from sfumato.privacy.ledger.store import LedgerDamaged, lay_out
+from sfumato.privacy.ledger.store import LedgerConnection, LedgerDamaged, lay_out
 
 __all__ = [
     "Book",
@@ -105,7 +105,7 @@ class Book:
     datasets: dict[str, DataSet] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)  # entry that its running sums go up to
 
-    def follow(self, file: sqlite3.Connection) -> None:
+    def follow(self, file: LedgerConnection) -> None:
         """Verify the entries since the last time; LedgerDamaged where the chain breaks."""
         entries, chain = self._head(file)
         if (entries, chain) == (self.position, self.chain):
@@ -131,7 +131,7 @@ class Book:
         self.last |= last
         self.position, self.chain = position, last_chain
 
-    def _head(self, file: sqlite3.Connection) -> tuple[Any, Any]:
+    def _head(self, file: LedgerConnection) -> tuple[Any, Any]:
         """Return the number of entries and the last chain that the file's head states."""
         found = file.execute("SELECT entries, chain FROM head").fetchall()
         if len(found) != 1:
@@ -163,15 +163,16 @@ class Book:
         return {each for each in self.datasets if name in _above(self.datasets, each)}
 
     def charges(
-        self, file: sqlite3.Connection, name: str | None, release_id: str | None = None
+        self, file: LedgerConnection, name: str | None, release_id: str | None = None
     ) -> list[Charge]:
         """Return the charges of a data set and its splits, or all, or those of one release id."""
         wanted = self.datasets.keys() if name is None else self.family(name)
         found = file.execute(
-            "SELECT release_id, dataset, loss, what, charged, released, ifnull(nbytes, 0), stores "
+            "SELECT release_id, dataset, loss, what, charged, released, "
+            "coalesce(nbytes, 0), stores "
             "FROM charge LEFT JOIN stored USING (release_id) "
-            "WHERE ?1 IS NULL OR release_id = ?1 ORDER BY charge.place",
-            (release_id,),
+            f"{'' if release_id is None else 'WHERE release_id = ? '}ORDER BY charge.place",
+            () if release_id is None else (release_id,),
         )
         return [
             Charge(i, d, self.loss(line), what, charged, released, nbytes, bool(stores))
@@ -179,17 +180,18 @@ class Book:
             if d in wanted
         ]
 
-    def counts(self, file: sqlite3.Connection, name: str) -> tuple[int, int]:
+    def counts(self, file: LedgerConnection, name: str) -> tuple[int, int]:
         """Count the charges of a data set and its splits, and those without stored output."""
         family = self.family(name)
         rows = file.execute(
-            "SELECT dataset, count(*), sum(stores AND stored.place IS NULL) "
+            "SELECT dataset, count(*), "
+            "sum(CASE WHEN stores = 1 AND stored.place IS NULL THEN 1 ELSE 0 END) "
             "FROM charge LEFT JOIN stored USING (release_id) GROUP BY dataset"
         )
         found = [(count, waiting) for dataset, count, waiting in rows if dataset in family]
         return sum(count for count, _ in found), sum(waiting for _, waiting in found)
 
-    def losses(self, file: sqlite3.Connection, name: str, after: int = 0) -> Counter[str]:
+    def losses(self, file: LedgerConnection, name: str, after: int = 0) -> Counter[str]:
         """Count the losses charged to a data set and its splits after an entry, as stored."""
         family = self.family(name)
         rows = file.execute("SELECT dataset, loss FROM charge WHERE place > ?", (after,))
@@ -206,7 +208,7 @@ class Book:
         except (ValueError, TypeError, ArithmeticError, RecursionError):
             raise self.damaged("the loss of a charge cannot be read") from None
 
-    def spending(self, file: sqlite3.Connection, name: str) -> Spending:
+    def spending(self, file: LedgerConnection, name: str) -> Spending:
         """Return the running composition of a data set; LedgerDamaged where it is outdated."""
         row = file.execute(
             "SELECT dataset, place, epsilon, sums, seal FROM running WHERE dataset = ?", (name,)
@@ -229,7 +231,7 @@ class Book:
 class Writer:
     """Writer of new entries in one transaction; the book follows when they are on the disk."""
 
-    file: sqlite3.Connection
+    file: LedgerConnection
     position: int
     chain: str
 
@@ -267,7 +269,7 @@ class ChargedEntry:
     stores: int
 
 
-def find_charge(file: sqlite3.Connection, release_id: str) -> ChargedEntry | None:
+def find_charge(file: LedgerConnection, release_id: str) -> ChargedEntry | None:
     """Return the charge of this release id, or None."""
     row = file.execute(
         "SELECT dataset, loss, what, stores FROM charge WHERE release_id = ?", (release_id,)
@@ -378,13 +380,13 @@ def sealed(kind: str, values: Iterable[Any]) -> str:
     return linked("", kind, values)
 
 
-def _rows(file: sqlite3.Connection, after: int) -> Iterator[tuple[str, tuple]]:
+def _rows(file: LedgerConnection, after: int) -> Iterator[tuple[str, tuple]]:
     """Return all entries after one, in order."""
     found = heapq.merge(*(_read(file, kind, after) for kind in COLUMNS), key=lambda row: row[1][0])
     return iter(found)
 
 
-def _read(file: sqlite3.Connection, kind: str, after: int) -> Iterator[tuple[str, tuple]]:
+def _read(file: LedgerConnection, kind: str, after: int) -> Iterator[tuple[str, tuple]]:
     """Return the entries of one kind after a position."""
     rows = file.execute(
         f"SELECT {COLUMNS[kind]} FROM {kind} WHERE place > ? ORDER BY place", (after,)

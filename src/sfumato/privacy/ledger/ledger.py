@@ -14,13 +14,14 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from sfumato.core.validation import between, one_of, positive
+from sfumato.errors import StoreUnavailable
 from sfumato.privacy.accounting.losses import RELATIONS, as_loss
 from sfumato.privacy.ledger import entries as _entries
 from sfumato.privacy.ledger import store
 from sfumato.privacy.ledger.budget import BudgetExceeded, Cost, DataSet, Spending
 from sfumato.privacy.ledger.entries import Book, Charge, Writer, check_same, find_charge
 from sfumato.privacy.ledger.spending import Compositions, check_running
-from sfumato.privacy.ledger.store import LedgerDamaged
+from sfumato.privacy.ledger.store import LedgerConnection, LedgerDamaged
 from sfumato.privacy.statement import UNITS
 
 __all__ = [
@@ -109,12 +110,34 @@ class Ledger:
             raise IsADirectoryError(f"Ledger: {os.fspath(path)} is a folder; name a file in it.")
         if not self.name.isprintable():  # statements show it, on one line
             raise ValueError(f"Ledger: path must have a printable name, not {self.name!r}.")
-        self._file = store.LedgerFile(self.path)
+        self._begin(store.LedgerFile(self.path))
+
+    @classmethod
+    def on(cls, storage: store.LedgerStorage) -> Self:
+        """Open the ledger that is part of a larger database, as of `sfumato.store`.
+
+        Parameters
+        ----------
+        storage : LedgerStorage
+            Its tables and transactions.
+
+        Returns
+        -------
+        Self
+            A ledger of the same contract; data sets are created in the tables that are there.
+        """
+        ledger = cls.__new__(cls)
+        ledger.path = storage.path
+        ledger._begin(storage)
+        return ledger
+
+    def _begin(self, storage: store.LedgerStorage) -> None:
+        self._file = storage
         self._book = Book(self.path)
         self._checked: tuple[int, ...] | None = None  # the file whose pages were
         self._view: tuple[int, sqlite3.Connection] | None = None  # of a file of version 1
         self._compositions = Compositions()
-        if os.path.exists(self.path):
+        if storage.exists():
             try:
                 with self._reading():
                     pass
@@ -124,7 +147,7 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """Name of the ledger in statements: the file's name, without its folder."""
+        """Name of the ledger in statements: that of the file or database, without its folder."""
         return os.path.basename(self.path)
 
     @property
@@ -144,6 +167,8 @@ class Ledger:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if not isinstance(self._file, store.LedgerFile) or self._file.embedded:
+            raise TypeError("Ledger: that of a store is opened there, by `Store.ledger`.")
         return type(self), (self.path,)
 
     def __repr__(self) -> str:
@@ -186,7 +211,7 @@ class Ledger:
         epsilon = float(positive.check("Ledger", "epsilon", epsilon))
         delta = float(between(0, 1).check("Ledger", "delta", delta))
         self._file.sweep()
-        if not os.path.exists(self.path):
+        if not self._file.exists():
             if parent is not None:
                 raise ValueError(f"Ledger: there is no data set {parent!r}; create it first.")
             _inherited("unit", unit, "event", UNITS, None)
@@ -284,7 +309,8 @@ class Ledger:
         try:
             return self._store(release_id, made)
         except OSError as error:
-            raise OSError(
+            kind = StoreUnavailable if isinstance(error, StoreUnavailable) else OSError
+            raise kind(
                 f"Ledger: release {release_id!r} of {dataset!r} was charged, but its bytes could "
                 f"not be stored ({str(error).rstrip('.')}), and nothing of it was let out. Make "
                 f"room, then repeat with release_id={release_id!r}, which costs nothing more."
@@ -459,7 +485,7 @@ class Ledger:
         """
         with self._reading() as (file, book):
             fresh = Book(self.path)
-            store.check_tables(self.path, file)
+            self._file.check_tables(file)
             fresh.follow(file)
             for budget in fresh.datasets.values():
                 check_running(file, fresh, budget)
@@ -470,33 +496,35 @@ class Ledger:
         return Verification(book.position, book.chain, since)
 
     @contextmanager
-    def _reading(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+    def _reading(self) -> Iterator[tuple[LedgerConnection, Book]]:
         with self._file.transaction(write=False) as file:
             yield self._verified(file)
 
     @contextmanager
-    def _writing(self) -> Iterator[tuple[sqlite3.Connection, Book]]:
+    def _writing(self) -> Iterator[tuple[LedgerConnection, Book]]:
         with self._file.transaction(write=True) as file:
             yield self._verified(file, write=True)
 
     def _verified(
-        self, file: sqlite3.Connection, *, write: bool = False
-    ) -> tuple[sqlite3.Connection, Book]:
+        self, file: LedgerConnection, *, write: bool = False
+    ) -> tuple[LedgerConnection, Book]:
         """Return the file, or its view as version 2 while a file of version 1 is only read."""
-        if store.version(file) == 1:
+        if self._file.version(file) == 1:
             if not write:
                 return self._old(file)
+            assert isinstance(file, sqlite3.Connection)
             _entries.upgrade(Book(self.path), file, file)
         if self._view is not None:
             self._view, self._book = None, Book(self.path)
         there = self._file.identity
         if self._checked is None or self._checked != there:
-            store.check_tables(self.path, file)
+            self._file.check_tables(file)
         self._book.follow(file)
         self._checked = there
         return file, self._book
 
-    def _old(self, file: sqlite3.Connection) -> tuple[sqlite3.Connection, Book]:
+    def _old(self, file: LedgerConnection) -> tuple[LedgerConnection, Book]:
+        assert isinstance(file, sqlite3.Connection)
         version = file.execute("PRAGMA data_version").fetchone()[0]
         if self._view is None or self._view[0] != version:
             memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -519,7 +547,8 @@ class Ledger:
         except OSError as error:
             if error.filename is not None or isinstance(error, FileNotFoundError):
                 raise
-            raise OSError(f"{error} {self._standing(identity)}") from None
+            kind = StoreUnavailable if isinstance(error, StoreUnavailable) else OSError
+            raise kind(f"{error} {self._standing(identity)}") from None
 
     def _charged(
         self, dataset: str, loss: Any, what: str, identity: str, *, stores: bool
@@ -554,7 +583,7 @@ class Ledger:
             stored = self._stored(file, release_id)
             if stored is not None:
                 return stored
-            small = len(made) <= store.BLOB
+            small = len(made) <= self._file.blob_limit
             if not small:
                 beside = file.execute("SELECT digest FROM stored WHERE bytes IS NULL")
                 known = {each for (each,) in beside}
@@ -567,7 +596,7 @@ class Ledger:
             store.settle_blob(self._file.blobs, digest)
         return made
 
-    def _stored(self, file: sqlite3.Connection, release_id: str) -> bytes | None:
+    def _stored(self, file: LedgerConnection, release_id: str) -> bytes | None:
         """Return the bytes of a release, checked against their hash; None if there are none."""
         row = file.execute(
             "SELECT digest, nbytes, bytes FROM stored WHERE release_id = ?", (release_id,)
@@ -596,7 +625,7 @@ class Ledger:
             )
         return f"Release {release_id!r} was not charged, and nothing was drawn."
 
-    def _since(self, file: sqlite3.Connection, book: Book, expect: str) -> int:
+    def _since(self, file: LedgerConnection, book: Book, expect: str) -> int:
         """Return how many entries came after the one with this chain."""
         wanted = str(expect).strip().lower()
         for kind in ("dataset", "charge", "stored"):

@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import sqlite3
 from collections import Counter
 from fractions import Fraction
 
@@ -12,6 +11,7 @@ from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.ledger import budget as _budget
 from sfumato.privacy.ledger.budget import BudgetExceeded, Cost, DataSet, Spending
 from sfumato.privacy.ledger.entries import Book, Writer, sealed
+from sfumato.privacy.ledger.store import LedgerConnection
 
 __all__ = ["After", "Compositions", "check_running"]
 
@@ -27,7 +27,7 @@ class Compositions:
     def __init__(self) -> None:
         self.known: dict[str, tuple[int, Composition, int]] = {}
 
-    def after(self, file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -> After:
+    def after(self, file: LedgerConnection, book: Book, payer: DataSet, loss: Loss) -> After:
         """Return what a payer will have spent after a loss; BudgetExceeded if that is too much."""
         if loss.relation != payer.relation:
             raise ValueError(
@@ -49,7 +49,7 @@ class Compositions:
         return after, composition, unsaved
 
     def _composed(
-        self, file: sqlite3.Connection, book: Book, name: str, loss: Loss
+        self, file: LedgerConnection, book: Book, name: str, loss: Loss
     ) -> tuple[Composition, int]:
         """Compose all losses of a data set and one more; return also how many are unsaved."""
         position, known, unsaved = self.known.get(name) or _saved(file, book, name)
@@ -66,7 +66,7 @@ class Compositions:
         return Composition.of(losses + Counter({loss: 1})), losses.total() + 1
 
     def save(
-        self, file: sqlite3.Connection, writer: Writer, payers: list[DataSet], after: list[After]
+        self, file: LedgerConnection, writer: Writer, payers: list[DataSet], after: list[After]
     ) -> dict[str, tuple[int, Composition, int]]:
         """Return the compositions after this charge; write them to the file now and then."""
         grown = {}
@@ -77,7 +77,8 @@ class Compositions:
                 body = composition.to_bytes()
                 seal = _product_seal(payer.name, writer.position, writer.chain, body)
                 file.execute(
-                    "INSERT OR REPLACE INTO product VALUES (?, ?, ?, ?)",
+                    "INSERT INTO product VALUES (?, ?, ?, ?) ON CONFLICT (dataset) DO UPDATE SET "
+                    "place = excluded.place, seal = excluded.seal, body = excluded.body",
                     (payer.name, writer.position, seal, body),
                 )
                 unsaved = 0
@@ -85,7 +86,7 @@ class Compositions:
         return grown
 
 
-def check_running(file: sqlite3.Connection, book: Book, budget: DataSet) -> None:
+def check_running(file: LedgerConnection, book: Book, budget: DataSet) -> None:
     """Check the stored spending against a composition from scratch."""
     stored, losses = book.spending(file, budget.name), book.losses(file, budget.name)
     read = book.read(losses)
@@ -105,7 +106,7 @@ def check_running(file: sqlite3.Connection, book: Book, budget: DataSet) -> None
         raise book.damaged(f"the saved composition of {budget.name!r} is not that of {position}")
 
 
-def _tighter(file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -> float:
+def _tighter(file: LedgerConnection, book: Book, payer: DataSet, loss: Loss) -> float:
     """Compose without a running grid, where there are few kinds of losses."""
     losses = book.losses(file, payer.name)
     if len(losses) >= _compose.MANY:
@@ -114,7 +115,7 @@ def _tighter(file: sqlite3.Connection, book: Book, payer: DataSet, loss: Loss) -
     return _compose.epsilon_at(all_of_them, payer.delta, "pld")
 
 
-def _saved(file: sqlite3.Connection, book: Book, name: str) -> tuple[int, Composition | None, int]:
+def _saved(file: LedgerConnection, book: Book, name: str) -> tuple[int, Composition | None, int]:
     """Return the saved composition and its entry; (0, None, 0) if there is none."""
     row = file.execute(
         "SELECT place, seal, body, chain FROM product LEFT JOIN charge USING (place) "

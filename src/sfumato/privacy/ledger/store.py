@@ -12,19 +12,25 @@ import uuid
 import weakref
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Protocol
 
 from sfumato.errors import LedgerDamaged
 
 __all__ = [
     "BLOB",
+    "TABLES",
+    "LedgerConnection",
     "LedgerDamaged",
     "LedgerFile",
+    "LedgerStorage",
     "check_tables",
     "checked_bytes",
     "lay_out",
+    "lay_tables",
     "read_blob",
     "settle_blob",
+    "statements",
     "version",
     "write_blob",
 ]
@@ -90,6 +96,43 @@ BEGIN SELECT RAISE (ABORT, 'a data set is never taken away'); END;
 """
 
 
+class LedgerConnection(Protocol):
+    """What a transaction runs statements on: SQLite's connection, or one that looks like it."""
+
+    def execute(self, statement: str, parameters: Any = (), /) -> Any: ...
+
+
+class LedgerStorage(Protocol):
+    """Where a ledger is stored: the tables above, and transactions on them.
+
+    path: name of the file or database, without secrets. blob_limit: bytes of a release stored in
+    the tables; a storage without a folder beside it has no limit.
+    """
+
+    path: str
+    blob_limit: float
+
+    @property
+    def blobs(self) -> str: ...
+
+    @property
+    def identity(self) -> tuple[int, ...] | None: ...
+
+    def exists(self) -> bool: ...
+
+    def make(self, fresh: bool) -> None: ...
+
+    def sweep(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def transaction(self, write: bool) -> AbstractContextManager[LedgerConnection]: ...
+
+    def version(self, file: LedgerConnection) -> int: ...
+
+    def check_tables(self, file: LedgerConnection) -> None: ...
+
+
 class LedgerFile:
     """A path, and the one connection to its file, which stays open between transactions.
 
@@ -97,6 +140,9 @@ class LedgerFile:
     child each open their own. The path is checked before each transaction: a file that is gone is
     not made anew, and one that replaced it is opened instead of the old one.
     """
+
+    blob_limit: float = BLOB
+    embedded = False  # whether the file is that of a store, which has other tables too
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -115,6 +161,22 @@ class LedgerFile:
     def identity(self) -> tuple[int, ...] | None:
         """Device and inode of the open file."""
         return None if self._identity is None else self._identity[:2]
+
+    def exists(self) -> bool:
+        """Return whether there is a file."""
+        return os.path.exists(self.path)
+
+    def version(self, file: LedgerConnection) -> int:
+        """Return the version of the tables."""
+        return version(file)
+
+    def check_tables(self, file: LedgerConnection) -> None:
+        """Check that tables and triggers are as written, and SQLite's pages intact."""
+        check_tables(self.path, file)
+
+    def check_mark(self, file: LedgerConnection) -> None:
+        """Raise LedgerDamaged unless the file is a ledger of a known version."""
+        _check(self.path, file)
 
     def close(self) -> None:
         """Close the connection; the next use opens another."""
@@ -191,10 +253,26 @@ class LedgerFile:
             raise LedgerDamaged(
                 f"Ledger: {self.path} is empty, and no ledger; restore it, or remove the file."
             )
-        self._connection = _connect(self.path)
+        self._connection = self._connect()
         self.opened = True
         self._identity = self._there()
         return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        """Open a connection in WAL mode, after checking the file."""
+        file = sqlite3.connect(
+            self.path, timeout=WAIT, isolation_level=None, check_same_thread=False
+        )
+        try:
+            file.execute("PRAGMA synchronous = FULL")
+            self.check_mark(file)
+            if file.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                file.execute("PRAGMA journal_mode = WAL")
+            file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # now its log is there
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def _there(self) -> tuple[int, ...] | None:
         """Return device and inode of the file and of its write-ahead log at the path.
@@ -270,21 +348,7 @@ def _errors(path: str) -> Iterator[None]:
         raise LedgerDamaged(f"Ledger: {path} is damaged: {type(error).__name__}.") from None
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    file = sqlite3.connect(path, timeout=WAIT, isolation_level=None, check_same_thread=False)
-    try:
-        file.execute("PRAGMA synchronous = FULL")
-        _check(path, file)
-        if file.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-            file.execute("PRAGMA journal_mode = WAL")
-        file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # now its log is there
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _check(path: str, file: sqlite3.Connection) -> None:
+def _check(path: str, file: LedgerConnection) -> None:
     if _number(file, "application_id") != MARK:
         raise LedgerDamaged(f"Ledger: {path} is not a ledger of ours, or its beginning is damaged.")
     version = _number(file, "user_version")
@@ -295,29 +359,40 @@ def _check(path: str, file: sqlite3.Connection) -> None:
         )
 
 
-def version(file: sqlite3.Connection) -> int:
+def version(file: LedgerConnection) -> int:
     """Return the version of the file's tables."""
     return _number(file, "user_version")
 
 
-def lay_out(file: sqlite3.Connection) -> None:
+def lay_out(file: LedgerConnection) -> None:
     """Create the tables of a ledger without entries."""
-    for statement in _statements(TABLES):
-        file.execute(statement)
-    file.execute("INSERT INTO head VALUES (1, 0, '')")
+    lay_tables(file)
     file.execute(f"PRAGMA application_id = {MARK}")
     file.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def check_tables(path: str, file: sqlite3.Connection) -> None:
-    """Check that tables and triggers are as written, and SQLite's pages intact."""
-    found = Counter(file.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
-    if found != Counter((each.rstrip(";"),) for each in _statements(TABLES)):
+def lay_tables(file: LedgerConnection) -> None:
+    """Create the tables alone, as in a file that has others."""
+    for statement in statements(TABLES):
+        file.execute(statement)
+    file.execute("INSERT INTO head VALUES (1, 0, '')")
+
+
+def check_tables(path: str, file: LedgerConnection, names: tuple[str, ...] = ()) -> None:
+    """Check that tables and triggers are as written, and SQLite's pages intact.
+
+    names: the ledger's tables in a file that has others; none if all are the ledger's.
+    """
+    only = f" AND tbl_name IN ({', '.join('?' * len(names))})" if names else ""
+    made = f"SELECT sql FROM sqlite_master WHERE sql IS NOT NULL{only}"
+    found = Counter(file.execute(made, names))
+    if found != Counter((each.rstrip(";"),) for each in statements(TABLES)):
         raise LedgerDamaged(f"Ledger: {path} is damaged: its tables are not as they were made.")
-    sound = file.execute("PRAGMA integrity_check (1)").fetchone()[0]
-    if sound != "ok":
-        reason = " ".join(str(sound).split())
-        raise LedgerDamaged(f"Ledger: {path} is damaged: {reason}.")
+    for extent in names or ("1",):
+        sound = file.execute(f"PRAGMA integrity_check ({extent})").fetchone()[0]
+        if sound != "ok":
+            reason = " ".join(str(sound).split())
+            raise LedgerDamaged(f"Ledger: {path} is damaged: {reason}.")
 
 
 def write_blob(folder: str, data: bytes, known: set[str]) -> str:
@@ -461,11 +536,11 @@ def _sync(folder: str) -> None:
             os.close(handle)
 
 
-def _number(file: sqlite3.Connection, pragma: str) -> int:
+def _number(file: LedgerConnection, pragma: str) -> int:
     return int(file.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
-def _statements(script: str) -> Iterator[str]:
+def statements(script: str) -> Iterator[str]:
     """Split a script into statements: executescript would end the transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
