@@ -19,8 +19,8 @@ from sfumato.store import open_store
 
 BACKENDS = ("sqlite", "postgresql")
 MISSING = (
-    "no PostgreSQL: `make postgres` installs Debian's server, as root, and the extra `postgres` its "
-    "driver"
+    "no PostgreSQL: `make postgres` installs Debian's server, as root, and the extra `postgres` "
+    "its driver"
 )
 PR_SET_PDEATHSIG = 1
 
