@@ -162,6 +162,7 @@ def test_als_learns_on_spark_what_it_learns_here(shop, capfd):
 PRIVATE = {
     "ratings": "fit {}ratings.parquet --epsilon 4 --delta 1e-6 --bounds 1,5 --catalogue items.txt "
     "--accounts users.txt",
+    "lists": "fit {}ratings.parquet --epsilon 4 --delta 1e-6 --catalogue items.txt",
     "density": "density build {}points.parquet --bounds -9,9 --epsilon 2 --bandwidth 2",
     "classifier": "density build {}labelled.parquet --bounds -9,9 --epsilon 2 --columns x,y "
     "--label kind --classes left,right",
@@ -176,7 +177,7 @@ PRIVATE = {
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_private_release_on_spark_states_and_costs_what_it_does_here(shop, capfd, name):
     ledger = Ledger(shop / "shop.ledger")
-    unit = "basket" if name == "itemsets" else "event"
+    unit = {"itemsets": "basket", "lists": "user"}.get(name, "event")
     ledger.create("shop", epsilon=20, delta=1e-5, unit=unit)
     paid = f"--ledger {shop / 'shop.ledger'} --dataset shop"
     here, there, _ = both(f"{PRIVATE[name]} {paid}", shop, capfd, ".release")

@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from sfumato.data import Interactions
 from sfumato.density import (
     SketchAnomalyDetector,
     SketchClassifier,
@@ -15,10 +16,13 @@ from sfumato.density import (
 from sfumato.density.base import noise_from
 from sfumato.engine import LocalEngine, bound_rows, map_merge
 from sfumato.mine.cluster import PrivateBFR, PrivateKMeans
+from sfumato.mine.decompose import PrivatePCA
 from sfumato.mine.itemsets import PrivateItemsets
+from sfumato.mine.rank import PrivateDegreeHistogram
 from sfumato.privacy import Ledger
 from sfumato.privacy.mechanisms import bound_contributions
 from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.recommend import PrivateLinearItems, PrivateNeighbours, PrivatePopular
 from sfumato.sketch import CountMin, HyperLogLog, Moments
 from sfumato.sketch.base import KeyedSketch
 from support.engines import as_source
@@ -223,6 +227,53 @@ def clusters(kind, **more):
     return path
 
 
+def components(source, engine=None):
+    model = PrivatePCA(1, epsilon=2.0, bounds=BOX)
+    noise = InsecureSeededSource(7)
+    if engine is None:
+        return model.fit(pd.DataFrame(source), source=noise).release_.to_bytes()
+    with_engine = {"engine": engine, "columns": ["x", "y"]}
+    return model.fit(source, source=noise, **with_engine).release_.to_bytes()
+
+
+def edges_of(rows=800):
+    ends = np.random.default_rng(9).zipf(1.6, (2, rows)) % 60  # with repetitions and loops
+    texts = ends.astype(object).astype(str)
+    return {"source": pa.array([None, *texts[0]], pa.string()), "target": [3, *ends[1].tolist()]}
+
+
+def degrees(**more):
+    def path(source, engine=None):
+        model = PrivateDegreeHistogram(2.0, max_degree=20, **more)
+        how, noise = {} if engine is None else {"engine": engine}, InsecureSeededSource(7)
+        edges = pa.table(source) if engine is None else source
+        return model.fit(edges, source=noise, **how).release_.to_bytes()
+
+    return path
+
+
+def views_of(rows=3000):
+    random = np.random.default_rng(10)
+    items = (random.zipf(1.5, rows) % 40).astype(object).astype(str)
+    items[4] = None
+    users = random.integers(0, 150, rows)
+    return {"user": users, "item": pa.array(items, pa.string())}
+
+
+def lists(kind, **more):
+    def path(source, engine=None):
+        model, public = kind(**more), {"catalogue": [str(item) for item in range(35)]}
+        noise = InsecureSeededSource(7)
+        if engine is not None:
+            how = {"engine": engine, "random_source": noise}
+            return model.fit_rows(source, **public, **how).release_.to_bytes()
+        table = pa.table(source)
+        events = Interactions(table["user"], table["item"], invalid="drop")
+        return model.fit(events, **public, source=noise).release_.to_bytes()
+
+    return path
+
+
 def itemsets(**more):
     def path(source, engine=None):
         model = PrivateItemsets(4.0, max_items=5, max_size=3, min_support=0.1, **more)
@@ -243,6 +294,10 @@ STAGED = {
         itemsets(vocabulary=[f"item {at}" for at in range(15)]),
         {"items": BASKETS},
     ),
+    "PrivatePCA": (components, uniform_points()),
+    "PrivateDegreeHistogram": (degrees(degree="undirected"), edges_of()),
+    "PrivateLinearItems": (lists(PrivateLinearItems, epsilon=40, delta=1e-4), views_of()),
+    "PrivateNeighbours": (lists(PrivateNeighbours, epsilon=9, per_user=4, unit="user"), views_of()),
     "PrivateItemsets of open items": (itemsets(delta=1e-4), {"items": BASKETS}),
 }
 
@@ -251,6 +306,34 @@ STAGED = {
 def test_estimators_release_on_an_engine_what_they_release_here(engine, tmp_path, name):
     path, columns = STAGED[name]
     assert path(as_source(engine, columns, tmp_path), engine) == path(columns)
+
+
+MORE = {
+    "degrees of listed nodes": (
+        degrees(degree="in", method="sequence", nodes=range(50)),
+        edges_of(),
+    ),
+    "degrees out": (degrees(method="histogram"), edges_of()),
+    "popular": (lists(PrivatePopular, epsilon=1, delta=1e-4), views_of()),
+    "neighbours in a sketch": (
+        lists(PrivateNeighbours, epsilon=1, per_user=4, width=64, unit="event"),
+        views_of(),
+    ),
+    "a few items": (lists(PrivateLinearItems, epsilon=0.1, delta=1e-6), views_of(50)),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_other_settings_release_the_same_on_threads(name):
+    path, columns = MORE[name]
+    assert path(pa.table(columns).to_batches(max_chunksize=100), SEVERAL) == path(columns)
+
+
+def test_a_head_is_chosen_and_measured_on_an_engine():
+    model = PrivateLinearItems(epsilon=40, delta=1e-4)
+    public, noise = [str(item) for item in range(35)], InsecureSeededSource(7)
+    model.fit_rows(views_of(), engine=SEVERAL, catalogue=public, random_source=noise)
+    assert model.release_.head.size > 2  # so that its Gram matrix was one of the sums compared
 
 
 def clean_points():
