@@ -10,7 +10,7 @@ import pytest
 from sfumato.cli import app
 from sfumato.cli.engines import AFTERWARDS, ON_SPARK
 from sfumato.data import generate_world
-from sfumato.density import SketchDensity
+from sfumato.density import SketchDensity, SketchRegressor
 from sfumato.privacy import Ledger
 from sfumato.recommend import load
 from sfumato.telemetry import Counts, Rappor, ReportEncoder
@@ -45,6 +45,9 @@ def folder(tmp_path_factory):
     centres = RNG.uniform(-9, 9, (3, 2))
     points = np.concatenate([RNG.normal(centre, 0.3, (150, 2)) for centre in centres])
     write(folder / "points.parquet", {"x": points[:, 0], "y": points[:, 1]})
+    kinds = np.where(points[:, 0] > 0, "right", "left")
+    labelled = {"x": points[:, 0], "y": points[:, 1], "kind": kinds, "sum": points.sum(axis=1)}
+    write(folder / "labelled.parquet", labelled)
     texts = [f"the {word} fox jumps over the lazy dog again" for word in ("red", "red", "old")]
     write(folder / "texts.parquet", {"id": ["a", "b", "c"], "text": texts})
     scheme = Rappor(16, 2, 4, f=0.5)
@@ -159,7 +162,13 @@ def test_als_learns_on_spark_what_it_learns_here(shop, capfd):
 PRIVATE = {
     "ratings": "fit {}ratings.parquet --epsilon 4 --delta 1e-6 --bounds 1,5 --catalogue items.txt "
     "--accounts users.txt",
+    "lists": "fit {}ratings.parquet --epsilon 4 --delta 1e-6 --catalogue items.txt",
     "density": "density build {}points.parquet --bounds -9,9 --epsilon 2 --bandwidth 2",
+    "classifier": "density build {}labelled.parquet --bounds -9,9 --epsilon 2 --columns x,y "
+    "--label kind --classes left,right",
+    "regressor": "density build {}labelled.parquet --bounds -9,9 --epsilon 2 --columns x,y "
+    "--target sum --target-bounds -18,18",
+    "anomalies": "density build {}points.parquet --bounds -9,9 --epsilon 9 --kind anomalies",
     "clusters": "mine cluster {}points.parquet -k 3 --bounds -9,9 --epsilon 5",
     "itemsets": "mine itemsets {}baskets.parquet --epsilon 5 --max-items 6 --vocabulary words.txt",
 }
@@ -168,7 +177,7 @@ PRIVATE = {
 @pytest.mark.parametrize("name", PRIVATE)
 def test_a_private_release_on_spark_states_and_costs_what_it_does_here(shop, capfd, name):
     ledger = Ledger(shop / "shop.ledger")
-    unit = "basket" if name == "itemsets" else "event"
+    unit = {"itemsets": "basket", "lists": "user"}.get(name, "event")
     ledger.create("shop", epsilon=20, delta=1e-5, unit=unit)
     paid = f"--ledger {shop / 'shop.ledger'} --dataset shop"
     here, there, _ = both(f"{PRIVATE[name]} {paid}", shop, capfd, ".release")
@@ -182,6 +191,13 @@ def test_density_without_noise_is_that_of_one_machine(shop, capfd):
     made = "density build {}points.parquet --bounds -9,9 --bandwidth 2"
     here, there, _ = both(made, shop, capfd, ".model")
     one, two = SketchDensity.load(here), SketchDensity.load(there)
+    assert one.sketch_ == two.sketch_
+
+
+def test_a_regression_without_noise_is_that_of_one_machine(shop, capfd):
+    made = "density build {}labelled.parquet --bounds -9,9 --target sum --target-bounds -18,18 "
+    here, there, _ = both(f"{made} --columns x,y --skip-nulls", shop, capfd, ".model")
+    one, two = SketchRegressor.load(here), SketchRegressor.load(there)
     assert one.sketch_ == two.sketch_
 
 
@@ -208,7 +224,9 @@ WRONG = {
     "mine itemsets baskets.parquet --min-support 0.1 --method eclat": "'auto' or 'son' with an",
     "fit ratings.parquet -o m --model linear-items": "fit: LinearItems learns on this machine only",
     "fit ratings.parquet -o m --model als --threads 2": "--threads does not go with --engine spark",
-    "density build points.parquet -o m --label y": "a model of kind classifier is learned on this",
+    "density build points.parquet -o m --label y": "bounds must be given to learn from parts",
+    "density build labelled.parquet -o m --label kind --columns x,kind --bounds -9,9": "--columns "
+    "names 'kind', which is the column to predict",
     "recommend m 7": "recommend: the list of one user is made here; leave --engine out.",
     "telemetry aggregate reports.parquet -o m": "telemetry aggregate: give --params",
     "sketch release a -o b --epsilon 1": "sketch release: runs on this machine only, as the sketch",

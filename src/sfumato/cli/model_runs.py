@@ -69,7 +69,7 @@ def check_rows_model(model: Any) -> None:
     if not hasattr(model, "fit_rows"):
         raise ValueError(
             f"fit: {type(model).__name__} learns on this machine only; leave --engine out, or take "
-            "--model sketch --objective ratings, --model als, or --epsilon with --bounds."
+            "--model sketch --objective ratings, --model als, or --epsilon."
         )
 
 

@@ -2,17 +2,21 @@
 
 import math
 import warnings
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from sfumato.core.bounds import Box
 from sfumato.core.estimator import available_if
+from sfumato.core.estimator_data import check_feature_names
 from sfumato.core.estimator_mixins import OutlierMixin
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, between, integer
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.classify.kernel_classes import Planned, refuse_conflicting
+from sfumato.density.engine_points import PointReading, PointRows, no_rows
 from sfumato.density.projection_histograms import (
     SCORE_CELLS,
     ReleasedSliceTable,
@@ -26,6 +30,9 @@ from sfumato.errors import ParameterError
 from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["SketchAnomalyDetector"]
 
@@ -194,13 +201,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         """
         plain = self._check()
         points, weights = self._training_rows(X, sample_weight, plain)
-        bounds = self._box(plain, points, weights)
-        table = SliceTable(
-            bounds,
-            projections=plain["projections"],
-            bins=plain["bins"],
-            seed=hash_seed(plain["random_state"]),
-        ).update(points, weights)
+        table = self._slices(plain, self._box(plain, points, weights)).update(points, weights)
         inside = table.box.clip(points)[0]
         if plain["epsilon"] is not None:
             planned = Planned(self._owner, lambda request: planned_slices(table, inside, request))
@@ -210,6 +211,103 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         if plain["contamination"] != "auto":
             self._set_offset(-self._surprise.scores(inside), weights, plain["contamination"])
         return self
+
+    def fit_rows(self, source: Any, *, engine: "Engine", columns: Sequence[str]) -> Self:
+        """Fit the detector to rows on an engine, whose partitions fill histograms.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine. `bounds` must be given, and `contamination`
+            "auto" without `epsilon`. With `epsilon` no row is refused.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : sequence of str
+            Names of the columns of numbers.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Notes
+        -----
+        **Guarantee.** The model equals that of `fit` on all rows: byte for byte without `epsilon`,
+        and one release with it. The budget is charged once, by the caller's process, after all rows
+        were read, so that a source that fails costs nothing; noise is added there, once to the
+        histograms and once to the scores, of all partitions. A partition that is computed again
+        changes nothing. With `epsilon` there are two passes over the rows, which the engine keeps.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from sfumato.engine import LocalEngine
+        >>> rows = {"x": [0.1, 0.2, 0.3] * 50 + [9.0]}
+        >>> model = SketchAnomalyDetector(bounds=(0, 10), contamination="auto")
+        >>> model = model.fit_rows(rows, engine=LocalEngine(), columns=["x"])
+        >>> model.predict(pa.table({"x": [0.2, 9.0]})).tolist()
+        [1, -1]
+        """
+        plain, names = self._check(), list(columns)
+        self._check_parts(plain)
+        box, private = (
+            Box.of(self._owner, plain["bounds"], len(names)),
+            plain["epsilon"] is not None,
+        )
+        empty = self._slices(plain, box.bounds)
+        reading = PointReading(self._owner, tuple(names), box, private)
+        rows = PointRows(engine, source, reading)
+        try:
+            if private:
+                rows.persist()
+            table = rows.fold(
+                empty.copy,
+                lambda slices, points, _: slices.update(points),
+                lambda left, right: left.merge(right),
+            )
+            summary = self._released_parts(table, empty, rows, plain) if private else table
+        finally:
+            rows.unpersist()
+        reading.require_rows(table.total)
+        check_feature_names(self, no_rows(names), reset=True)
+        self.n_features_in_ = len(names)
+        self._take_table(summary)
+        return self
+
+    def _check_parts(self, plain: dict[str, Any]) -> None:
+        """Raise ValueError for what partitions cannot learn."""
+        if plain["bounds"] is None:
+            raise ValueError(
+                f"{self._owner}: bounds must be given to learn from parts; the first does not know "
+                "the others'."
+            )
+        if plain["epsilon"] is None and plain["contamination"] != "auto":
+            raise ValueError(
+                f"{self._owner}: contamination must be 'auto' for fit_rows without epsilon: any "
+                "other threshold is of the scores of all points, which no partition has."
+            )
+
+    def _released_parts(
+        self, table: SliceTable, empty: SliceTable, rows: PointRows, plain: dict[str, Any]
+    ) -> Any:
+        """The release of the histograms of all partitions."""
+
+        def scored(surprise: Surprise) -> np.ndarray:
+            known = replace(surprise, slices=empty)  # what travels is noisy or public
+            return rows.total(lambda points, _: known.counted(known.scores(points)), (SCORE_CELLS,))
+
+        return self._release_if_private(
+            Planned(self._owner, lambda request: planned_slices(table, scored, request)), plain
+        )
+
+    def _slices(self, plain: dict[str, Any], bounds: Any) -> SliceTable:
+        """An empty table of this configuration."""
+        return SliceTable(
+            bounds,
+            projections=plain["projections"],
+            bins=plain["bins"],
+            seed=hash_seed(plain["random_state"]),
+        )
 
     @available_if(lambda self: self.contamination == "auto" and not self._private)
     def partial_fit(

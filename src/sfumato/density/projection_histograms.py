@@ -5,7 +5,7 @@
 `smoothed` smooths noisy histograms by their known noise variance, at no cost in privacy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -289,9 +289,14 @@ class ReleasedSliceTable(Release, Slices):
 
 
 def planned_slices(
-    table: SliceTable, inside: np.ndarray, request: ReleaseRequest
+    table: SliceTable,
+    inside: np.ndarray | Callable[[Surprise], np.ndarray],
+    request: ReleaseRequest,
 ) -> CalibratedRelease[ReleasedSliceTable]:
-    """The calibrated release of a table and of the scores of the clipped points it counted."""
+    """The calibrated release of a table and of the scores of the clipped points it counted.
+
+    inside: the points, or where they are not in memory the function that counts their scores.
+    """
     first, second = Step(BUDGET[0], table.slices, table.slices), Step(BUDGET[1], 1, 1)
     step_noise, loss = cheapest(request, [first, second])
     request.check_room(8 * (table._table.size + SCORE_CELLS))
@@ -312,11 +317,15 @@ def planned_slices(
     )
 
 
-def _filled(table: SliceTable, inside: np.ndarray, step_noise: StepNoise) -> dict[str, np.ndarray]:
+def _filled(
+    table: SliceTable,
+    inside: np.ndarray | Callable[[Surprise], np.ndarray],
+    step_noise: StepNoise,
+) -> dict[str, np.ndarray]:
     """The table with noise, and the noisy histogram of scores that it gives."""
     slices = step_noise.added(0, table._table.copy())
     surprise = Surprise(table, slices, step_noise.variance(0))
-    scores = surprise.counted(surprise.scores(inside))
+    scores = inside(surprise) if callable(inside) else surprise.counted(surprise.scores(inside))
     return {"_table": slices, "_scores": step_noise.added(1, scores)}
 
 

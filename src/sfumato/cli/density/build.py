@@ -179,22 +179,23 @@ def _learned_here(kind: str, context: typer.Context) -> Any:
 
 
 def _learned_on_spark(kind: str, context: typer.Context) -> Any:
-    """The model of rows in Parquet files: of one sketch, which partitions can fill."""
+    """The model of rows in Parquet files, whose partitions fill sketches or tables."""
     given = context.params
-    if kind not in STREAMED:
-        raise ValueError(
-            f"density build: a model of kind {kind} is learned on this machine only; leave "
-            "--engine out."
-        )
+    label, target = given["label"], given["target"]
+    beside = {name: given[name] for name in ("label", "target") if given[name] is not None}
     with engines.chosen(context, input_files.TEXT) as engine:
         source = engines.address(context, given["data"])
         names = engines.column_names(engine, source, given["columns"])
-        files.announce(given["data"], names, given)
+        if not given["columns"]:
+            names = [name for name in names if name not in beside.values()]
+        files.check_distinct(names, label or target)
+        files.announce(given["data"], names, given, classes=label, targets=target)
         with input_files.naming_options(given):
             model = _made(kind, given, names)
-            frame = engine.read(source, names)
+            _number_classes(model)
+            frame = engine.read(source, [*names, *beside.values()])
             rows = frame.dropna() if given["skip_nulls"] else frame
-            return model.fit_rows(rows, engine=engine, columns=names)
+            return model.fit_rows(rows, engine=engine, columns=names, **beside)
 
 
 def _kind(kind: str | None, label: str | None, target: str | None) -> str:
@@ -355,8 +356,7 @@ def _labels(model: Any, source: Any, texts: Any) -> Any:
     import numpy as np
 
     if source.private:
-        if all(_is_integer(each) for each in model.classes):
-            model.classes = [int(each) for each in model.classes]
+        _number_classes(model)
         return texts
     named = np.unique(texts) if model.classes is None else np.array(model.classes)
     if len(named) > MOST_CLASSES:
@@ -376,6 +376,13 @@ def _labels(model: Any, source: Any, texts: Any) -> Any:
     if model.classes is not None:
         model.classes = [int(each) for each in model.classes]
     return texts.astype(np.int64)
+
+
+def _number_classes(model: Any) -> None:
+    """Make the classes of a classifier integers where all are written so."""
+    classes = getattr(model, "classes", None)
+    if classes is not None and all(_is_integer(each) for each in classes):
+        model.classes = [int(each) for each in classes]
 
 
 def _is_integer(written: str) -> bool:

@@ -11,6 +11,7 @@ __all__ = [
     "Model",
     "Points",
     "announce",
+    "check_distinct",
     "chosen",
     "column_names",
     "described",
@@ -86,7 +87,7 @@ def chosen(
             known = names_of(file, given, private=private)
             other = known[position_of(file, known, beside)]
         names = point_names(file, other, given, private=private)
-    return _distinct(names, beside)
+    return check_distinct(names, beside)
 
 
 def _of_matrix(file: Path, columns: str | None, beside: str | None) -> list[str] | None:
@@ -100,10 +101,11 @@ def _of_matrix(file: Path, columns: str | None, beside: str | None) -> list[str]
     names = columns.split(",") if columns else [each for each in known if each != beside]
     for name in (*names, *([] if beside is None else [beside])):
         position_of(file, known, name)
-    return _distinct(names, beside)
+    return check_distinct(names, beside)
 
 
-def _distinct(names: list[str], beside: str | None) -> list[str]:
+def check_distinct(names: list[str], beside: str | None) -> list[str]:
+    """The names of the points' columns; raises for one named twice or that is to be predicted."""
     if len(set(names)) < len(names):
         raise ValueError("--columns names a column twice.")
     if beside in names:

@@ -1,8 +1,9 @@
 """Classification by class-conditional likelihood from tables or kernel sums, optionally private."""
 
 import warnings
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from sfumato.core.estimator_mixins import ClassifierMixin
 from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional, positive
-from sfumato.density.backends import Setting, described
+from sfumato.density.backends import Setting, described, make
 from sfumato.density.base import KernelEstimator
 from sfumato.density.classify.categories import (
     CATEGORICAL,
@@ -46,6 +47,7 @@ from sfumato.density.classify.encoding import (
     prior_probabilities,
     refuse_missing,
 )
+from sfumato.density.classify.engine_rows import ClassPositions, EngineLabelled
 from sfumato.density.classify.kernel_classes import (
     Labelled,
     Planned,
@@ -56,14 +58,17 @@ from sfumato.density.classify.kernel_classes import (
     refuse_conflicting,
 )
 from sfumato.density.classify.naive_bayes import (
-    LabelledRows,
     ReleasedClassColumns,
     bare,
     check_cells,
     planned,
 )
+from sfumato.density.engine_points import PointReading, PointRows, no_rows
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["METHODS", "ClassAnswers", "SketchClassifier"]
 
@@ -505,6 +510,76 @@ class SketchClassifier(ClassAnswers):
         """
         return self._fit(X, y, sample_weight, self._check())
 
+    @one_numpy_thread
+    def fit_rows(
+        self, source: Any, *, engine: "Engine", columns: Sequence[str], label: str
+    ) -> Self:
+        """Fit the classifier to rows on an engine, whose partitions fill tables or sketches.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine. `bounds` and `classes` must be given. With
+            `epsilon` no row is refused.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : sequence of str
+            Names of the columns of the points.
+        label : str
+            Name of the column of class labels.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Notes
+        -----
+        **Guarantee.** The model equals that of `fit` on all rows: byte for byte without `epsilon`,
+        and one release with it. The budget is charged once, by the caller's process, after all rows
+        were read, so that a source that fails costs nothing; noise is added there, once per table,
+        to sums of all partitions. A partition that is computed again changes nothing.
+
+        Method "kernel" makes one pass over the rows, and "columns" three; the engine keeps the rows
+        between these.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from sfumato.engine import LocalEngine
+        >>> rows = {"x": [0.1, 0.2, 0.8, 0.9], "kind": ["a", "a", "b", "b"]}
+        >>> model = SketchClassifier(bounds=(0, 1), classes=["a", "b"])
+        >>> model = model.fit_rows(rows, engine=LocalEngine(), columns=["x"], label="kind")
+        >>> model.predict(pa.table({"x": [0.15, 0.85]})).tolist()
+        ['a', 'b']
+        """
+        names = list(columns)
+        plain = self._resolved(no_rows(names), self._check())
+        for name in ("bounds", "classes"):
+            if plain[name] is None:
+                raise ValueError(
+                    f"{self._owner}: {name} must be given to learn from parts; the first does not "
+                    "know the others'."
+                )
+        check_feature_names(self, no_rows(names), reset=True)
+        self.n_features_in_ = len(names)
+        reading = PointReading(
+            self._owner,
+            tuple(names),
+            Box.of(self._owner, plain["bounds"], len(names)),
+            plain["epsilon"] is not None,
+            self._readers(plain),
+            label,
+            ClassPositions(self._owner, plain["classes"]),
+        )
+        rows = PointRows(engine, source, reading)
+        try:
+            self._learn(plain, np.array(plain["classes"]), EngineLabelled(rows, reading))
+        finally:
+            rows.unpersist()
+        self._warn_of_noise(stacklevel=4)
+        return self
+
     @available_if(lambda self: self.method == "kernel" and not self._private)
     @one_numpy_thread
     def partial_fit(
@@ -592,6 +667,14 @@ class SketchClassifier(ClassAnswers):
         plain = self._resolved(X, plain)
         read = self._open_rows if plain["epsilon"] is None else self._private_rows
         classes, data = read(X, y, sample_weight, plain)
+        self._learn(plain, classes, data)
+        self._warn_of_noise(stacklevel=5)
+        return self
+
+    def _learn(
+        self, plain: dict[str, Any], classes: np.ndarray, data: Labelled | EngineLabelled
+    ) -> None:
+        """Fill tables or sketches with the rows, release them if private, and take them over."""
         points, weights = data.points, data.weights
         categorical = column_positions(
             self._owner, plain["categorical"], self._names, points.shape[1]
@@ -605,13 +688,12 @@ class SketchClassifier(ClassAnswers):
         self.categories_ = {at: listed.categories for at, listed in plain["lists"].items()}
         if plain["epsilon"] is None:
             own = plain["bounds"] is None and weights is None  # those of the points themselves
-            self.clipped_ = 0 if own else Box(*setting.bounds).clip(points)[1]
-        else:
-            self._warn_of_noise()
-        return self
+            self.clipped_ = 0 if own else data.outside(Box(*setting.bounds))
 
-    def _warn_of_noise(self) -> None:
+    def _warn_of_noise(self, *, stacklevel: int) -> None:
         """Warn if the release may be noise alone, judged by released numbers alone."""
+        if not hasattr(self, "release_"):
+            return
         total, noise = self.release_.noisy_total()
         if total <= CLEAR * noise:
             warnings.warn(
@@ -621,7 +703,7 @@ class SketchClassifier(ClassAnswers):
                 "or bounds of other data or of text in a column without a list in categorical "
                 "(input_report shows the curator how many rows could be read).",
                 UserWarning,
-                stacklevel=5,  # the caller of fit
+                stacklevel=stacklevel,  # the caller of fit
             )
 
     def _require_bounds(self, plain: dict[str, Any]) -> None:
@@ -737,13 +819,13 @@ class SketchClassifier(ClassAnswers):
         return {**plain, "bounds": bounds, "bandwidth": plain["bandwidth"] or PART * side}
 
     def _columns(
-        self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Labelled
+        self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Any
     ) -> Any:
         """Tables of columns, or their release."""
         levels = levels_of(self._owner, plain["categorical"], setting.bounds)
         cut = Bins(setting.bounds, plain["bins"], levels)
         check_cells(self._owner, len(classes), cut)
-        rows = LabelledRows(cut.codes(data.points), data.positions, data.weights)
+        rows = data.coded(cut, len(classes))
         labels = labels_of(classes)
         parameters = dict(labels=labels, bounds=setting.bounds, bins=cut.bins, levels=levels)
         if plain["epsilon"] is None:
@@ -753,12 +835,11 @@ class SketchClassifier(ClassAnswers):
         )
 
     def _kernels(
-        self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Labelled
+        self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Any
     ) -> Any:
         """One sketch per class, or their joint release."""
-        sketches = [self._empty(setting) for _ in classes]
-        for k, sketch in enumerate(sketches):
-            sketch.update(*data.of(k))
+        self._empty(setting)  # whose errors name the estimator
+        sketches = data.filled(partial(make, setting), len(classes))
         if plain["epsilon"] is None:
             return sketches
         labels, empty = labels_of(classes), self._empty(setting)

@@ -12,10 +12,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from sfumato.core.bounds import Box
 from sfumato.core.storage import Cells, Stored
-from sfumato.density.classify.encoding import LABELS, prior_probabilities
+from sfumato.density.classify.encoding import LABELS, Bins, prior_probabilities
 from sfumato.density.classify.log_odds import contrasts
-from sfumato.density.classify.naive_bayes import Columns
+from sfumato.density.classify.naive_bayes import Columns, LabelledRows
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.random_source import Source
@@ -56,6 +57,18 @@ class Labelled:
         """The points and weights of one class."""
         mine = self.positions == k
         return self.points[mine], None if self.weights is None else self.weights[mine]
+
+    def outside(self, box: Box) -> int:
+        """The number of points outside the bounds."""
+        return box.clip(self.points)[1]
+
+    def filled(self, make: Callable[[], Any], classes: int) -> list[Any]:
+        """A sketch of each class, with its points."""
+        return [make().update(*self.of(k)) for k in range(classes)]
+
+    def coded(self, cut: Bins, classes: int) -> LabelledRows:
+        """The rows as cells of columns."""
+        return LabelledRows(cut.codes(self.points), self.positions, self.weights)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ on the noisy tables before it, and their privacy costs add up.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
@@ -34,7 +35,9 @@ __all__ = [
     "UNIT",
     "ClassColumns",
     "Columns",
+    "CountedRows",
     "LabelledRows",
+    "Limits",
     "ReleasedClassColumns",
     "bare",
     "check_cells",
@@ -283,10 +286,38 @@ class LabelledRows:
             total += (steps.T @ weighed).astype(np.int64)  # exact: a block's sums are below 2**53
         return np.asarray(total[np.triu_indices(columns, 1)])
 
+    def product_table(
+        self, tables: Sequence[EvidenceTable], limits: Limits, cut: Bins
+    ) -> np.ndarray:
+        """Sums of products of two columns' evidence, by contrast."""
+        out = np.zeros((len(tables), pairs_of(cut.columns)), np.int64)
+        for position, table in enumerate(tables):
+            out[position] = self.products(table, limits, cut)
+        return out
+
     def scores(self, k: int, scorer: Scorer) -> np.ndarray:
         """Histograms of scores of the others (0) and of class k (1)."""
         cells = scorer.cells(self.codes) + SCORE_CELLS * (self.positions == k)
         return _counted(cells, self.weights, 2 * SCORE_CELLS).reshape(2, SCORE_CELLS)
+
+    def score_table(self, compared: Sequence[int], scorers: Sequence[Scorer]) -> np.ndarray:
+        """Histograms of scores of the others and of each class, by contrast."""
+        out = np.zeros((2, len(compared), SCORE_CELLS), np.int64)
+        for position, (k, scorer) in enumerate(zip(compared, scorers, strict=True)):
+            out[:, position] = self.scores(k, scorer)
+        return out
+
+
+class CountedRows(Protocol):
+    """Rows that are counted in three passes, in memory or in the partitions of an engine."""
+
+    def counts(self, classes: int, cells: int) -> np.ndarray: ...
+
+    def product_table(
+        self, tables: Sequence[EvidenceTable], limits: Limits, cut: Bins
+    ) -> np.ndarray: ...
+
+    def score_table(self, compared: Sequence[int], scorers: Sequence[Scorer]) -> np.ndarray: ...
 
 
 def _counted(cells: np.ndarray, weights: np.ndarray | None, size: int) -> np.ndarray:
@@ -295,32 +326,30 @@ def _counted(cells: np.ndarray, weights: np.ndarray | None, size: int) -> np.nda
 
 
 def filled(
-    rows: LabelledRows, cut: Bins, classes: int, step_noise: StepNoise
+    rows: CountedRows, cut: Bins, classes: int, step_noise: StepNoise
 ) -> dict[str, np.ndarray]:
     """Fill the three tables; each step reads the rows and the noisy tables before it."""
     compared, limits = contrasts(classes), Limits(cut.columns, step_noise.distribution)
     counts = step_noise.added(0, rows.counts(classes, cut.total))
     evidence = WeightsOfEvidence(cut, counts, step_noise.variance(0))
     tables = [evidence.table(k) for k in compared]
-    pairs = np.zeros((len(compared), pairs_of(cut.columns)), np.int64)
-    for position, table in enumerate(tables):
-        pairs[position] = rows.products(table, limits, cut)
-    step_noise.added(1, pairs)
-    scores = np.zeros((2, len(compared), SCORE_CELLS), np.int64)
-    for position, (k, table) in enumerate(zip(compared, tables, strict=True)):
-        scorer = scorer_of(table, pairs[position], step_noise.variance(1))
-        scores[:, position] = rows.scores(k, scorer)
-    return {"_counts": counts, "_pairs": pairs, "_scores": step_noise.added(2, scores)}
+    pairs = step_noise.added(1, rows.product_table(tables, limits, cut))
+    scorers = [
+        scorer_of(table, products, step_noise.variance(1))
+        for table, products in zip(tables, pairs, strict=True)
+    ]
+    scores = step_noise.added(2, rows.score_table(compared, scorers))
+    return {"_counts": counts, "_pairs": pairs, "_scores": scores}
 
 
-def bare(parameters: dict[str, Any], rows: LabelledRows) -> ClassColumns:
+def bare(parameters: dict[str, Any], rows: CountedRows) -> ClassColumns:
     """The tables without noise, for the curator."""
     cut = Bins(parameters["bounds"], parameters["bins"], parameters["levels"])
     return ClassColumns._make(parameters, filled(rows, cut, len(parameters["labels"]), NO_NOISE))
 
 
 def planned(
-    parameters: dict[str, Any], rows: LabelledRows, request: ReleaseRequest
+    parameters: dict[str, Any], rows: CountedRows, request: ReleaseRequest
 ) -> CalibratedRelease[ReleasedClassColumns]:
     """The calibrated release of the tables for this request.
 

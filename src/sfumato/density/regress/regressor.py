@@ -1,18 +1,21 @@
 """Linear and quadratic regression from moments or counts of angles, optionally private."""
 
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from sfumato.core.arrays import column_of
 from sfumato.core.bounds import BOUNDS, Box
-from sfumato.core.estimator_data import target_numbers
+from sfumato.core.estimator_data import check_feature_names, target_numbers
 from sfumato.core.estimator_mixins import RegressorMixin
 from sfumato.core.linear_algebra import one_numpy_thread
 from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional
 from sfumato.density.base import KernelEstimator, hash_seed
+from sfumato.density.engine_points import PointReading, PointRows, no_rows
 from sfumato.density.regress.least_squares import (
     BITS,
     METHODS,
@@ -35,6 +38,9 @@ from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import Release
 from sfumato.sketch.kernel_sums.moments import Moments, ReleasedMoments
 from sfumato.sketch.kernel_sums.polynomial_features import Polynomials
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["SketchRegressor"]
 
@@ -215,6 +221,69 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         rows, outside = setting.sketch_rows(table)
         sketch = setting.empty().update(rows, weights)
         summary = self._release_if_private(sketch, plain)
+        self._settle(setting)
+        self._take(summary, setting)  # type: ignore[arg-type]
+        self._count_outside(outside)
+        return self
+
+    @one_numpy_thread
+    def fit_rows(
+        self, source: Any, *, engine: "Engine", columns: Sequence[str], target: str
+    ) -> Self:
+        """Fit the regression to rows on an engine, whose partitions fill sketches.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine. `bounds` and `target_bounds` must be given. With
+            `epsilon` no row is refused.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : sequence of str
+            Names of the columns of numbers.
+        target : str
+            Name of the column of targets.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Notes
+        -----
+        **Guarantee.** The model equals that of `fit` on all rows: byte for byte without `epsilon`,
+        and one release with it, of the sketch of all partitions. The budget is charged and noise
+        added once, by the caller's process, after all rows were read, so that a source that fails
+        costs nothing and a partition that is computed again changes nothing.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from sfumato.engine import LocalEngine
+        >>> rows = {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, 3.0, 5.0, 7.0]}
+        >>> model = SketchRegressor(bounds=(0, 4), target_bounds=(0, 10))
+        >>> model = model.fit_rows(rows, engine=LocalEngine(), columns=["x"], target="y")
+        >>> model.predict(pa.table({"x": [4.0]})).round(2)
+        array([9.])
+        """
+        plain, names = self._check(), list(columns)
+        for name in ("bounds", "target_bounds"):
+            if plain[name] is None:
+                raise ValueError(
+                    f"{self._owner}: {name} must be given to learn from parts; the first does not "
+                    "know the others'."
+                )
+        setting = self._public(plain, np.empty((0, len(names) + 1)))
+        private = plain["epsilon"] is not None
+        box = Box.of(self._owner, plain["bounds"], len(names))
+        reading = PointReading(self._owner, tuple(names), box, private, beside=target)
+        sketch, outside = PointRows(engine, source, reading).fold(
+            lambda: (setting.empty(), 0), _Adding(setting, private), _merged
+        )
+        reading.require_rows(sketch.total)
+        summary = self._release_if_private(sketch, plain)
+        check_feature_names(self, no_rows(names), reset=True)
+        self.n_features_in_ = len(names)
         self._settle(setting)
         self._take(summary, setting)  # type: ignore[arg-type]
         self._count_outside(outside)
@@ -463,3 +532,21 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         outside = self.__dict__.pop("clipped_", 0)  # of a file; a sketch of angles stores no bounds
         super()._restore_parts(parts)
         self._count_outside(outside)
+
+
+@dataclass(frozen=True)
+class _Adding:
+    """Function that adds points and their targets to a sketch, with the number of those outside."""
+
+    setting: RegressionSetting
+    private: bool
+
+    def __call__(self, made: tuple[Any, int], points: np.ndarray, target: Any) -> tuple[Any, int]:
+        if self.private:
+            target = np.clip(target, *self.setting.target)
+        rows, outside = self.setting.sketch_rows(np.column_stack([points, target]))
+        return made[0].update(rows), made[1] + outside
+
+
+def _merged(left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
+    return left[0].merge(right[0]), left[1] + right[1]

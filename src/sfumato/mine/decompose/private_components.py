@@ -2,11 +2,12 @@
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.core.arrays import private_points, without_rows
 from sfumato.core.bounds import BOUNDS, Box
@@ -20,6 +21,9 @@ from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.sketch.kernel_sums.moments import Moments, ReleasedMoments
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["PrivatePCA"]
 
@@ -158,7 +162,15 @@ class PrivatePCA(ComponentEstimator):
         tags.non_deterministic = True  # noise is never the same
         return tags
 
-    def fit(self, X: Matrix, y: Column | None = None, *, source: Source | None = None) -> Self:
+    def fit(
+        self,
+        X: Matrix,
+        y: Column | None = None,
+        *,
+        source: Source | None = None,
+        engine: "Engine | None" = None,
+        columns: Sequence[str] | None = None,
+    ) -> Self:
         """Charge the budget, release noisy sums, and find their components.
 
         Parameters
@@ -169,6 +181,13 @@ class PrivatePCA(ComponentEstimator):
             Not used.
         source : Source or None, default=None
             Source of the noise, for tests only.
+        engine : Engine or None, default=None
+            Where rows are summed, `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`; X
+            is then what the engine reads. The release is the same: partitions return integers,
+            the budget is charged once all rows were read, and noise is added once, here. None for
+            this process.
+        columns : sequence of str or None, default=None
+            Names of the columns of numbers; with an engine, and only with it.
 
         Returns
         -------
@@ -176,18 +195,24 @@ class PrivatePCA(ComponentEstimator):
             The object itself.
         """
         plain = self._check()
-        check_feature_names(self, X, reset=True)
-        columns = self._private_rows(without_rows(X), plain).shape[1]
-        box = Box.of(OWNER, plain["bounds"], columns)
+        if (engine is None) != (columns is None):
+            raise ValueError(f"{OWNER}: columns must be given with an engine, and only so.")
+        empty = without_rows(X) if columns is None else _no_rows(columns)
+        check_feature_names(self, X if columns is None else empty, reset=True)
+        width = self._private_rows(empty, plain).shape[1]
+        box = Box.of(OWNER, plain["bounds"], width)
         # The number of components is checked by the number of columns before anything is paid.
-        _check_count(self.n_components, columns)
+        _check_count(self.n_components, width)
         with _naming():
             moments = Moments(box.bounds, bits=_bits(plain))
             options: Any = {name: plain[name] for name in OPTIONS if plain[name] is not None}
             if source is not None:
                 options["source"] = source
             if not _is_stored(plain, options):  # a stored release needs no rows
-                moments.update(self._private_rows(X, plain))
+                if engine is None or columns is None:
+                    moments.update(self._private_rows(X, plain))
+                else:
+                    moments = _engine_moments(moments, engine, X, list(columns))
             release = moments.release(plain["epsilon"], plain["delta"], **options)
         return self._take(release)
 
@@ -245,6 +270,23 @@ class PrivatePCA(ComponentEstimator):
             )
         self.n_features_in_ = points.shape[1]
         return points
+
+
+def _no_rows(columns: Sequence[str]) -> pa.Table:
+    return pa.table({name: pa.array([], pa.float64()) for name in columns})
+
+
+def _engine_moments(empty: Moments, engine: "Engine", source: Any, columns: list[str]) -> Moments:
+    """The sums of all partitions of an engine, whose rows are read one by one."""
+
+    def fold(batches: Iterator[pa.RecordBatch]) -> Moments:
+        moments = empty.copy()
+        for batch in batches:
+            table = pa.Table.from_batches([batch]).select(columns)
+            moments.update(private_points(OWNER, table, len(columns)))
+        return moments
+
+    return engine.rows(source, columns).fold(fold, lambda left, right: left.merge(right))
 
 
 def _is_stored(plain: dict[str, Any], options: Any) -> bool:

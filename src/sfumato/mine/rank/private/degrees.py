@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, optional, positive
 from sfumato.errors import ParameterError
 from sfumato.mine.rank.graph.graph import Graph
+from sfumato.mine.rank.private.engine_degrees import degree_counts
 from sfumato.mine.rank.private.released_degrees import (
     DEGREE,
     MAX_DEGREE,
@@ -27,6 +29,9 @@ from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = ["PrivateDegreeHistogram"]
 
@@ -149,6 +154,9 @@ class PrivateDegreeHistogram:
         dataset: str | None = None,
         release_id: str | None = None,
         source: Source | None = None,
+        engine: "Engine | None" = None,
+        source_column: str = "source",
+        target_column: str = "target",
     ) -> Self:
         """Charge the budget, count with noise, and set `release_`.
 
@@ -167,6 +175,15 @@ class PrivateDegreeHistogram:
             Name of the release; repeating it returns the stored release at no cost.
         source : Source or None, default=None
             Source of the noise, for tests only.
+        engine : Engine or None, default=None
+            Where edges are counted, `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`;
+            `edges` is then what the engine reads, one edge per row. The release is the same:
+            partitions return histograms of degrees, the budget is charged once all edges were
+            read, and noise is added once, here. None for this process.
+        source_column : str, default="source"
+            Name of the column of nodes where edges begin; only with `engine`, as is the next one.
+        target_column : str, default="target"
+            Name of the column of nodes where edges end.
 
         Returns
         -------
@@ -177,13 +194,17 @@ class PrivateDegreeHistogram:
             ledger=ledger, dataset=dataset, release_id=release_id, source=source
         )
         scale = self._scale(request.epsilon)
-        _check_container(edges)
+        if engine is None:
+            _check_container(edges)
         nodes = 0 if self._names is None else len(self._names)
         request.check_room(8 * (nodes + self.max_degree + 1))
 
-        def cells() -> np.ndarray:
-            return self._cells(edges)
-
+        cells = partial(self._cells, edges)
+        if engine is not None:
+            columns = source_column, target_column
+            rows = engine.rows(edges, columns)
+            counts = degree_counts(rows, columns, self.degree, self._names, self.max_degree)
+            cells = partial(self._numbers, counts)
         self.release_ = self._calibrated(cells, scale, request.epsilon).publish(request)
         return self
 
@@ -202,9 +223,12 @@ class PrivateDegreeHistogram:
     def _cells(self, edges: Any) -> np.ndarray:
         """Return the numbers that receive noise."""
         degrees = np.minimum(_degrees(_ends(edges), self._names, self.degree), self.max_degree)
+        return self._numbers(np.bincount(degrees, minlength=self.max_degree + 1))
+
+    def _numbers(self, counts: np.ndarray) -> np.ndarray:
+        """Return the numbers that receive noise, from the number of nodes of each degree."""
         if self.method == "sequence":
-            return np.sort(degrees)
-        counts = np.bincount(degrees, minlength=self.max_degree + 1)
+            return np.repeat(np.arange(counts.size), counts)
         if self.method == "histogram":
             return counts if self._names is not None else counts[1:]
         return np.asarray(np.cumsum(counts[:0:-1])[::-1])
