@@ -286,7 +286,8 @@ def _engine_moments(empty: Moments, engine: "Engine", source: Any, columns: list
             moments.update(private_points(OWNER, table, len(columns)))
         return moments
 
-    return engine.rows(source, columns).fold(fold, lambda left, right: left.merge(right))
+    made: Moments = engine.rows(source, columns).fold(fold, lambda left, right: left.merge(right))
+    return made
 
 
 def _is_stored(plain: dict[str, Any], options: Any) -> bool:
