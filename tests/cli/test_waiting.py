@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from sfumato.cli import app, waiting
+from sfumato.store import open_store
 from support.cli_workspace import run
 
 ROOT = typer.main.get_command(app)
@@ -207,6 +208,13 @@ COMMANDS = [
     ("mine svd points.npy --rank 2 --method power", "vectors"),
     ("mine cur points.npy --columns 3 --rows 3", ""),
     ("mine rank edges.csv", "iterations"),
+    ("store info service.db", ""),
+    ("store backup service.db -o service.backup", ""),
+    ("store restore service.backup other.db", ""),
+    ("store migrate other.db", ""),
+    ("store keys create service.db front --scope read", ""),
+    ("store keys list service.db", ""),
+    ("store keys revoke service.db KEY", ""),
 ]
 
 
@@ -230,6 +238,9 @@ def folder(shop):
     )
     edges = [f"{i % 17},{i * i % 13}" for i in range(90)]
     (shop / "edges.csv").write_text("\n".join(["source,target", *edges]))
+    with open_store(shop / "service.db") as store:
+        store.append({"users": ["ann"], "items": ["tea"]})
+        (shop / "key").write_text(store.create_key("back", ["read"])[0].key_id)
     return shop
 
 
@@ -288,6 +299,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr(waiting, "REST", 0)
     monkeypatch.setattr(waiting._Line, "_draw", noted)
     monkeypatch.setattr(waiting._Line, "stop", late)
+    monkeypatch.drawn = drawn
     return monkeypatch
 
 
@@ -297,15 +309,17 @@ def here(folder, monkeypatch):
     monkeypatch.setattr(import_module("sfumato.cli.demo"), "tour", lambda console: [])
 
 
-@pytest.mark.parametrize(("words", "shown"), COMMANDS, ids=[words for words, _ in COMMANDS])
-def test_a_command_shows_its_work_on_a_terminal(here, impatient, words, shown):
-    code, text = PseudoTerminal(impatient).run(*words.split())
-    assert code == 0, text
-    name = next(name for name, _ in leaves(ROOT) if words.startswith(name))
-    pattern = shown.replace("NN", r"\d+") or rf"sfumato {name}: \d+ s"
-    assert re.search(pattern, text), text
-    left = text.rpartition(CLEAR)[2]  # notes and warnings, which stay
-    assert all(line.startswith("sfumato: ") for line in left.split("\r\n") if line), left
+def test_every_command_shows_its_work_on_a_terminal(here, impatient, folder):
+    key = (folder / "key").read_text()
+    for words, shown in COMMANDS:  # one test, since some need what others write
+        impatient.drawn.clear()
+        code, text = PseudoTerminal(impatient).run(*words.replace("KEY", key).split())
+        assert code == 0, (words, text)
+        name = next(name for name, _ in leaves(ROOT) if words.startswith(name))
+        pattern = shown.replace("NN", r"\d+") or rf"sfumato {name}: \d+ s"
+        assert re.search(pattern, text), (words, text)
+        left = text.rpartition(CLEAR)[2]  # notes and warnings, which stay
+        assert all(line.startswith("sfumato: ") for line in left.split("\r\n") if line), left
 
 
 @pytest.mark.parametrize("hides", ["-q", "--quiet", ""])
@@ -338,6 +352,8 @@ def test_json_hides_the_line_too(folder, monkeypatch):
 
 
 def test_a_quiet_command_prints_nothing_on_the_terminal(here, impatient):
+    words = "density build table.csv --columns a,b -o quiet.sfu --bounds 0,1 --bandwidth 0.2"
+    assert PseudoTerminal(impatient).run(*words.split())[0] == 0
     impatient.setattr(waiting, "PATIENCE", math.inf)
     begin = TyperCommand.invoke
 
@@ -347,7 +363,7 @@ def test_a_quiet_command_prints_nothing_on_the_terminal(here, impatient):
         return begin(command, context)
 
     impatient.setattr(TyperCommand, "invoke", hurried)
-    words = ("density", "query", "d.sfu", "table.csv")
+    words = ("density", "query", "quiet.sfu", "table.csv")
     assert PseudoTerminal(impatient).run(*words, "-q") == (0, "")
     assert "300 of 300 points" in PseudoTerminal(impatient).run(*words)[1]
 
