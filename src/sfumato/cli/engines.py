@@ -47,12 +47,16 @@ AFTERWARDS = {
 WORD = re.compile(r"[a-z][a-z-]*")
 
 
+INNER = "store", "keys"  # the group within a group
+
+
 def command_words(arguments: Sequence[str]) -> list[str]:
     """The words of the command, without the options before it and what follows it."""
     at = 0
     while at < len(arguments) and arguments[at].startswith("--"):
         at += 2 if arguments[at] in ("--engine", "--master") else 1
-    return list(itertools.takewhile(WORD.fullmatch, arguments[at : at + 2]))
+    words = 3 if tuple(arguments[at : at + 2]) == INNER else 2
+    return list(itertools.takewhile(WORD.fullmatch, arguments[at : at + words]))
 
 
 def check(arguments: Sequence[str]) -> None:
