@@ -22,6 +22,7 @@ from sfumato.engine.base import (
 )
 from sfumato.engine.spark.rows import SparkRows
 from sfumato.engine.spark.session import OWNER, session_for, translated
+from sfumato.engine.spark.tasks import task_of
 from sfumato.errors import EngineError, NullValueError, SfumatoError
 
 __all__ = ["SparkEngine"]
@@ -225,10 +226,11 @@ class SparkEngine(Engine):
         """The packed value of all partitions: a task each, then a tree of tasks that merge."""
         with translated():
             parts = frame.rdd.getNumPartitions()
-            values = frame.mapInArrow(_folding(fold, pack), ANSWER)
+            values = frame.mapInArrow(task_of(_folding(fold, pack)), ANSWER)
             while parts > FAN_IN:
                 parts = -(-parts // FAN_IN)
-                values = values.repartition(parts).mapInArrow(_merging(merge, pack, unpack), ANSWER)
+                join = task_of(_merging(merge, pack, unpack))
+                values = values.repartition(parts).mapInArrow(join, ANSWER)
             rows = [(row.value, row.error) for row in values.collect()]
         return _merged_rows(rows, merge, pack, unpack)
 

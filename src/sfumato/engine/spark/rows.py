@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from sfumato.engine.base import Mapped
 from sfumato.engine.spark.session import translated
+from sfumato.engine.spark.tasks import task_of
 
 if TYPE_CHECKING:
     from sfumato.engine.spark.engine import SparkEngine
@@ -49,7 +50,7 @@ class SparkRows:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         with translated():
-            frame = self.frame.mapInArrow(function, from_arrow_schema(schema))
+            frame = self.frame.mapInArrow(task_of(function), from_arrow_schema(schema))
         return type(self)(self._engine, frame)
 
     def shuffle(self, by: str) -> Self:
@@ -75,7 +76,7 @@ class SparkRows:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Bring the batches to the driver, partition by partition; see `Rows.batches`."""
         with translated():
-            packed = self.frame.mapInArrow(_packed, "batch binary")
+            packed = self.frame.mapInArrow(task_of(_packed), "batch binary")
             for row in packed.toLocalIterator(prefetchPartitions=True):
                 yield from pa.ipc.open_stream(bytes(row.batch))
 
