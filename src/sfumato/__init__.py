@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         profile,
         recommend,
         retrieve,
+        serve,
         sketch,
         telemetry,
     )
@@ -46,6 +47,7 @@ __all__ = [
     "profile",
     "recommend",
     "retrieve",
+    "serve",
     "sketch",
     "telemetry",
 ]

@@ -1,0 +1,97 @@
+"""The running service: store, keys, limits, the served model, sketches and releases together."""
+
+import asyncio
+import os
+from typing import Any
+
+from sfumato.serve.config import ServiceConfig
+from sfumato.serve.keys import KeyCheck, Origins
+from sfumato.serve.limits import Buckets, InFlight
+from sfumato.serve.logs import log
+from sfumato.serve.metrics import Metrics
+from sfumato.serve.model_feed import ModelFeed
+from sfumato.serve.recent_items import RecentItems
+from sfumato.store import Store, open_store
+
+__all__ = ["Service"]
+
+
+class Service:
+    """What the routes share. Open it on the event loop that serves."""
+
+    def __init__(self, config: ServiceConfig) -> None:
+        self.config = config
+        self.metrics = Metrics()
+        self.buckets = Buckets(config.rate, config.burst)
+        self.in_flight = InFlight(config.concurrent)
+        self.origins = Origins(config.allowed_origins)
+        self.recent = RecentItems(config.model.recent_users, config.model.recent_items)
+        self.logs_requests = config.log_level == "debug"
+        self.position = 0
+        self.stopping = False
+        self.store: Store
+        self.keys: KeyCheck
+        self.feed: ModelFeed
+
+    async def open(self) -> None:
+        """Open the store, fill what is in memory, and start the trainer."""
+        config = self.config
+        self.store = await asyncio.to_thread(
+            open_store, config.database, waiting_limit=config.waiting_events
+        )
+        self.keys = KeyCheck(self.store)
+        self.feed = ModelFeed(config)
+        await asyncio.to_thread(self._prepare)
+        if config.trainer:
+            await self.feed.start()
+        self._gauges()
+        log("info", "started", pid=os.getpid())
+
+    async def close(self) -> None:
+        """Write what is waiting, let the trainer store its snapshot, and close the store."""
+        self.stopping = True
+        await self.feed.stop(self.config.shutdown_seconds)
+        await asyncio.to_thread(self.store.close)
+        log("info", "stopped")
+
+    async def neighbours(self) -> tuple[str, Any]:
+        """Return the newest private release of neighbours, and its name."""
+        return "", None
+
+    def _prepare(self) -> None:
+        """Remember the last items of the last users, as before a restart."""
+        self.position = self.store.position()
+        users = self.config.model.recent_users
+        after = max(0, self.position - 4 * users)
+        while True:
+            batch = self.store.read(after, 100_000)
+            self.recent.add(batch)
+            if not len(batch):
+                return
+            after = batch.position
+
+    def _gauges(self) -> None:
+        gauge: Any = self.metrics.gauge
+        feed, store = self.feed, self.store
+        gauge("log_position", "Last sequence number of the log.", lambda: self.position)
+        gauge(
+            "model_position",
+            "Last event that the model has learned.",
+            lambda: feed.current.position,
+        )
+        gauge(
+            "model_lag_events",
+            "Events that the model has not learned.",
+            lambda: max(0, self.position - feed.current.position),
+        )
+        gauge(
+            "store_waiting",
+            "Events and other writes that wait for the disk.",
+            lambda: store.waiting,
+        )
+        gauge("requests_in_flight", "Requests under way.", lambda: self.in_flight.number)
+        gauge("trainer_alive", "Whether the trainer runs.", lambda: float(feed.alive))
+        gauge(
+            "trainer_restarts", "Times that the trainer was started again.", lambda: feed.restarts
+        )
+        gauge("model_failures", "Blocks that could not be learned.", lambda: feed.failures)
