@@ -1,6 +1,6 @@
 """What a database offers the store: sessions in transactions, and storage for the ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -11,10 +11,13 @@ __all__ = ["Backend", "Session"]
 
 
 class Session(Protocol):
-    """A transaction; ``?`` marks parameters, and no other ``?`` or percent sign is in statements."""
+    """A transaction; ``?`` marks parameters, and statements have no percent sign."""
 
     def execute(self, statement: str, parameters: Sequence[Any] = (), /) -> Any:
         """Run a statement; return a cursor with fetchone, fetchall, fetchmany and rowcount."""
+
+    def stream(self, statement: str, rows: int) -> Iterator[list[Any]]:
+        """Run a statement, and yield its result in pieces of so many rows."""
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
         """Insert rows into a table."""

@@ -115,9 +115,8 @@ def _record(out: _Hashed, name: str, body: bytes) -> None:
 
 def _pieces(session: Session, table: str, columns: tuple[str, ...]) -> Iterator[list[Any]]:
     order = "seq" if table == "event" else columns[0]
-    cursor = session.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}")
-    while rows := cursor.fetchmany(16 if table in LARGE else ROWS):
-        yield rows
+    statement = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {order}"
+    return session.stream(statement, 16 if table in LARGE else ROWS)
 
 
 def _packed(columns: tuple[str, ...], rows: list[Any]) -> bytes:

@@ -71,6 +71,17 @@ class PostgresConnection:
         query: Any = statement.replace("?", "%s") if parameters else statement
         return self.connection.execute(query, parameters or None, binary=True)
 
+    def make_schema(self) -> None:
+        """Make the schema that the store's tables are in, where it is missing and permitted."""
+        found = self.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (SCHEMA,))
+        if found.fetchone() is None:
+            self.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+
+    def commit(self) -> None:
+        """End the transaction; raise unless the server says that all of it is committed."""
+        if self.connection.execute("COMMIT").statusmessage != "COMMIT":
+            raise psycopg.OperationalError("the transaction was rolled back")
+
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()
@@ -100,6 +111,14 @@ class PostgresSession:
     def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
         self.execute = connection.execute
+
+    def stream(self, statement: str, rows: int) -> Iterator[list[Any]]:
+        """Run a statement, and yield its result in pieces of so many rows."""
+        with self._connection.connection.cursor("stream", binary=True) as cursor:
+            query: Any = statement
+            cursor.execute(query)
+            while piece := cursor.fetchmany(rows):
+                yield piece
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
         """Insert rows into a table."""
@@ -145,8 +164,10 @@ class PostgresBackend:
         self._writer: PostgresConnection | None = None
         self._readers: list[PostgresConnection] = []
         self._closed = False
-        with self._pool:
-            self._readers.append(self.connect())
+        connection = self.connect()
+        with translated(self.location):
+            connection.make_schema()
+        self._readers.append(connection)
 
     def connect(self) -> PostgresConnection:
         """Open a connection."""
@@ -165,11 +186,12 @@ class PostgresBackend:
     def reading(self) -> Iterator[PostgresSession]:
         """Begin a transaction that reads one moment of the database."""
         with translated(self.location):
-            connection = self._reader()
+            connection = self._begun(
+                self._reader(), "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+            )
             try:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 yield PostgresSession(connection)
-                connection.execute("COMMIT")
+                connection.commit()
             finally:
                 _roll_back(connection)
                 self._return(connection)
@@ -183,19 +205,11 @@ class PostgresBackend:
         with self._lock, translated(self.location):
             if self._closed:
                 raise StoreUnavailable("Store: it is closed.")
-            if self._writer is None or not self._writer.usable:
-                if self._writer is not None:
-                    self._writer.close()
-                self._writer = self.connect()
-            connection = self._writer
+            connection = self._writer = self._begun(self._writer, "BEGIN")
             try:
-                connection.execute("BEGIN")
                 connection.execute(f"SELECT pg_advisory_xact_lock({WRITERS})")
-                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}") if (
-                    not self._has_schema(connection)
-                ) else None
                 yield PostgresSession(connection)
-                connection.execute("COMMIT")
+                connection.commit()
             finally:
                 _roll_back(connection)
 
@@ -240,24 +254,23 @@ class PostgresBackend:
             finally:
                 connection.close()
 
-    def _has_schema(self, connection: PostgresConnection) -> bool:
-        if not getattr(self, "_schema_found", False):
-            found = connection.execute(
-                "SELECT 1 FROM pg_namespace WHERE nspname = ?", (SCHEMA,)
-            ).fetchone()
-            self._schema_found = found is not None
-        return self._schema_found
+    def _begun(self, connection: PostgresConnection | None, begin: str) -> PostgresConnection:
+        """Begin a transaction, on a new connection if the server has dropped this one."""
+        if connection is not None and connection.usable:
+            with suppress(psycopg.OperationalError):
+                connection.execute(begin)
+                return connection
+        if connection is not None:
+            connection.close()
+        connection = self.connect()
+        connection.execute(begin)
+        return connection
 
-    def _reader(self) -> PostgresConnection:
+    def _reader(self) -> PostgresConnection | None:
         with self._pool:
             if self._closed:
                 raise StoreUnavailable("Store: it is closed.")
-            while self._readers:
-                connection = self._readers.pop()
-                if connection.usable:
-                    return connection
-                connection.close()
-        return self.connect()
+            return self._readers.pop() if self._readers else None
 
     def _return(self, connection: PostgresConnection) -> None:
         with self._pool:

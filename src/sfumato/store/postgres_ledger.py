@@ -2,8 +2,10 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+
+import psycopg
 
 from sfumato.privacy.ledger import store as ledger_store
 from sfumato.store.postgres import SCHEMA, PostgresConnection, translated
@@ -119,15 +121,14 @@ class PostgresLedgerStorage:
     def transaction(self, write: bool) -> Iterator[PostgresConnection]:
         """Open a transaction: a consistent view, or exclusive writing until all is durable."""
         with self._lock, translated(self.path, ledger_store.LedgerDamaged):
-            connection = self._current()
+            connection = self._begun(
+                "BEGIN" if write else "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+            )
             try:
                 if write:
-                    connection.execute("BEGIN")
                     connection.execute("LOCK TABLE head IN EXCLUSIVE MODE")
-                else:
-                    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 yield connection
-                connection.execute("COMMIT")
+                connection.commit()
             finally:
                 if not connection.usable:  # an error left it open, or the server is gone
                     self.close()
@@ -144,14 +145,19 @@ class PostgresLedgerStorage:
             "WHERE n.nspname = ? AND NOT t.tgisinternal",
             (SCHEMA,),
         ).fetchall()
-        if {name: state for name, state in rows} != dict.fromkeys(TRIGGERS, "O"):
+        if dict(rows) != dict.fromkeys(TRIGGERS, "O"):
             raise ledger_store.LedgerDamaged(
                 f"Ledger: {self.path} is damaged: its triggers are not as they were made."
             )
 
-    def _current(self) -> PostgresConnection:
-        if self._connection is None or not self._connection.usable:
-            self.close()
-            self._connection = self._connect()
-            self._connections += 1
+    def _begun(self, begin: str) -> PostgresConnection:
+        """Begin a transaction, on a new connection if the server has dropped the old one."""
+        if self._connection is not None and self._connection.usable:
+            with suppress(psycopg.OperationalError):
+                self._connection.execute(begin)
+                return self._connection
+        self.close()
+        self._connection = self._connect()
+        self._connections += 1
+        self._connection.execute(begin)
         return self._connection

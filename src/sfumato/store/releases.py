@@ -136,7 +136,7 @@ def listed(backend: Backend, ledger: Ledger) -> list[StoredRelease]:
         )
         for charge in charged.values()
     ]
-    return sorted(found, key=lambda each: each.created)
+    return sorted(found, key=lambda each: int(each.created))  # the ledger notes full seconds
 
 
 def _reserve(session: Session, request: Request) -> None:

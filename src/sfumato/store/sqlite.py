@@ -31,6 +31,12 @@ class SqliteSession:
         self.connection = connection
         self.execute = connection.execute
 
+    def stream(self, statement: str, rows: int) -> Iterator[list[Any]]:
+        """Run a statement, and yield its result in pieces of so many rows."""
+        cursor = self.connection.execute(statement)
+        while piece := cursor.fetchmany(rows):
+            yield piece
+
     def insert_many(self, table: str, columns: Sequence[str], rows: Sequence[Any]) -> None:
         """Insert rows into a table."""
         marks = ", ".join("?" * len(columns))

@@ -488,7 +488,7 @@ class Store:
         """
         return self._keys.revoke(self._writer, key_id)
 
-    def keys(self) -> list[ApiKey]:
+    def api_keys(self) -> list[ApiKey]:
         """List all keys, revoked ones too, oldest first.
 
         Returns
@@ -515,8 +515,9 @@ class Store:
         -----
         **Guarantee.** When it returns, no table of the store contains an event of the user that was
         acknowledged before the call. SQLite overwrites the bytes in its file, and empties its log
-        unless a reader still needs it; PostgreSQL frees them by VACUUM. Backups, archived logs of PostgreSQL, snapshots and
-        releases made before are not changed. An event that arrives later is a new event.
+        unless a reader still needs it; PostgreSQL frees them by VACUUM. Backups, archived logs of
+        PostgreSQL, snapshots and releases made before are not changed. An event that arrives later
+        is a new event.
         """
         return _erasure.erase(self, str(user))
 

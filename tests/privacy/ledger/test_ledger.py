@@ -3,7 +3,6 @@
 import math
 import pickle
 import random
-import sqlite3
 from fractions import Fraction
 
 import pytest
@@ -11,29 +10,64 @@ import pytest
 from sfumato.privacy import Accountant, BudgetExceeded, Ledger
 from sfumato.privacy.accounting.losses import Flips, GaussianNoise, LaplaceNoise, Pure
 from sfumato.privacy.ledger.budget import DataSet, Spending
+from sfumato.store import open_store
+from support.stores import run_sql
+
+# A ledger of its own file, and those of stores: one contract.
+STORAGES = ("file", "sqlite", "postgresql")
 
 
-def entries(ledger):
+@pytest.fixture(params=STORAGES)
+def storage(request, new_location, tmp_path):
+    """Where the ledger is, and a function that opens it; each call is another process's view."""
+    if request.param == "file":
+        path = str(tmp_path / "shop.ledger")
+        yield path, lambda: Ledger(path)
+        return
+    location, stores = new_location(request.param), []
+
+    def opened():
+        stores.append(open_store(location))
+        return stores[-1].ledger
+
+    yield location, opened
+    for each in stores:
+        each.close()
+
+
+@pytest.fixture
+def backend():
+    """Stores here are made by their kind."""
+    return "sqlite"
+
+
+@pytest.fixture
+def ledger(storage):
+    found = storage[1]()
+    found.create("views", epsilon=1)
+    found.create("rough", epsilon=1, delta=1e-6, unit="user", relation="replace")
+    return found
+
+
+def entries(location):
     """Everything that is stored."""
-    with sqlite3.connect(ledger.path) as file:
-        return [
-            file.execute(f"SELECT * FROM {table}").fetchall() for table in ("dataset", "charge")
-        ]
+    tables = ("dataset", "charge")
+    return [run_sql(location, f"SELECT * FROM {table} ORDER BY place") for table in tables]
 
 
 def never(release_id):
     raise AssertionError("made again")
 
 
-def test_charges_add_up_to_the_budget_and_no_further(ledger):
+def test_charges_add_up_to_the_budget_and_no_further(ledger, storage):
     for _ in range(10):
         ledger.charge("views", 0.1, "a count")
     assert ledger.spent("views").epsilon == pytest.approx(1)
     assert ledger.spent("views").delta == 0
-    before = entries(ledger)
+    before = entries(storage[0])
     with pytest.raises(BudgetExceeded, match=r"'views' has epsilon 0 left of 1") as error:
         ledger.charge("views", 1e-6, "one more")
-    assert entries(ledger) == before
+    assert entries(storage[0]) == before
     assert error.value.remaining == ledger.remaining("views")
     assert isinstance(error.value, ValueError)
     again = pickle.loads(pickle.dumps(error.value))
@@ -81,7 +115,7 @@ def test_pure_charges_in_a_delta_budget_are_their_sum_while_that_fits(ledger):
     ledger.charge("wide", left, "the rest")
 
 
-def test_what_is_spent_never_goes_down(ledger):
+def test_what_is_spent_never_goes_down(ledger, storage):
     # Sums of pure epsilons give way to distributions, and tiny losses change the grid of these.
     ledger.create("wide", epsilon=8, delta=1e-6)
     draw, before = random.Random(4), 0.0
@@ -92,8 +126,8 @@ def test_what_is_spent_never_goes_down(ledger):
         spent = ledger.spent("wide").epsilon
         assert spent >= before, k
         before = spent
-    with sqlite3.connect(ledger.path) as file, pytest.raises(sqlite3.IntegrityError, match="less"):
-        file.execute("UPDATE running SET epsilon = epsilon / 2")
+    with pytest.raises(Exception, match="what is spent never becomes less"):
+        run_sql(storage[0], "UPDATE running SET epsilon = epsilon / 2")
 
 
 def test_what_is_left_fits_and_is_no_more_than_the_difference(ledger):
@@ -159,12 +193,12 @@ def test_delta_zero_takes_pure_losses_only(ledger, loss):
     assert ledger.history("views") == []
 
 
-def test_a_loss_of_another_relation_is_refused(ledger):
+def test_a_loss_of_another_relation_is_refused(ledger, storage):
     with pytest.raises(ValueError, match="'replace', and data set 'views' under 'add/remove'"):
         ledger.charge("views", Pure(0.1, relation="replace"), "a count")
     with pytest.raises(ValueError, match="'add/remove', and data set 'rough' under 'replace'"):
         ledger.release("rough", Pure(0.1), "a count", never)
-    assert entries(ledger)[1] == []
+    assert entries(storage[0])[1] == []
     ledger.charge("rough", 0.1, "a plain epsilon is one of the data set's relation")
     assert ledger.history("rough")[0].loss == Pure(0.1, relation="replace")
 
@@ -182,9 +216,9 @@ def test_a_release_is_charged_before_it_is_made_and_stored_before_it_is_returned
     assert charge.released is not None
 
 
-def test_a_retry_returns_the_stored_bytes_and_costs_nothing(ledger):
+def test_a_retry_returns_the_stored_bytes_and_costs_nothing(ledger, storage):
     first = ledger.release("views", 0.9, "a count", lambda release_id: b"first", release_id="one")
-    again = Ledger(ledger.path).release("views", 0.9, "a count", never, release_id="one")
+    again = storage[1]().release("views", 0.9, "a count", never, release_id="one")
     assert first == again == b"first"
     assert ledger.spent("views").epsilon == 0.9
     assert ledger.charge("views", 0.1, "stored elsewhere", release_id="two") == "two"
@@ -261,11 +295,11 @@ def test_a_split_has_the_unit_and_relation_of_its_parent(ledger):
     assert [each.name for each in ledger.datasets()] == ["views", "rough", "part"]
 
 
-def test_a_budget_is_given_once(ledger):
-    before = entries(ledger)
+def test_a_budget_is_given_once(ledger, storage):
+    before = entries(storage[0])
     with pytest.raises(ValueError, match="'views' is there already; its budget stays"):
         ledger.create("views", epsilon=100)
-    assert entries(ledger) == before
+    assert entries(storage[0]) == before
 
 
 NUMBERS = [0, -1, math.nan, math.inf, "1", None, True]
@@ -286,18 +320,18 @@ TEXTS = ["", " ", "two\nlines", "\x1b[0m", None, 7, "x" * 2001]
         ("charge", "release_id", [text for text in TEXTS if text is not None]),
     ],
 )
-def test_bad_input_raises_before_anything_is_stored(ledger, call, name, bad):
+def test_bad_input_raises_before_anything_is_stored(ledger, storage, call, name, bad):
     good = dict(
         create=dict(dataset="new", epsilon=1),
         charge=dict(dataset="views", loss=0.1, what="a count"),
     )[call]
-    before = entries(ledger)
+    before = entries(storage[0])
     for value in bad:
         with pytest.raises(ValueError, match="Ledger: "):
             getattr(ledger, call)(**{**good, name: value})
     with pytest.raises(TypeError, match="make must be a function"):
         ledger.release("views", 0.1, "a count", b"bytes")
-    assert entries(ledger) == before
+    assert entries(storage[0]) == before
     getattr(ledger, call)(**good)
 
 
