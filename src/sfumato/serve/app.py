@@ -4,13 +4,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.serve import events, health, keys, recommend
+from sfumato.serve import (
+    density,
+    events,
+    health,
+    keys,
+    openapi,
+    recommend,
+    releases,
+    sketches,
+    telemetry,
+    users,
+)
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.endpoint import SECURITY, Endpoint, respond
 from sfumato.serve.problems import MEDIA_TYPE, Problem
@@ -22,8 +34,14 @@ __all__ = ["ENDPOINTS", "create_app"]
 ENDPOINTS: list[Endpoint] = [
     *events.ENDPOINTS,
     *recommend.ENDPOINTS,
+    *telemetry.ENDPOINTS,
+    *density.ENDPOINTS,
+    *sketches.ENDPOINTS,
+    *releases.ENDPOINTS,
+    *users.ENDPOINTS,
     *keys.ENDPOINTS,
     *health.ENDPOINTS,
+    *openapi.ENDPOINTS,
 ]
 
 
@@ -52,6 +70,7 @@ def create_app(config: ServiceConfig, *, pages: Any = ()) -> Starlette:
     ['/budget', '/density/{name}/query']
     """
     service = Service(config)
+    service.openapi = msgspec.json.encode(openapi.document(ENDPOINTS))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

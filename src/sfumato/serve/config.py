@@ -73,7 +73,8 @@ class SketchConfig(Struct, frozen=True, forbid_unknown_fields=True):
     kind: str
     parameters: dict[str, Any] = {}
     dataset: str | None = None  # whose budget its releases are charged to
-    commit_seconds: Positive = 0.05
+    largest_weight: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 1  # of one key in one request
+    commit_seconds: Positive = 0.1
     counter: CounterConfig | None = None
 
 

@@ -143,7 +143,7 @@ async def create_key(call: Call) -> Answer:
 
 async def list_keys(call: Call) -> KeyList:
     """List keys without secrets."""
-    keys = await asyncio.to_thread(call.service.store.keys)
+    keys = await asyncio.to_thread(call.service.store.api_keys)
     return KeyList([key_row(key) for key in keys])
 
 
@@ -152,7 +152,7 @@ async def revoke_key(call: Call) -> KeyRow:
     key_id, store = call.path("key_id"), call.service.store
     if not await asyncio.to_thread(store.revoke_key, key_id):
         raise not_found("valid key", field="key_id")
-    keys = await asyncio.to_thread(store.keys)
+    keys = await asyncio.to_thread(store.api_keys)
     found = [key_row(key) for key in keys if key.key_id == key_id]
     found[0].revoked = found[0].revoked or time.time()
     return found[0]

@@ -13,6 +13,7 @@ __all__ = [
     "DensityAnswer",
     "DensityQuery",
     "Erased",
+    "ErasureAnswer",
     "Event",
     "Explanation",
     "Health",
@@ -120,11 +121,11 @@ class TelemetryRow(Struct):
     """A value and how many clients have it."""
 
     value: str
-    estimate: float
-    std_error: float
-    low: float
-    high: float
-    p_value: float
+    estimate: float | None
+    std_error: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
     detected: bool
 
 
@@ -236,7 +237,7 @@ class ReleaseRequest(Struct, forbid_unknown_fields=True):
     delta: Delta = 0.0
     sketch: Text | None = None
     contributions: Annotated[int, Meta(ge=1, le=2**15)] | None = None
-    weight: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    largest: Annotated[int, Meta(ge=1, le=2**62)] | None = None  # of a hyper-log-log
 
 
 class ReleaseRow(Struct):
@@ -263,6 +264,15 @@ class Erased(Struct):
     model: str
     sketches: str
     cannot_be_recalled: list[str]
+
+
+class ErasureAnswer(Struct):
+    """An erasure, without the user, and whether the served model was learned after it."""
+
+    erasure: int
+    events: int
+    erased: float
+    model: str
 
 
 class KeyRequest(Struct, forbid_unknown_fields=True):

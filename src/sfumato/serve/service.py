@@ -5,13 +5,18 @@ import os
 from typing import Any
 
 from sfumato.serve.config import ServiceConfig
+from sfumato.serve.density import densities
 from sfumato.serve.keys import KeyCheck, Origins
 from sfumato.serve.limits import Buckets, InFlight
 from sfumato.serve.logs import log
 from sfumato.serve.metrics import Metrics
 from sfumato.serve.model_feed import ModelFeed
 from sfumato.serve.recent_items import RecentItems
+from sfumato.serve.releases import create_budgets, newest_neighbours
+from sfumato.serve.sketches import LiveSketch, ticking
+from sfumato.serve.telemetry import schemes
 from sfumato.store import Store, open_store
+from sfumato.telemetry.schemes.base import Scheme
 
 __all__ = ["Service"]
 
@@ -27,7 +32,14 @@ class Service:
         self.origins = Origins(config.allowed_origins)
         self.recent = RecentItems(config.model.recent_users, config.model.recent_items)
         self.logs_requests = config.log_level == "debug"
+        self.openapi = b""
         self.position = 0
+        self.released_at = 0  # changes with every release that is made here
+        self._neighbours: tuple[str, Any] = "", None
+        self._neighbours_at = -1
+        self.schemes: dict[str, Scheme] = {}
+        self.densities: dict[str, Any] = {}
+        self.sketches: dict[str, LiveSketch] = {}
         self.stopping = False
         self.store: Store
         self.keys: KeyCheck
@@ -42,6 +54,7 @@ class Service:
         self.keys = KeyCheck(self.store)
         self.feed = ModelFeed(config)
         await asyncio.to_thread(self._prepare)
+        self._ticking = asyncio.create_task(ticking(self))
         if config.trainer:
             await self.feed.start()
         self._gauges()
@@ -50,16 +63,31 @@ class Service:
     async def close(self) -> None:
         """Write what is waiting, let the trainer store its snapshot, and close the store."""
         self.stopping = True
+        self._ticking.cancel()
+        for live in self.sketches.values():
+            await live.close()
         await self.feed.stop(self.config.shutdown_seconds)
         await asyncio.to_thread(self.store.close)
         log("info", "stopped")
 
     async def neighbours(self) -> tuple[str, Any]:
         """Return the newest private release of neighbours, and its name."""
-        return "", None
+        if self.released_at != self._neighbours_at:
+            at = self.released_at
+            self._neighbours = await asyncio.to_thread(newest_neighbours, self.store)
+            self._neighbours_at = at
+        return self._neighbours
 
     def _prepare(self) -> None:
-        """Remember the last items of the last users, as before a restart."""
+        """Open what the settings name, and remember the last items of users, as before."""
+        config = self.config
+        create_budgets(self.store.ledger, config)
+        self.schemes = schemes(config.metrics)
+        self.densities = densities(config.densities)
+        self.sketches = {
+            name: LiveSketch(name, settings, self.store)
+            for name, settings in config.sketches.items()
+        }
         self.position = self.store.position()
         users = self.config.model.recent_users
         after = max(0, self.position - 4 * users)
