@@ -31,9 +31,12 @@ if TYPE_CHECKING:
         sketch,
         telemetry,
     )
+    from .client import AsyncClient, Client
     from .core import hashing
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "__version__",
     "attack",
     "data",
@@ -99,6 +102,8 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Any
 def __getattr__(name: str) -> Any:
     if name == "hashing":
         return importlib.import_module("sfumato.core.hashing")
+    if name in ("AsyncClient", "Client"):
+        return getattr(importlib.import_module("sfumato.client"), name)
     if name in __all__:
         return importlib.import_module(f"sfumato.{name}")
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What leaves is paid for or private already: releases, statements, counters, telemetry, density."""
+"""What leaves is paid for or private already: releases, counters, telemetry, densities."""
 
 import numpy as np
 import pytest

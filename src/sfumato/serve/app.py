@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -82,12 +83,26 @@ def create_app(config: ServiceConfig, *, pages: Any = ()) -> Starlette:
 
     app = Starlette(
         routes=[*_routes(service), *pages],
+        middleware=[Middleware(_PathAsSent)],
         lifespan=lifespan,
         exception_handlers={HTTPException: _problem, 500: _problem},
     )
     app.state.service = service
     app.router.redirect_slashes = False
     return app
+
+
+class _PathAsSent:
+    """Match routes to the path as it was sent: an id may contain an encoded slash."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        raw = scope.get("raw_path") or b""
+        if b"%" in raw:
+            scope["path"] = raw.decode("latin-1")
+        await self._app(scope, receive, send)
 
 
 class _Served:

@@ -164,6 +164,9 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     metrics: dict[str, MetricConfig] = {}
     densities: dict[str, DensityConfig] = {}
 
+    def __repr__(self) -> str:
+        return f"ServiceConfig({self.host}:{self.port})"
+
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
         """Check settings as they come from TOML.

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
@@ -61,7 +61,10 @@ class Call:
 
     def path(self, name: str) -> str:
         """Return a part of the path, of 1 to 256 characters without NUL."""
-        value = str(self.scope["path_params"][name])
+        try:
+            value = unquote(str(self.scope["path_params"][name]), errors="strict")
+        except UnicodeDecodeError:
+            raise Problem(422, f"{name} must be UTF-8.", field=name) from None
         if not 1 <= len(value) <= 256 or "\0" in value:
             raise Problem(422, f"{name} must be 1 to 256 characters without NUL.", field=name)
         return value
