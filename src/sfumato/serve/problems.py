@@ -113,6 +113,8 @@ def problem_of(error: Exception) -> Problem | None:
         return error
     if isinstance(error, msgspec.DecodeError):
         return _malformed(error)
+    if isinstance(error, UnicodeDecodeError | RecursionError):  # msgspec lets them through
+        return Problem(400, "The body is no JSON in UTF-8 of a usual depth.", kind="no-json")
     if isinstance(error, StoreUnavailable):
         retry = [(b"retry-after", b"1")]
         detail = "The database cannot be written now; repeat with the same ids."

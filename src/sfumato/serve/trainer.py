@@ -73,8 +73,11 @@ class Trainer:
             except StoreUnavailable as error:
                 log("warning", "trainer waits for the database", error=error)
                 pause = PATIENCE
+            except (BrokenPipeError, ConnectionResetError):  # the server closed its end meanwhile
+                break
             if self._stopped(max(0.0, pause)):
                 break
+        self._read(self.config.shutdown_seconds / 2)
         if self.learner.blocks > self.saved:
             self._save()
 
@@ -83,13 +86,8 @@ class Trainer:
         erased = self.store.erasures(self.erasures)
         if erased:
             self._relearn(erased[-1].number)
-        begin = time.monotonic()
-        while True:
-            batch = self.store.read(self.learner.position, READ)
-            self.learner.feed(batch)
-            # Readers get a model within the time of a refresh also while much is to be read.
-            if len(batch) < READ or time.monotonic() - begin > self.config.model.refresh_seconds:
-                break
+        # Readers get a model within the time of a refresh also while much is to be read.
+        self._read(self.config.model.refresh_seconds)
         if self.learner.position != self._sent:
             self._send()
         if (
@@ -97,6 +95,15 @@ class Trainer:
             and time.monotonic() - self._last_save >= self.config.model.snapshot_seconds
         ):
             self._save()
+
+    def _read(self, seconds: float) -> None:
+        """Learn what is new in the log, as far as the time goes."""
+        begin = time.monotonic()
+        while True:
+            batch = self.store.read(self.learner.position, READ)
+            self.learner.feed(batch)
+            if len(batch) < READ or time.monotonic() - begin > seconds:
+                return
 
     def _relearn(self, number: int) -> None:
         """Learn the log from its start, without what was erased; then drop older snapshots."""
@@ -139,7 +146,10 @@ class Trainer:
     def _stopped(self, seconds: float) -> bool:
         """Wait; return whether the server closed its end meanwhile."""
         ready, _, _ = select.select([self.channel], [], [], seconds)
-        return bool(ready) and not self.channel.recv(1)
+        try:
+            return bool(ready) and not self.channel.recv(1)
+        except ConnectionResetError:
+            return True
 
 
 def _memory_file() -> Any:
@@ -166,10 +176,7 @@ def main() -> None:
             if select.select([channel], [], [], PATIENCE)[0]:
                 return
     with store:
-        try:
-            Trainer(store, config, channel).run()
-        except (BrokenPipeError, ConnectionResetError):  # the server is gone
-            return
+        Trainer(store, config, channel).run()
 
 
 def _exactly(channel: socket.socket, size: int) -> bytes:
