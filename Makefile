@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 THREADS ?= auto
 
-.PHONY: demo browser test lint mutants bench soak docs site clean
+.PHONY: demo browser postgres test lint mutants bench soak docs site clean
 
 # What runs the package, and nothing else.
 .venv/demo: pyproject.toml constraints.txt
@@ -31,10 +31,17 @@ THREADS ?= auto
 demo: .venv/demo
 	$(BIN)/sfumato demo
 
-# The one target that installs a system package: Debian's chromium, for the tests of web/.
+# The two targets that install a system package: Debian's chromium, for the tests of web/, and
+# PostgreSQL's server, for those of the store (without a cluster: tests make their own).
 browser:
 	@command -v chromium >/dev/null || { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null; } \
 		|| { echo "make browser: chromium is missing and could not be installed; as root: apt-get install chromium" >&2; exit 1; }
+
+postgres:
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || { apt-get -qq update && mkdir -p /etc/postgresql-common \
+		&& echo "create_main_cluster = false" >> /etc/postgresql-common/createcluster.conf \
+		&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >/dev/null; } \
+		|| { echo "make postgres: the server is missing and could not be installed; as root: apt-get install postgresql" >&2; exit 1; }
 
 # A worker a core: threads of the linear algebra beside them only wait for each other.
 test: .venv/ready
@@ -61,6 +68,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/jaccard.py
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/reading.py
+	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/noise.py
 	$(BIN)/python benchmarks/audits.py
 	$(BIN)/python benchmarks/accounting.py

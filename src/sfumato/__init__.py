@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         retrieve,
         serve,
         sketch,
+        store,
         telemetry,
     )
     from .client import AsyncClient, Client
@@ -52,6 +53,7 @@ __all__ = [
     "retrieve",
     "serve",
     "sketch",
+    "store",
     "telemetry",
 ]
 

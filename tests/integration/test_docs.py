@@ -48,6 +48,7 @@ def module(path):
         "docs/recommend.md",
         "docs/retrieval.md",
         "docs/sketches.md",
+        "docs/store.md",
         "docs/telemetry.md",
     ],
 )

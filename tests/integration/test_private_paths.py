@@ -29,6 +29,7 @@ ELSEWHERE = {
     **dict.fromkeys(["Mechanism", "Sketch"], "abstract"),
     **dict.fromkeys(["ReportEncoder", "PrefixDiscovery"], LOCAL),
     **dict.fromkeys(["HadamardResponse", "LocalHashing", "SubsetSelection"], LOCAL),
+    "Store": "stores bytes that a caller makes: no row reaches a release by itself",
     "NoiseSharing": "adds its noise to a sketch that is a path: tests/density/test_combined.py",
 }
 

@@ -60,6 +60,7 @@ def _made() -> Iterator[Any]:
     yield from _data()
     yield from _engines()
     yield from _privacy()
+    yield from _stores()
     yield from _telemetry()
     yield from _retrieval()
     yield from _recommending()
@@ -136,6 +137,18 @@ def _privacy() -> Iterator[Any]:
         ledger.charge("ratings", 0.5, what="counts")
         yield from (ledger, *ledger.datasets(), *ledger.history("ratings"))
         yield from (ledger.spent("ratings"), ledger.verify())
+
+
+def _stores() -> Iterator[Any]:
+    from sfumato.store import EventBatch, open_store
+
+    with tempfile.TemporaryDirectory() as folder, open_store(f"{folder}/shop.db") as store:
+        batch = EventBatch([f"{SECRET} 1"], [f"{SECRET} item"])
+        yield from (store, batch, store.append(batch))
+        yield from (store.save_snapshot("model", b"", 1), store.release("r", "a sum", str.encode))
+        yield store.create_key("front", ["ingest"])[0]
+        erasure = store.erase_user(f"{SECRET} 1")
+        yield from (erasure, erasure.record, store.info())
 
 
 def _telemetry() -> Iterator[Any]:

@@ -25,6 +25,7 @@ from sfumato.cli import (
     serve,
     sketch,
     split,
+    store,
     telemetry,
     waiting,
 )
@@ -159,6 +160,7 @@ app.add_typer(index.app, name="index")
 app.add_typer(telemetry.app, name="telemetry")
 app.add_typer(density.app, name="density")
 app.add_typer(mine.app, name="mine")
+app.add_typer(store.app, name="store")
 app.command()(models.fit)
 app.command()(models.models)
 app.command()(models.evaluate)
@@ -195,7 +197,7 @@ def inspect(
     file: Annotated[Path, typer.Argument(help="Any file that a command wrote, but a table.")],
     json: Json = False,
 ) -> None:
-    """Describe a Sfumato file: a sketch, model, release, index, answer, ledger or telemetry."""
+    """Describe a Sfumato file: sketch, model, release, index, answer, ledger, store, telemetry."""
     from sfumato.cli import printing
     from sfumato.data.files import beginning
 
@@ -206,6 +208,8 @@ def inspect(
     content = content_of(file)
     if content == "ledger":
         budget.show(file, None, json)
+    elif content == "store":
+        store.info(str(file), json)
     elif content in ("parameters", "reports"):
         telemetry.show(content, file, json)
     elif content == "json":

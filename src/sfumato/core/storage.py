@@ -319,6 +319,7 @@ HOMES = {
     for kind in kinds.split()
 } | {"telemetry counts": "sfumato.telemetry.reports.counts"}
 MAGICS = {file_format.MAGIC: "packed", b"SFIX": "index", b"SQLite": "ledger"}
+STORE = b"SFST"  # application of a SQLite file, its bytes 68 to 72
 JSON_LIMIT = 1 << 26  # bytes of an answer, a statement or parameters
 
 
@@ -336,13 +337,13 @@ def content_of(source: Any) -> str:
     """The content type of a path or bytes by their first bytes; "" if it is none of ours.
 
     One of ``"packed"`` (sketches, releases, models, counts: all of our magic), ``"index"``,
-    ``"ledger"``, ``"reports"``, ``"parameters"`` and ``"json"`` (perhaps an answer or statement).
-    It may still be damaged. A folder, device or pipe is refused by an OSError.
+    ``"ledger"``, ``"store"``, ``"reports"``, ``"parameters"`` and ``"json"`` (perhaps an answer or
+    statement). It may still be damaged. A folder, device or pipe is refused by an OSError.
     """
     begin = _beginning(source)
     content = next((content for magic, content in MAGICS.items() if begin.startswith(magic)), "")
     if content:
-        return content
+        return "store" if content == "ledger" and begin[68:72] == STORE else content
     begin = begin.lstrip()
     if re.match(rb'\{\s*"v"\s*:', begin):
         return "reports"
@@ -378,6 +379,7 @@ def load_any(source: Any) -> Any:
 NOT_LOADED = {
     "": "not a file of ours: the magic bytes are missing or cut off.",
     "ledger": "is a ledger; open it with sfumato.privacy.Ledger(path).",
+    "store": "is a store; open it with sfumato.store.open_store(path).",
     "reports": "holds reports of telemetry; read them with sfumato.telemetry.read_reports(path, "
     "params), which needs their parameters.",
 }

@@ -18,7 +18,7 @@ GROUP = 16_384  # events of one transaction, so that none waits long
 Job = Callable[[Session], Any]
 
 
-class Task:
+class QueuedWrite:
     """An append or a job, with the future that waits for it and the event loop of that."""
 
     __slots__ = ("future", "job", "loop", "outcome", "weight")
@@ -40,7 +40,7 @@ class GroupWriter:
     def __init__(self, backend: Backend, limit: int) -> None:
         self.backend = backend
         self._limit = limit
-        self._tasks: deque[Task] = deque()
+        self._tasks: deque[QueuedWrite] = deque()
         self._wake = threading.Condition(threading.Lock())
         self._waiting = 0
         self._idle = False
@@ -54,21 +54,21 @@ class GroupWriter:
 
     def append(self, batch: EventBatch) -> "Future[Appended]":
         """Queue events for a thread."""
-        return self._queue(Task(batch, None))  # type: ignore[no-any-return]
+        return self._queue(QueuedWrite(batch, None))  # type: ignore[no-any-return]
 
     def append_on(
         self, loop: asyncio.AbstractEventLoop, batch: EventBatch
     ) -> "asyncio.Future[Appended]":
         """Queue events for an event loop."""
-        return self._queue(Task(batch, loop))  # type: ignore[no-any-return]
+        return self._queue(QueuedWrite(batch, loop))  # type: ignore[no-any-return]
 
     def job(self, job: Job) -> "Future[Any]":
         """Queue any other write for a thread."""
-        return self._queue(Task(job, None))  # type: ignore[no-any-return]
+        return self._queue(QueuedWrite(job, None))  # type: ignore[no-any-return]
 
     def job_on(self, loop: asyncio.AbstractEventLoop, job: Job) -> "asyncio.Future[Any]":
         """Queue any other write for an event loop."""
-        return self._queue(Task(job, loop))  # type: ignore[no-any-return]
+        return self._queue(QueuedWrite(job, loop))  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Commit what is waiting, and end the thread."""
@@ -78,7 +78,7 @@ class GroupWriter:
         if self._thread is not None:
             self._thread.join()
 
-    def _queue(self, task: Task) -> Any:
+    def _queue(self, task: QueuedWrite) -> Any:
         with self._wake:
             if self._closed:
                 raise StoreUnavailable("Store: it is closed.")
@@ -103,20 +103,21 @@ class GroupWriter:
                 self._waiting -= sum(task.weight for task in group)
             _resolve(group)
 
-    def _next_group(self) -> list[Task]:
+    def _next_group(self) -> list[QueuedWrite]:
         """Wait for tasks; return as many as one transaction takes, none at the end."""
         with self._wake:
             while not self._tasks and not self._closed:
                 self._idle = True
                 self._wake.wait()
             self._idle = False
-            group, weight = [], 0
+            group: list[QueuedWrite] = []
+            weight = 0
             while self._tasks and (not group or weight + self._tasks[0].weight <= GROUP):
                 group.append(self._tasks.popleft())
                 weight += group[-1].weight
             return group
 
-    def _commit(self, group: Sequence[Task]) -> None:
+    def _commit(self, group: Sequence[QueuedWrite]) -> None:
         try:
             self._transact(group)
         except StoreUnavailable as error:
@@ -129,7 +130,7 @@ class GroupWriter:
             else:
                 group[0].outcome = error
 
-    def _transact(self, group: Sequence[Task]) -> None:
+    def _transact(self, group: Sequence[QueuedWrite]) -> None:
         appends = [task for task in group if isinstance(task.job, EventBatch)]
         with self.backend.writing() as session:
             if appends:
@@ -159,9 +160,9 @@ def _run_job(session: Session, job: Job) -> Any:
     return result
 
 
-def _resolve(group: Sequence[Task]) -> None:
+def _resolve(group: Sequence[QueuedWrite]) -> None:
     """Resolve the futures of a group: one call to each event loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[Task]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[QueuedWrite]] = {}
     for task in group:
         if task.loop is not None:
             loops.setdefault(task.loop, []).append(task)
@@ -174,12 +175,12 @@ def _resolve(group: Sequence[Task]) -> None:
             continue
 
 
-def _settle_all(tasks: Sequence[Task]) -> None:
+def _settle_all(tasks: Sequence[QueuedWrite]) -> None:
     for task in tasks:
         _settle(task)
 
 
-def _settle(task: Task) -> None:
+def _settle(task: QueuedWrite) -> None:
     future: Any = task.future
     if future.cancelled():
         return

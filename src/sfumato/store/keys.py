@@ -110,7 +110,7 @@ class KeyRing:
             ).fetchall()
         return {
             row[0]: (
-                ApiKey(row[0], row[1], tuple(row[2].split()), *row[3:5], _attributes(row[5])),
+                ApiKey(row[0], row[1], tuple(row[2].split()), row[3], row[4], _attributes(row[5])),
                 bytes(row[6]),
                 bytes(row[7]),
             )

@@ -73,7 +73,7 @@ def migrate_store(location: str | os.PathLike[str]) -> tuple[int, int]:
     -------
     tuple of int
         The version before and after. Each step is one transaction: an interrupted migration leaves
-        the version that it had reached.
+        the version that it reached.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def migrate_store(location: str | os.PathLike[str]) -> tuple[int, int]:
         backend.close()
 
 
-def restore_store(path: str | Path, location: str | os.PathLike[str]) -> dict[str, int]:
+def restore_store(path: str | os.PathLike[str], location: str | os.PathLike[str]) -> dict[str, int]:
     """Fill an empty store from a backup, of either backend.
 
     Parameters

@@ -140,8 +140,9 @@ class ApiKey:
         Seconds since 1970 in UTC.
     revoked : float or None, default=None
         Time of its revocation; None while it is valid.
-    attributes : mapping, default={}
-        JSON values of the service, such as the metric and the origins of a public ingest key.
+    attributes : mapping, optional
+        JSON values of the service, none by default, such as the metric and the origins of a
+        public ingest key.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.errors import BudgetExceeded, ParameterError, ParameterTypeError, StoreDamaged
@@ -103,7 +103,7 @@ def find(backend: Backend, ledger: Ledger, key: str) -> StoredRelease | None:
         if charge is None or charge.released is None:
             return None
         data = ledger.fetch(key)
-    return StoredRelease(*fields[:5], nbytes=len(data), data=data)
+    return replace(StoredRelease(*fields), nbytes=len(data), data=data)
 
 
 def listed(backend: Backend, ledger: Ledger) -> list[StoredRelease]:
@@ -124,7 +124,7 @@ def listed(backend: Backend, ledger: Ledger) -> list[StoredRelease]:
         if row[2] is None:
             found.append(StoredRelease(*row))
         elif charge is not None:  # else it was reserved and never charged
-            found.append(StoredRelease(*row[:5], nbytes=charge.nbytes))
+            found.append(replace(StoredRelease(*row), nbytes=charge.nbytes))
     found += [
         StoredRelease(
             charge.release_id,

@@ -2,6 +2,8 @@
 
 import hashlib
 import time
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sfumato.core.validation import integer
@@ -31,12 +33,8 @@ def save(writer: GroupWriter, name: str, data: Any, position: int, keep: int | N
         name, version, position, time.time(), len(data), hashlib.sha256(data).hexdigest()
     )
     for part, start in enumerate(range(0, len(data), PART)):
-        chunk = data[start : start + PART]
-        writer.job(
-            lambda session, row=(name, version, part, chunk): session.execute(
-                "INSERT INTO snapshot_part VALUES (?, ?, ?, ?)", row
-            )
-        ).result()
+        row = (name, version, part, data[start : start + PART])
+        writer.job(partial(_insert, row)).result()
 
     def publish(session: Session) -> None:
         written = session.execute(
@@ -77,7 +75,7 @@ def load(backend: Backend, name: str, version: int | None) -> Snapshot | None:
             f"Store: version {row[1]} of snapshot {name!r} does not have its checksum; load an "
             "older version, or relearn it from the log."
         )
-    return Snapshot(*row, data=data)
+    return replace(Snapshot(*row), data=data)
 
 
 def listed(backend: Backend, name: str | None) -> list[Snapshot]:
@@ -113,6 +111,10 @@ def _number(session: Session, name: str) -> int:
         (name, name),
     )
     return int(found.fetchone()[0])
+
+
+def _insert(row: tuple[Any, ...], session: Session) -> None:
+    session.execute("INSERT INTO snapshot_part VALUES (?, ?, ?, ?)", row)
 
 
 def _prune(session: Session, name: str, keep: int) -> int:

@@ -1,6 +1,7 @@
 """The durable state of a service: one interface over SQLite and PostgreSQL."""
 
 import asyncio
+import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -56,7 +57,7 @@ class Store:
     Notes
     -----
     **Guarantee.** An append that returns is on the disk of the database: it survives the end of the
-    process and of the machine (as far as the disk keeps what it was told to synchronise). An event
+    process and of the machine (if the disk keeps what it reports as synchronised). An event
     id is in the log at most once. Sequence numbers increase in the order in which readers can see
     the events and are never used again, so a reader that continues after its last position misses
     none. An append that raises may still have been committed where the connection was lost
@@ -320,7 +321,7 @@ class Store:
             reports that were randomised by their senders.
         loss : object, default=None
             What to charge: a `Loss`, an epsilon or a pair (epsilon, delta).
-        request : bytes, default=b""
+        request : bytes, default=b''
             Content of the request; another one under the same key is refused.
         media_type : str, default="application/octet-stream"
             Media type of the bytes.
@@ -562,7 +563,7 @@ class Store:
         with self._backend.reading() as session:
             return _backup.described(self._backend, session)
 
-    def backup(self, path: str | Path) -> dict[str, int]:
+    def backup(self, path: str | os.PathLike[str]) -> dict[str, int]:
         """Write everything to one file, while others go on writing.
 
         Parameters
