@@ -57,8 +57,8 @@ class _Routes:
 
         Parameters
         ----------
-        users, items : sequence of str or int
-            Ids.
+        users, items : sequence
+            Ids, text or integers.
         values : sequence of float or None, default=None
             Values, such as ratings; None is 1 for each.
         times : sequence of float or None, default=None
@@ -152,8 +152,8 @@ class _Routes:
         ----------
         sketch : str
             Name of the sketch.
-        keys : sequence of str or int
-            Keys.
+        keys : sequence
+            Keys, text or integers.
         weights : sequence of int or None, default=None
             Weights of the keys; None is 1 for each.
 
@@ -411,7 +411,7 @@ def _address(path: tuple[Any, ...]) -> str:
 
 def _pause(number: int, headers: Mapping[str, str]) -> float:
     """Return how long to wait: doubling, a part of it at random, at least what the service says."""
-    usual = 0.05 * 2**number * (0.5 + random.random())
+    usual = 0.05 * float(2**number) * (0.5 + random.random())
     wanted = headers.get("retry-after", "")
     return min(LONGEST_PAUSE, max(usual, float(wanted) if wanted.isdigit() else 0.0))
 

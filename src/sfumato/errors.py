@@ -402,9 +402,9 @@ class ServiceError(SfumatoError, OSError):
     ----------
     detail : str
         The service's sentence.
-    status : int
+    status : int, default=0
         Status of HTTP; 0 where there was no answer.
-    problem : dict
+    problem : dict or None, default=None
         The answer, with "type" and, where known, "field" and "position".
 
     Attributes
@@ -421,8 +421,9 @@ class ServiceError(SfumatoError, OSError):
     (403, 'The key needs the scope read.')
     """
 
-    def __init__(self, detail: str, status: int, problem: Any) -> None:
+    def __init__(self, detail: str, status: int = 0, problem: Any = None) -> None:
         super().__init__(detail, status, problem)
+        problem = {} if problem is None else problem
         self.detail, self.status, self.problem = detail, status, problem
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from sfumato.serve.app import ENDPOINTS
-from sfumato.serve.limits import Buckets
+from sfumato.serve.limits import RateLimits
 from sfumato.serve.problems import Problem
 from support.service import running
 
@@ -141,7 +141,7 @@ def test_logs_are_json_without_personal_data_or_keys(service):
 
 def test_buckets_refill_at_their_rate():
     now = [0.0]
-    buckets = Buckets(rate=2.0, burst=3, clock=lambda: now[0])
+    buckets = RateLimits(rate=2.0, burst=3, clock=lambda: now[0])
     for _ in range(3):
         buckets.take("a")
     with pytest.raises(Problem) as caught:

@@ -1,6 +1,7 @@
 """The OpenAPI document lists every route, and requests made from it never make the service fail."""
 
 import re
+from pathlib import Path
 
 import pytest
 import schemathesis
@@ -25,6 +26,16 @@ def test_every_route_and_its_statuses_are_described():
             assert ("security" in operation) == secured == ("401" in operation["responses"])
     names = [each["operationId"] for methods in paths.values() for each in methods.values()]
     assert len(names) == len(set(names))
+
+
+def test_the_page_lists_every_route_with_its_scope():
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    rows = re.findall(r"^\| `(\w+) (/\S*)` \| ([\w ]+) \|", page, re.M)
+    scopes = {
+        (each.method, each.route): "public key" if each.public else str(each.scope).lower()
+        for each in ENDPOINTS
+    }
+    assert {(method, route): scope for method, route, scope in rows} == scopes
 
 
 @pytest.fixture(scope="module")

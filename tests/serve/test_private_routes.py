@@ -144,9 +144,9 @@ def test_keys_of_a_sketch_are_durable_and_a_retry_adds_nothing(service, admin):
         assert client.get("/sketches/pages").status_code == 403  # raw data are the curator's
     with open_store(service.database) as store:
         assert store.load_snapshot("sketch:pages") is not None
-    seen = admin.get("/sketches/pages", params={"n": 2}).json()
-    assert seen["keys"] == ["home", "help"]
-    assert seen["counts"] == [30.0, 10.0]
+    shown = admin.get("/sketches/pages", params={"n": 2}).json()
+    assert shown["keys"] == ["home", "help"]
+    assert shown["counts"] == [30.0, 10.0]
     assert admin.get("/sketches/people").json()["distinct"] == pytest.approx(1000, rel=0.1)
 
 

@@ -136,7 +136,7 @@ def _routes(service: Service) -> list[Route]:
 
 
 async def _problem(request: Request, error: Exception) -> Response:
-    """Answer what no route answers."""
+    """Reply what no route answers."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     details = {
         404: "There is no such route; /openapi.json lists them.",

@@ -98,7 +98,7 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ----------
     database : str
         Path of a SQLite file, or the address of a PostgreSQL database.
-    host : str, default='127.0.0.1'
+    host : str, default="127.0.0.1"
         Address to listen on.
     port : int, default=8000
         Port to listen on; 0 takes a free one.
@@ -116,25 +116,25 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Requests that may be under way; more get 503.
     waiting_events : int, default=200000
         Events that may wait for the disk; more get 503.
-    allowed_origins : list of str, default=[]
+    allowed_origins : list of str, optional
         Origins of pages that may read answers with a key (CORS); none unless named.
     shutdown_seconds : float, default=10.0
         Time for requests under way when the service is stopped.
-    log_level : str, default='info'
+    log_level : str, default="info"
         "debug", "info", "warning" or "error".
     trainer : bool, default=True
         Whether to run the trainer; without it nothing is learned.
-    catalogue : list of str, default=[]
+    catalogue : list of str, optional
         Public ids of items: those that private releases of items name.
     model : ModelConfig, optional
         The live model.
-    budgets : dict of BudgetConfig, default={}
+    budgets : dict of BudgetConfig, optional
         Data sets of the ledger by name.
-    sketches : dict of SketchConfig, default={}
+    sketches : dict of SketchConfig, optional
         Live sketches by name.
-    metrics : dict of MetricConfig, default={}
+    metrics : dict of MetricConfig, optional
         Telemetry metrics by name.
-    densities : dict of DensityConfig, default={}
+    densities : dict of DensityConfig, optional
         Densities by name.
 
     Examples

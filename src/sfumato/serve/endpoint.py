@@ -17,7 +17,7 @@ from sfumato.store.records import ApiKey
 if TYPE_CHECKING:
     from sfumato.serve.service import Service
 
-__all__ = ["Answer", "Call", "Endpoint", "Headers", "respond", "send_problem"]
+__all__ = ["Call", "Endpoint", "Headers", "Reply", "respond", "send_problem"]
 
 T = TypeVar("T")
 Headers = list[tuple[bytes, bytes]]
@@ -33,7 +33,7 @@ SECURITY: Headers = [
 _encode = msgspec.json.Encoder().encode
 
 
-class Answer:
+class Reply:
     """An answer that is not the JSON of a type: bytes, or another status."""
 
     def __init__(
@@ -145,7 +145,7 @@ class Endpoint:
                 key=call.key.key_id if call.key else None,
             )
 
-    async def _run(self, call: Call, receive: Any) -> Answer:
+    async def _run(self, call: Call, receive: Any) -> Reply:
         if self.scope is not None:
             call.key = call.service.keys.check(self, call)
             call.service.buckets.take(call.key.key_id)
@@ -156,7 +156,7 @@ class Endpoint:
                 call.headers, receive, settings.largest_body, settings.body_seconds
             )
         made = await self.handler(call)
-        return made if type(made) is Answer else Answer(made)
+        return made if type(made) is Reply else Reply(made)
 
     def _check_media_type(self, call: Call) -> None:
         given = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -165,18 +165,18 @@ class Endpoint:
             raise Problem(415, f"The media type must be {' or '.join(wanted)}.")
 
 
-def _answer_of(problem: Problem) -> Answer:
-    return Answer(
+def _answer_of(problem: Problem) -> Reply:
+    return Reply(
         problem.body(), status=problem.status, media_type=MEDIA_TYPE, headers=problem.headers
     )
 
 
 async def send_problem(send: Any, problem: Problem) -> None:
-    """Answer with a problem."""
+    """Reply with a problem."""
     await respond(send, _answer_of(problem), [])
 
 
-async def respond(send: Any, answer: Answer, extra: Headers) -> None:
+async def respond(send: Any, answer: Reply, extra: Headers) -> None:
     """Send an answer with the headers that every answer has; its own ones come in their place."""
     own = {name for name, _ in answer.headers} | {name for name, _ in extra}
     headers = [

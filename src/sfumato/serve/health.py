@@ -3,19 +3,19 @@
 import asyncio
 
 from sfumato.errors import SfumatoError
-from sfumato.serve.endpoint import Answer, Call, Endpoint
+from sfumato.serve.endpoint import Call, Endpoint, Reply
 from sfumato.serve.messages import Health, Readiness
 
 __all__ = ["ENDPOINTS"]
 
 
 async def healthz(call: Call) -> Health:
-    """Answer that the process runs."""
+    """Reply that the process runs."""
     return Health("ok")
 
 
-async def readyz(call: Call) -> Answer:
-    """Answer whether the database answers, and the first model is there."""
+async def readyz(call: Call) -> Reply:
+    """Reply whether the database answers, and the first model is there."""
     service = call.service
     try:
         service.position = await asyncio.to_thread(service.store.position)
@@ -28,13 +28,13 @@ async def readyz(call: Call) -> Answer:
     lag = max(0, service.position - service.feed.current.position)
     status = "ready" if ready else "not ready"
     answer = Readiness(status, database, trainer, model, service.feed.current.position, lag)
-    return Answer(answer, status=200 if ready else 503)
+    return Reply(answer, status=200 if ready else 503)
 
 
-async def metrics(call: Call) -> Answer:
+async def metrics(call: Call) -> Reply:
     """Return the metrics in the text format of Prometheus."""
     text = call.service.metrics.text().encode()
-    return Answer(text, media_type=b"text/plain; version=0.0.4; charset=utf-8")
+    return Reply(text, media_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
 ENDPOINTS = [

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from sfumato.serve.endpoint import Answer, Call, Endpoint, Headers
+from sfumato.serve.endpoint import Call, Endpoint, Headers, Reply
 from sfumato.serve.messages import KeyList, KeyRequest, KeyRow, NewKey
 from sfumato.serve.problems import Problem, not_found
 from sfumato.store.records import SCOPES, ApiKey
@@ -82,12 +82,12 @@ class Origins:
             (b"cross-origin-resource-policy", b"cross-origin"),
         ]
 
-    def preflight(self, headers: dict[bytes, bytes]) -> Answer:
-        """Answer whether a page of an allowed origin may send a request with a key."""
+    def preflight(self, headers: dict[bytes, bytes]) -> Reply:
+        """Reply whether a page of an allowed origin may send a request with a key."""
         origin = headers.get(b"origin", b"")
         if origin.decode("latin-1") not in self._allowed:
-            return Answer(b"", status=204)
-        return Answer(
+            return Reply(b"", status=204)
+        return Reply(
             b"",
             status=204,
             headers=[
@@ -114,7 +114,7 @@ def key_row(key: ApiKey) -> KeyRow:
     )
 
 
-async def create_key(call: Call) -> Answer:
+async def create_key(call: Call) -> Reply:
     """Create a key; its secret is in this answer only."""
     wanted = _read(call.body)
     if any(scope not in SCOPES for scope in wanted.scopes):
@@ -138,7 +138,7 @@ async def create_key(call: Call) -> Answer:
     key, secret = await asyncio.to_thread(
         call.service.store.create_key, wanted.name, wanted.scopes, attributes=attributes
     )
-    return Answer(NewKey(key_row(key), secret), status=201)
+    return Reply(NewKey(key_row(key), secret), status=201)
 
 
 async def list_keys(call: Call) -> KeyList:

@@ -7,12 +7,12 @@ from typing import Any
 
 from sfumato.serve.problems import Problem
 
-__all__ = ["Buckets", "InFlight", "read_body"]
+__all__ = ["InFlight", "RateLimits", "read_body"]
 
 BUCKETS = 10_000  # keys whose rates are remembered
 
 
-class Buckets:
+class RateLimits:
     """Token buckets by key: `rate` requests per second, `burst` at once."""
 
     def __init__(

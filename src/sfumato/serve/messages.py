@@ -7,7 +7,7 @@ from msgspec import Meta, Struct
 __all__ = [
     "Accepted",
     "AddedKeys",
-    "Budget",
+    "BudgetRow",
     "Budgets",
     "Charged",
     "DensityAnswer",
@@ -25,7 +25,7 @@ __all__ = [
     "Recommendations",
     "Recommended",
     "ReleaseList",
-    "ReleaseRequest",
+    "ReleaseOrder",
     "ReleaseRow",
     "ReportsCounted",
     "Similar",
@@ -74,7 +74,7 @@ class Recommended(Struct):
 
 
 class Recommendations(Struct):
-    """A user's items, best first, and what the model had learned."""
+    """A user's items, best first, and up to which event the model learned."""
 
     user: str
     items: list[Recommended]
@@ -189,7 +189,7 @@ class CounterAnswer(Struct):
     error_bound: float
 
 
-class Budget(Struct):
+class BudgetRow(Struct):
     """A data set of the ledger."""
 
     dataset: str
@@ -215,7 +215,7 @@ class Charged(Struct):
 class Budgets(Struct):
     """What the ledger contains."""
 
-    budgets: list[Budget]
+    budgets: list[BudgetRow]
     charges: list[Charged]
 
 
@@ -227,7 +227,7 @@ class Statement(Struct):
     statement: dict[str, Any]
 
 
-class ReleaseRequest(Struct, forbid_unknown_fields=True):
+class ReleaseOrder(Struct, forbid_unknown_fields=True):
     """What to release, and what it may cost. The name makes a retry return the stored bytes."""
 
     release: Name

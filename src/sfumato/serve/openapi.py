@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 import sfumato
-from sfumato.serve.endpoint import Answer, Call, Endpoint
+from sfumato.serve.endpoint import Call, Endpoint, Reply
 from sfumato.serve.problems import TITLES, ProblemDocument
 
 __all__ = ["ENDPOINTS", "document"]
@@ -131,9 +131,9 @@ def _name(kind: Any) -> str:
     return str(getattr(kind, "__name__", kind))
 
 
-async def get_openapi(call: Call) -> Answer:
+async def get_openapi(call: Call) -> Reply:
     """Return this document."""
-    return Answer(call.service.openapi)
+    return Reply(call.service.openapi)
 
 
 ENDPOINTS = [Endpoint("GET", "/openapi.json", get_openapi, "read", dict[str, Any])]

@@ -12,13 +12,13 @@ from sfumato.privacy.ledger.ledger import Ledger
 from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.serve.config import ServiceConfig
-from sfumato.serve.endpoint import Answer, Call, Endpoint
+from sfumato.serve.endpoint import Call, Endpoint, Reply
 from sfumato.serve.messages import (
-    Budget,
+    BudgetRow,
     Budgets,
     Charged,
     ReleaseList,
-    ReleaseRequest,
+    ReleaseOrder,
     ReleaseRow,
     Statement,
 )
@@ -31,7 +31,7 @@ __all__ = ["ENDPOINTS", "RequestLedger", "create_budgets", "newest_neighbours"]
 OCTETS = b"application/octet-stream"
 NEIGHBOURS = "ReleasedNeighbours: "  # how the sentence of such a release begins
 PER_USER = 20  # items of a user that are counted, unless the request says otherwise
-_read = msgspec.json.Decoder(ReleaseRequest).decode
+_read = msgspec.json.Decoder(ReleaseOrder).decode
 
 
 class RequestLedger:
@@ -71,7 +71,7 @@ def create_budgets(ledger: Ledger, config: ServiceConfig) -> None:
             )
 
 
-async def make_release(call: Call) -> Answer:
+async def make_release(call: Call) -> Reply:
     """Make a private release and charge its data set; a retry returns the stored bytes."""
     wanted = _read(call.body)
     content = msgspec.json.encode(wanted)
@@ -94,7 +94,7 @@ async def make_release(call: Call) -> Answer:
         # Sentences of releases are about the request's parameters, which are public.
         raise _invalid(error) from None
     service.released_at += 1
-    return Answer(
+    return Reply(
         data,
         status=200 if known else 201,
         media_type=OCTETS,
@@ -108,7 +108,7 @@ def _invalid(error: ValueError) -> Exception:
     return error
 
 
-def _made_of(call: Call, wanted: ReleaseRequest, ledger: RequestLedger) -> Callable[[], bytes]:
+def _made_of(call: Call, wanted: ReleaseOrder, ledger: RequestLedger) -> Callable[[], bytes]:
     """Return what makes the release, in a thread, of data as they are now."""
     service = call.service
     paid: dict[str, Any] = dict(ledger=ledger, dataset=wanted.dataset, release_id=wanted.release)
@@ -159,9 +159,9 @@ def _log(store: Store) -> Any:
     return EventBatch(*parts).interactions()
 
 
-async def get_release(call: Call) -> Answer:
+async def get_release(call: Call) -> Reply:
     """Return the stored bytes of a release."""
-    return Answer(await asyncio.to_thread(_bytes_of, call, call.path("release")), media_type=OCTETS)
+    return Reply(await asyncio.to_thread(_bytes_of, call, call.path("release")), media_type=OCTETS)
 
 
 def _bytes_of(call: Call, key: str) -> bytes:
@@ -207,7 +207,7 @@ def _budgets(ledger: Ledger) -> Budgets:
     for each in ledger.datasets():
         spent, left = ledger.spent(each.name), ledger.remaining(each.name)
         budgets.append(
-            Budget(
+            BudgetRow(
                 each.name,
                 each.unit,
                 each.relation,
@@ -242,7 +242,7 @@ ENDPOINTS = [
         make_release,
         "admin",
         bytes,
-        body=ReleaseRequest,
+        body=ReleaseOrder,
         statuses=(201, 409),
         media_type="application/octet-stream",
     ),

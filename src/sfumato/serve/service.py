@@ -7,7 +7,7 @@ from typing import Any
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.density import densities
 from sfumato.serve.keys import KeyCheck, Origins
-from sfumato.serve.limits import Buckets, InFlight
+from sfumato.serve.limits import InFlight, RateLimits
 from sfumato.serve.logs import log
 from sfumato.serve.metrics import Metrics
 from sfumato.serve.model_feed import ModelFeed
@@ -27,7 +27,7 @@ class Service:
     def __init__(self, config: ServiceConfig) -> None:
         self.config = config
         self.metrics = Metrics()
-        self.buckets = Buckets(config.rate, config.burst)
+        self.buckets = RateLimits(config.rate, config.burst)
         self.in_flight = InFlight(config.concurrent)
         self.origins = Origins(config.allowed_origins)
         self.recent = RecentItems(config.model.recent_users, config.model.recent_items)

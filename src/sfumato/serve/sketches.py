@@ -19,7 +19,7 @@ from sfumato.serve.endpoint import Call, Endpoint
 from sfumato.serve.messages import (
     AddedKeys,
     CounterAnswer,
-    ReleaseRequest,
+    ReleaseOrder,
     SketchAnswer,
     SketchKeys,
 )
@@ -235,7 +235,7 @@ class LiveSketch:
         if self._writer is not None:
             await self._writer
 
-    def releasing(self, wanted: ReleaseRequest, paid: dict[str, Any]) -> Callable[[], bytes]:
+    def releasing(self, wanted: ReleaseOrder, paid: dict[str, Any]) -> Callable[[], bytes]:
         """Return what releases the sketch as it is now."""
         options = dict(paid)
         if wanted.contributions is not None:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from sfumato.errors import ParameterError
 from sfumato.serve.config import MetricConfig
-from sfumato.serve.endpoint import Answer, Call, Endpoint
+from sfumato.serve.endpoint import Call, Endpoint, Reply
 from sfumato.serve.messages import ReportsCounted, TelemetryAnswer, TelemetryRow, Text
 from sfumato.serve.problems import Problem, not_found
 from sfumato.telemetry.decoding.decode import decode
@@ -68,13 +68,13 @@ async def add_reports(call: Call) -> ReportsCounted:
     return ReportsCounted(new, len(reports) - new, refused)
 
 
-async def parameters(call: Call) -> Answer:
+async def parameters(call: Call) -> Reply:
     """Return the parameters that a client needs to randomise its value."""
     assert call.key is not None
     scheme = call.service.schemes.get(call.key.attributes["metric"])
     if scheme is None:
         raise not_found("metric")
-    return Answer(scheme.to_json().encode())
+    return Reply(scheme.to_json().encode())
 
 
 async def get_telemetry(call: Call) -> TelemetryAnswer:
