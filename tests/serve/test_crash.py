@@ -88,8 +88,8 @@ def check_model(service):
             assert [(row["item"], row["score"]) for row in answer["items"]] == expected
 
 
-def crash(tmp_path, rounds, seed, **options):
-    service = ServiceProcess(tmp_path, SETTINGS.format(extra=""), **options)
+def crash(tmp_path, database, rounds, seed):
+    service = ServiceProcess(tmp_path, SETTINGS.format(extra=""), database)
     rng, sent, acknowledged = random.Random(seed), set(), set()
     try:
         for number in range(rounds):
@@ -111,13 +111,13 @@ def crash(tmp_path, rounds, seed, **options):
             service.kill()
 
 
-def test_killed_under_load_it_has_every_acknowledged_event_once(tmp_path):
-    crash(tmp_path, 5, seed=0)
+def test_killed_under_load_it_has_every_acknowledged_event_once(tmp_path, location):
+    crash(tmp_path, location, 5, seed=0)
 
 
 @pytest.mark.soak
-def test_killed_fifty_times_it_has_every_acknowledged_event_once(tmp_path):
-    crash(tmp_path, 50, seed=1)
+def test_killed_fifty_times_it_has_every_acknowledged_event_once(tmp_path, location):
+    crash(tmp_path, location, 50, seed=1)
 
 
 def test_stopped_under_load_it_answers_what_is_under_way(tmp_path):

@@ -83,7 +83,7 @@ def create_app(config: ServiceConfig, *, pages: Any = ()) -> Starlette:
 
     app = Starlette(
         routes=[*_routes(service), *pages],
-        middleware=[Middleware(_PathAsSent)],
+        middleware=[Middleware(_Front, service=service)],
         lifespan=lifespan,
         exception_handlers={HTTPException: _problem, 500: _problem},
     )
@@ -92,16 +92,24 @@ def create_app(config: ServiceConfig, *, pages: Any = ()) -> Starlette:
     return app
 
 
-class _PathAsSent:
-    """Match routes to the path as it was sent: an id may contain an encoded slash."""
+class _Front:
+    """Serve paths without parameters at once; match others as sent: ids may contain a slash."""
 
-    def __init__(self, app: Any) -> None:
-        self._app = app
+    def __init__(self, app: Any, service: Service) -> None:
+        self._app, self._service = app, service
+        self._exact = {
+            (each.method, each.route): each for each in ENDPOINTS if "{" not in each.route
+        }
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        raw = scope.get("raw_path") or b""
-        if b"%" in raw:
-            scope["path"] = raw.decode("latin-1")
+        if scope["type"] == "http":
+            found = self._exact.get((scope["method"], scope["path"]))
+            if found is not None:
+                await found.respond(self._service, scope, receive, send)
+                return
+            raw = scope.get("raw_path") or b""
+            if b"%" in raw:
+                scope["path"] = raw.decode("latin-1")
         await self._app(scope, receive, send)
 
 

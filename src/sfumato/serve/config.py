@@ -23,7 +23,11 @@ __all__ = [
 ]
 
 PREFIX = "SFUMATO_"
-OTHERS = {"SFUMATO_CACHE_DIR", "SFUMATO_THREADS"}  # variables of the package that are no settings
+# Variables of tests and benchmarks, which are no settings.
+OTHERS = {
+    f"{PREFIX}{name}"
+    for name in ("BROWSER DATA KILLS PATIENCE PEERS POSTGRES ROUNDS SEEDS VECTORS".split())
+}
 Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]
@@ -114,6 +118,8 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Requests that a key may send at once.
     concurrent : int, default=2000
         Requests that may be under way; more get 503.
+    concurrent_bytes : int, default=268435456
+        Bytes of the bodies of requests under way; more get 503.
     waiting_events : int, default=200000
         Events that may wait for the disk; more get 503.
     allowed_origins : list of str, optional
@@ -152,6 +158,7 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     rate: Positive = 10_000.0
     burst: Count = 20_000
     concurrent: Count = 2000
+    concurrent_bytes: Count = 256 << 20
     waiting_events: Count = 200_000
     allowed_origins: list[str] = []
     shutdown_seconds: Positive = 10.0

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from sfumato.serve.limits import read_body
+from sfumato.serve.limits import body_bytes, read_body
 from sfumato.serve.logs import log
 from sfumato.serve.problems import MEDIA_TYPE, Problem, problem_of, unexpected
 from sfumato.store.records import ApiKey
@@ -151,12 +151,23 @@ class Endpoint:
             call.service.buckets.take(call.key.key_id)
         if self.method in ("POST", "PUT"):
             self._check_media_type(call)
-            settings = call.service.config
+            return await self._with_body(call, receive)
+        made = await self.handler(call)
+        return made if type(made) is Reply else Reply(made)
+
+    async def _with_body(self, call: Call, receive: Any) -> Reply:
+        """Read the body, and run; its bytes count as under way until the end."""
+        settings, in_flight = call.service.config, call.service.in_flight
+        nbytes = body_bytes(call.headers, settings.largest_body)
+        in_flight.reserve(nbytes)
+        try:
             call.body = await read_body(
                 call.headers, receive, settings.largest_body, settings.body_seconds
             )
-        made = await self.handler(call)
-        return made if type(made) is Reply else Reply(made)
+            made = await self.handler(call)
+            return made if type(made) is Reply else Reply(made)
+        finally:
+            in_flight.release(nbytes)
 
     def _check_media_type(self, call: Call) -> None:
         given = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -178,11 +189,14 @@ async def send_problem(send: Any, problem: Problem) -> None:
 
 async def respond(send: Any, answer: Reply, extra: Headers) -> None:
     """Send an answer with the headers that every answer has; its own ones come in their place."""
-    own = {name for name, _ in answer.headers} | {name for name, _ in extra}
+    usual = SECURITY
+    if answer.headers or extra:
+        own = {name for name, _ in answer.headers} | {name for name, _ in extra}
+        usual = [pair for pair in SECURITY if pair[0] not in own]
     headers = [
         (b"content-type", answer.media_type),
         (b"content-length", b"%d" % len(answer.body)),
-        *(pair for pair in SECURITY if pair[0] not in own),
+        *usual,
         *answer.headers,
         *extra,
     ]

@@ -1,6 +1,8 @@
 """Who may call: keys with scopes, origins of pages, and the routes that manage keys."""
 
 import asyncio
+import hashlib
+import os
 import re
 import time
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDPOINTS", "KeyCheck", "Origins", "key_row"]
 
+FRESH = 1.0  # seconds for which a key that was valid is taken for valid
+REMEMBERED = 10_000
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+")
 _read = msgspec.json.Decoder(KeyRequest).decode
 
@@ -27,11 +31,30 @@ class KeyCheck:
 
     def __init__(self, store: "Store") -> None:
         self._store = store
+        self._salt = os.urandom(32)
+        self._valid: dict[bytes, tuple[ApiKey, float]] = {}  # by a keyed hash of the secret
+
+    def find(self, secret: str) -> ApiKey | None:
+        """Return the valid key of a secret; the store compares it again every second."""
+        name = hashlib.blake2b(secret.encode("utf-8", "replace"), key=self._salt).digest()
+        found, now = self._valid.get(name), time.monotonic()
+        if found is not None and now - found[1] < FRESH:
+            return found[0]
+        key = self._store.check_key(secret)
+        if key is not None:
+            if len(self._valid) >= REMEMBERED:
+                self._valid.clear()
+            self._valid[name] = key, now
+        return key
+
+    def forget(self) -> None:
+        """Compare all keys anew, since one was revoked."""
+        self._valid.clear()
 
     def check(self, endpoint: Endpoint, call: Call) -> ApiKey:
         """Return the key of a request; raise a problem if it does not permit the route."""
         secret, in_query = _secret(call)
-        key = self._store.check_key(secret) if secret else None
+        key = self.find(secret) if secret else None
         if key is None:
             raise Problem(
                 401,
@@ -152,6 +175,7 @@ async def revoke_key(call: Call) -> KeyRow:
     key_id, store = call.path("key_id"), call.service.store
     if not await asyncio.to_thread(store.revoke_key, key_id):
         raise not_found("valid key", field="key_id")
+    call.service.keys.forget()
     keys = await asyncio.to_thread(store.api_keys)
     found = [key_row(key) for key in keys if key.key_id == key_id]
     found[0].revoked = found[0].revoked or time.time()

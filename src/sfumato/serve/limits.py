@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.serve.problems import Problem
 
-__all__ = ["InFlight", "RateLimits", "read_body"]
+__all__ = ["InFlight", "RateLimits", "body_bytes", "read_body"]
 
 BUCKETS = 10_000  # keys whose rates are remembered
 
@@ -40,31 +40,54 @@ class RateLimits:
 
 
 class InFlight:
-    """Requests under way; those above the limit are refused at once."""
+    """Requests under way and the bytes of their bodies; more are refused at once."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, limit_bytes: int) -> None:
         self.limit, self.number = limit, 0
+        self.limit_bytes, self.nbytes = limit_bytes, 0
 
     def __enter__(self) -> None:
         if self.number >= self.limit:
-            raise Problem(
-                503,
-                "Too many requests are under way; wait, then repeat.",
-                kind="overload",
-                headers=[(b"retry-after", b"1")],
-            )
+            raise _overload()
         self.number += 1
 
     def __exit__(self, *error: object) -> None:
         self.number -= 1
+
+    def reserve(self, nbytes: int) -> None:
+        """Count the bytes of a body that is about to be read; `release` them afterwards."""
+        if self.nbytes and self.nbytes + nbytes > self.limit_bytes:
+            raise _overload()
+        self.nbytes += nbytes
+
+    def release(self, nbytes: int) -> None:
+        """Count bytes no more."""
+        self.nbytes -= nbytes
+
+
+def _overload() -> Problem:
+    return Problem(
+        503,
+        "Too many requests are under way; wait, then repeat.",
+        kind="overload",
+        headers=[(b"retry-after", b"1")],
+    )
+
+
+def body_bytes(headers: dict[bytes, bytes], limit: int) -> int:
+    """Return how many bytes a body may have: as stated, or the limit; raise if that is more."""
+    length = headers.get(b"content-length")
+    if length is None:
+        return limit
+    if not length.isdigit() or int(length) > limit:
+        raise _too_large(limit)
+    return int(length)
 
 
 async def read_body(headers: dict[bytes, bytes], receive: Any, limit: int, seconds: float) -> bytes:
     """Read a body of at most so many bytes in so many seconds."""
     body: bytes
     length = headers.get(b"content-length")
-    if length is not None and (not length.isdigit() or int(length) > limit):
-        raise _too_large(limit)
     message = await receive() if length else await _in_time(receive(), seconds)
     if not message.get("more_body"):
         body = message.get("body", b"")

@@ -53,6 +53,7 @@ def serve(config: ServiceConfig, *, pages: Any = ()) -> None:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # no address is read
         date_header=False,
         backlog=BACKLOG,
         timeout_graceful_shutdown=int(config.shutdown_seconds) or 1,

@@ -28,7 +28,7 @@ class Service:
         self.config = config
         self.metrics = Metrics()
         self.buckets = RateLimits(config.rate, config.burst)
-        self.in_flight = InFlight(config.concurrent)
+        self.in_flight = InFlight(config.concurrent, config.concurrent_bytes)
         self.origins = Origins(config.allowed_origins)
         self.recent = RecentItems(config.model.recent_users, config.model.recent_items)
         self.logs_requests = config.log_level == "debug"
