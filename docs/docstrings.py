@@ -46,6 +46,9 @@ WORDS = {
     "RandomState": "int, Generator or None",
     "Progress": "callable",
     "np.random.Generator": "Generator",
+    "Count": "int",
+    "Port": "int",
+    "Positive": "float",
 }
 # The docstring says what the annotation cannot; so also for type variables, which are one letter.
 FREE = {"Any", "object", "Unpack", "R", "S"}

@@ -27,13 +27,17 @@ if TYPE_CHECKING:
         profile,
         recommend,
         retrieve,
+        serve,
         sketch,
         store,
         telemetry,
     )
+    from .client import AsyncClient, Client
     from .core import hashing
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "__version__",
     "attack",
     "data",
@@ -47,6 +51,7 @@ __all__ = [
     "profile",
     "recommend",
     "retrieve",
+    "serve",
     "sketch",
     "store",
     "telemetry",
@@ -99,6 +104,8 @@ def load(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Any
 def __getattr__(name: str) -> Any:
     if name == "hashing":
         return importlib.import_module("sfumato.core.hashing")
+    if name in ("AsyncClient", "Client"):
+        return getattr(importlib.import_module("sfumato.client"), name)
     if name in __all__:
         return importlib.import_module(f"sfumato.{name}")
     raise AttributeError(f"module 'sfumato' has no attribute {name!r}")

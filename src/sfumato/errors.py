@@ -18,6 +18,7 @@ __all__ = [
     "NullValueError",
     "ParameterError",
     "ParameterTypeError",
+    "ServiceError",
     "SfumatoError",
     "SketchFormatError",
     "StaleIndexError",
@@ -392,3 +393,38 @@ class StoreVersionError(SfumatoError, ValueError):
     >>> isinstance(error, ValueError)
     True
     """
+
+
+class ServiceError(SfumatoError, OSError):
+    """The service refused a call of a client, or could not be reached.
+
+    Parameters
+    ----------
+    detail : str
+        The service's sentence.
+    status : int, default=0
+        Status of HTTP; 0 where there was no answer.
+    problem : dict or None, default=None
+        The answer, with "type" and, where known, "field" and "position".
+
+    Attributes
+    ----------
+    status : int
+        Status of HTTP.
+    problem : dict
+        The answer.
+
+    Examples
+    --------
+    >>> error = ServiceError("The key needs the scope read.", 403, {})
+    >>> error.status, str(error)
+    (403, 'The key needs the scope read.')
+    """
+
+    def __init__(self, detail: str, status: int = 0, problem: Any = None) -> None:
+        super().__init__(detail, status, problem)
+        problem = {} if problem is None else problem
+        self.detail, self.status, self.problem = detail, status, problem
+
+    def __str__(self) -> str:
+        return self.detail

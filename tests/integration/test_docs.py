@@ -47,6 +47,7 @@ def module(path):
         "docs/profiles.md",
         "docs/recommend.md",
         "docs/retrieval.md",
+        "docs/service.md",
         "docs/sketches.md",
         "docs/store.md",
         "docs/telemetry.md",

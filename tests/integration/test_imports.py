@@ -28,7 +28,9 @@ ORDER = [
     {"attack"},
     {"store"},
     {"engine.spark"},
-    {"serve", "cli"},
+    {"client"},
+    {"serve"},
+    {"cli"},
     {"__main__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}

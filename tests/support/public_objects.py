@@ -61,6 +61,7 @@ def _made() -> Iterator[Any]:
     yield from _engines()
     yield from _privacy()
     yield from _stores()
+    yield from _served()
     yield from _telemetry()
     yield from _retrieval()
     yield from _recommending()
@@ -72,6 +73,15 @@ def _made() -> Iterator[Any]:
     yield from _clusters()
     yield from _graph_measures()
     yield from _ranking()
+
+
+def _served() -> Iterator[Any]:
+    from sfumato import AsyncClient, Client
+    from sfumato.serve import ServiceConfig
+
+    yield ServiceConfig(database=f"postgresql://ann:{SECRET}@host/shop")
+    yield Client("http://127.0.0.1:8000", key=SECRET)
+    yield AsyncClient("http://127.0.0.1:8000", key=SECRET)
 
 
 def ratings() -> Any:

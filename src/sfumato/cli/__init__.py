@@ -22,6 +22,7 @@ from sfumato.cli import (
     mine,
     models,
     profiles,
+    serve,
     sketch,
     split,
     store,
@@ -179,6 +180,7 @@ app.command()(models.recommend)
 app.command()(tuning.tune)
 app.command()(compare.compare)
 app.command()(split.split)
+app.command()(serve.serve)
 
 
 @app.callback(invoke_without_command=True)

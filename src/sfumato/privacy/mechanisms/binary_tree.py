@@ -179,6 +179,20 @@ class TreeCount:
         self.mechanism, self.step, self._total = mechanism, 0, 0
         self._carry = np.zeros(mechanism.levels, np.int64)
 
+    @classmethod
+    def restored(cls, mechanism: BinaryTreeCounter, state: dict[str, Any]) -> "TreeCount":
+        """Return a counter that goes on where `state` was taken."""
+        counter = cls(mechanism)
+        counter.step, counter._total = int(state["step"]), int(state["total"])
+        counter._carry = np.array(state["carry"], np.int64)
+        if counter._carry.shape != (mechanism.levels,):
+            raise ValueError("TreeCount: state is of a counter with another horizon.")
+        return counter
+
+    def state(self) -> dict[str, Any]:
+        """Return step, true total and noise as JSON values: private data of the curator."""
+        return {"step": self.step, "total": self._total, "carry": self._carry.tolist()}
+
     def update(self, counts: Any, *, source: Source | None = None) -> np.ndarray:
         """Return the noisy total after each of these further steps."""
         counts = _counts(counts, self.mechanism.horizon - self.step)

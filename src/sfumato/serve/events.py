@@ -1,0 +1,97 @@
+"""POST /events: one event, an array, or a line of JSON each; answered when they are durable."""
+
+import time
+
+import msgspec
+
+from sfumato.serve.endpoint import Call, Endpoint
+from sfumato.serve.messages import Accepted, Event
+from sfumato.serve.problems import Problem
+from sfumato.store.events import EventBatch, new_event_ids
+
+__all__ = ["ENDPOINTS", "batch_of", "read_events"]
+
+NDJSON = "application/x-ndjson"
+_one = msgspec.json.Decoder(Event)
+_many = msgspec.json.Decoder(list[Event])
+
+
+async def add_events(call: Call) -> Accepted:
+    """Append events; answer when they are on the disk."""
+    lines = call.headers.get(b"content-type", b"").startswith(NDJSON.encode())
+    events = read_events(call.body, lines, call.service.config.largest_batch)
+    batch = batch_of(events)
+    done = await call.service.store.append_async(batch)
+    call.service.recent.add(batch)
+    call.service.metrics.add("events_total", done.new)
+    call.service.position = max(call.service.position, done.position)
+    return Accepted(done.new, done.duplicates, done.position)
+
+
+def read_events(body: bytes, lines: bool, limit: int) -> list[Event]:
+    """Return the events of a body; raise a problem if there are none, or too many."""
+    if lines:
+        events = _many_lines(body)
+    elif body.lstrip()[:1] == b"[":
+        events = _many.decode(body)
+    else:
+        events = [_one.decode(body)]
+    if not events:
+        raise Problem(422, "There must be at least one event.", kind="no-events")
+    if len(events) > limit:
+        raise Problem(
+            413,
+            f"There must be at most {limit} events in a request.",
+            kind="batch-too-large",
+            position=limit,
+        )
+    return events
+
+
+def _many_lines(body: bytes) -> list[Event]:
+    """Decode lines; a problem names the position of its line."""
+    try:
+        return _one.decode_lines(body)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        for position, line in enumerate(body.splitlines()):
+            try:
+                if line.strip():
+                    _one.decode(line)
+            except msgspec.ValidationError:
+                raise
+            except msgspec.DecodeError:
+                raise Problem(
+                    400, f"Line {position + 1} is no JSON.", kind="no-json", position=position
+                ) from None
+        raise
+
+
+def batch_of(events: list[Event]) -> EventBatch:
+    """Return the columns of events; those without a time or id get one."""
+    now = time.time()
+    ids = [event.id for event in events]
+    if None in ids:
+        fresh = new_event_ids(len(ids))
+        ids = [new if given is None else given for given, new in zip(ids, fresh, strict=True)]
+    return EventBatch(
+        [event.user for event in events],
+        [event.item for event in events],
+        [event.value for event in events],
+        [now if event.time is None else event.time for event in events],
+        ids,
+    )
+
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/events",
+        add_events,
+        "ingest",
+        Accepted,
+        body=Event | list[Event],
+        takes=("application/json", NDJSON),
+    )
+]

@@ -1,0 +1,320 @@
+"""Live sketches of keys: durable when acknowledged, shown to the curator, released to others.
+
+A sketch is stored as one snapshot with the ids of its last requests, so that a retry after a crash
+is applied once. Requests that arrive within `commit_seconds` share one write.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sfumato.errors import ParameterError
+from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter, TreeCount
+from sfumato.serve.config import CounterConfig, SketchConfig
+from sfumato.serve.endpoint import Call, Endpoint
+from sfumato.serve.messages import (
+    AddedKeys,
+    CounterAnswer,
+    ReleaseOrder,
+    SketchAnswer,
+    SketchKeys,
+)
+from sfumato.serve.problems import Problem, not_found
+from sfumato.serve.recommend import NumberQuery
+from sfumato.sketch.base import load
+from sfumato.sketch.frequency.count_min import CountMin
+from sfumato.sketch.frequency.count_sketch import CountSketch
+from sfumato.sketch.hyper_log_log import HyperLogLog
+from sfumato.store import Store
+
+if TYPE_CHECKING:
+    from sfumato.serve.service import Service
+
+__all__ = ["ENDPOINTS", "LiveSketch", "RunningCounter"]
+
+KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "count-min": (CountMin, {"width": 1 << 13}),
+    "count-sketch": (
+        CountSketch,
+        {"width": 1 << 13, "depth": 5, "combine": "median", "track": 100},
+    ),
+    "hyper-log-log": (HyperLogLog, {}),
+}
+REQUESTS = 10_000  # ids of requests that are remembered
+CONFIDENCE = 0.99
+_read = msgspec.json.Decoder(SketchKeys).decode
+
+
+class RunningCounter:
+    """A continual release: after every step the noisy number of keys so far.
+
+    The charge is for all steps together and made once. A total is shown only after it was stored,
+    and never drawn again.
+    """
+
+    def __init__(self, name: str, settings: CounterConfig, state: dict[str, Any] | None) -> None:
+        self.name, self.settings = name, settings
+        self.release = f"counter:{name}"
+        self.mechanism = BinaryTreeCounter(
+            settings.epsilon, settings.steps, settings.delta, relation="add/remove"
+        )
+        self.waiting = 0  # keys of the running step
+        self.totals: list[int] = []
+        if state is None:
+            self._tree, self._begin = self.mechanism.start(), time.time()
+        else:
+            self._tree = TreeCount.restored(self.mechanism, state["tree"])
+            self._begin, self.waiting = state["begin"], state["waiting"]
+            self.totals = list(state["totals"])
+        self.shown = list(self.totals)
+
+    def charge(self, store: Store) -> None:
+        """Charge for all steps; again, it costs nothing."""
+        dataset, given = self.settings.dataset, self.settings
+        known = store.ledger.dataset(dataset)
+        if (known.unit, known.relation) != ("event", "add/remove"):
+            raise ParameterError.of(
+                "ServiceConfig",
+                f"sketches.{self.name}.counter.dataset",
+                "must be of unit event and relation add/remove.",
+            )
+        request = json.dumps([given.epsilon, given.delta, given.steps, given.seconds]).encode()
+
+        def stated(release: str) -> bytes:
+            paid: dict[str, Any] = dict(dataset=dataset, ledger=store.ledger.name, release=release)
+            return self.mechanism.statement("event", **paid).to_json().encode()
+
+        what = f"running total of keys of the sketch, {given.steps} steps of {given.seconds:g} s"
+        store.release(
+            self.release,
+            what,
+            stated,
+            dataset=dataset,
+            loss=self.mechanism.loss(),
+            request=request,
+            media_type="application/json",
+        )
+
+    def advance(self, now: float) -> bool:
+        """Close the steps that are over; return whether there were any."""
+        due = min(int((now - self._begin) // self.settings.seconds), self.settings.steps)
+        steps = due - self._tree.step
+        if steps <= 0:
+            return False
+        counts = [self.waiting] + [0] * (steps - 1)
+        self.totals += self._tree.update(counts).tolist()
+        self.waiting = 0
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "tree": self._tree.state(),
+            "begin": self._begin,
+            "waiting": self.waiting,
+            "totals": self.totals,
+        }
+
+
+class LiveSketch:
+    """A sketch that grows, with the requests that wait for its next write."""
+
+    def __init__(self, name: str, settings: SketchConfig, store: Store) -> None:
+        self.name, self.settings, self._store = name, settings, store
+        self.snapshot = f"sketch:{name}"
+        self.sketch = self._new()
+        self._requests: dict[str, None] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+        self._writer: asyncio.Task[None] | None = None
+        header = self._restore()
+        self.counter = None
+        if settings.counter is not None:
+            self.counter = RunningCounter(name, settings.counter, header.get("counter"))
+            self.counter.charge(store)
+
+    def _new(self) -> Any:
+        if self.settings.kind not in KINDS:
+            raise ParameterError.of(
+                "ServiceConfig", f"sketches.{self.name}.kind", f"must be one of {', '.join(KINDS)}."
+            )
+        kind, usual = KINDS[self.settings.kind]
+        return kind(**{**usual, **self.settings.parameters})
+
+    def _restore(self) -> dict[str, Any]:
+        """Read the stored sketch; return the other parts of its snapshot."""
+        found = self._store.load_snapshot(self.snapshot)
+        if found is None or found.data is None:
+            return {}
+        size = int.from_bytes(found.data[:4], "big")
+        header: dict[str, Any] = json.loads(found.data[4 : 4 + size])
+        stored = load(found.data[4 + size :])
+        if type(stored) is not type(self.sketch) or stored.parameters != self.sketch.parameters:
+            raise ParameterError.of(
+                "ServiceConfig",
+                f"sketches.{self.name}.parameters",
+                "must be those of the stored sketch; give others another name.",
+            )
+        self.sketch, self._requests = stored, dict.fromkeys(header["requests"])
+        return header
+
+    async def add(self, wanted: SketchKeys) -> bool:
+        """Add keys; return when they are durable, with whether the request was a repetition."""
+        repeated = wanted.id is not None and wanted.id in self._requests
+        if not repeated:
+            self._update(wanted)
+            if wanted.id is not None:
+                self._requests[wanted.id] = None
+                while len(self._requests) > REQUESTS:
+                    del self._requests[next(iter(self._requests))]
+        elif not self._waiting and self._writer is None:
+            return True
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self.write_soon()
+        await future
+        return repeated
+
+    def _update(self, wanted: SketchKeys) -> None:
+        keys = [str(key) for key in wanted.keys]
+        if wanted.weights is None:
+            self.sketch.update(keys)
+        elif self.settings.kind == "hyper-log-log":
+            raise Problem(422, "weights must be left out: distinct keys count.", field="weights")
+        else:
+            self.sketch.update(keys, wanted.weights, clip=self.settings.largest_weight)
+        if self.counter is not None:
+            self.counter.waiting += len(keys)
+
+    def write_soon(self) -> None:
+        """Store the sketch after a moment in which further requests may join."""
+        if self._writer is None:
+            self._writer = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(self.settings.commit_seconds)
+                waiting, self._waiting = self._waiting, []
+                error = await self._stored()
+                for future in waiting:
+                    if not future.done():
+                        if error is None:
+                            future.set_result(None)
+                        else:
+                            future.set_exception(error)
+        finally:
+            self._writer = None
+
+    async def _stored(self) -> Exception | None:
+        """Write a snapshot; then show the totals that are in it."""
+        header: dict[str, Any] = {"requests": list(self._requests)}
+        totals: list[int] = []
+        if self.counter is not None:
+            header["counter"], totals = self.counter.state(), list(self.counter.totals)
+        text = json.dumps(header).encode()
+        data = len(text).to_bytes(4, "big") + text + self.sketch.to_bytes()
+        try:
+            await asyncio.to_thread(self._store.save_snapshot, self.snapshot, data, 0, keep=2)
+        except Exception as error:
+            return error
+        if self.counter is not None:
+            self.counter.shown = totals
+        return None
+
+    async def tick(self) -> None:
+        """Close steps of the counter that are over, and store them."""
+        if self.counter is not None and self.counter.advance(time.time()):
+            await self._stored()
+
+    async def close(self) -> None:
+        """Store what is waiting."""
+        if self._writer is not None:
+            await self._writer
+
+    def releasing(self, wanted: ReleaseOrder, paid: dict[str, Any]) -> Callable[[], bytes]:
+        """Return what releases the sketch as it is now."""
+        options = dict(paid)
+        if wanted.contributions is not None:
+            options["contributions"] = wanted.contributions
+        if self.settings.kind == "hyper-log-log":
+            if wanted.largest is None:
+                raise Problem(422, "largest must be given: a public bound.", field="largest")
+            options["largest"] = wanted.largest
+        else:
+            options["weight"] = self.settings.largest_weight
+        now = self.sketch.copy()
+        return lambda: bytes(now.release(wanted.epsilon, wanted.delta, **options).to_bytes())
+
+
+def _of(call: Call) -> LiveSketch:
+    found = call.service.sketches.get(call.path("name"))
+    if found is None:
+        raise not_found("sketch", field="name")
+    return found
+
+
+async def add_keys(call: Call) -> AddedKeys:
+    """Add keys to a sketch; answer when they are durable."""
+    live, wanted = _of(call), _read(call.body)
+    limit = call.service.config.largest_batch
+    if len(wanted.keys) > limit:
+        raise Problem(413, f"There must be at most {limit} keys.", kind="batch-too-large")
+    if wanted.weights is not None and len(wanted.weights) != len(wanted.keys):
+        raise Problem(422, "weights must be as many as keys.", field="weights")
+    repeated = await live.add(wanted)
+    return AddedKeys(0 if repeated else len(wanted.keys), repeated)
+
+
+async def get_sketch(call: Call) -> SketchAnswer:
+    """Show the curator heavy hitters or the number of distinct keys: raw data, not a release."""
+    live, query = _of(call), call.query(NumberQuery)
+    answer = SketchAnswer(live.name, live.settings.kind, live.sketch.nbytes)
+    if isinstance(live.sketch, HyperLogLog):
+        answer.distinct = float(live.sketch.estimate())
+    elif isinstance(live.sketch, CountSketch) and live.sketch.parameters["track"]:
+        keys, counts = live.sketch.heavy_hitters(query.n)
+        answer.keys, answer.counts = [str(key) for key in keys], counts.tolist()
+    return answer
+
+
+async def get_counter(call: Call) -> CounterAnswer:
+    """Return the totals that were released so far."""
+    counter = _of(call).counter
+    if counter is None:
+        raise not_found("counter", field="name")
+    bound = counter.mechanism.error_bound(CONFIDENCE)
+    seconds = counter.settings.seconds
+    return CounterAnswer(counter.name, counter.release, seconds, counter.shown, bound)
+
+
+async def ticking(service: "Service") -> None:
+    """Close the steps of all counters in time."""
+    counters = [live for live in service.sketches.values() if live.counter is not None]
+    while counters:
+        pause = min(live.counter.settings.seconds for live in counters if live.counter is not None)
+        await asyncio.sleep(min(1.0, pause / 2))
+        for live in counters:
+            await live.tick()
+
+
+ENDPOINTS = [
+    Endpoint(
+        "POST",
+        "/sketches/{name}",
+        add_keys,
+        "ingest",
+        AddedKeys,
+        body=SketchKeys,
+        statuses=(404,),
+    ),
+    Endpoint(
+        "GET", "/sketches/{name}", get_sketch, "admin", SketchAnswer, NumberQuery, statuses=(404,)
+    ),
+    Endpoint(
+        "GET", "/sketches/{name}/counter", get_counter, "read", CounterAnswer, statuses=(404,)
+    ),
+]
