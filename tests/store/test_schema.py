@@ -94,6 +94,7 @@ def test_the_ledger_of_a_store_is_not_copied_to_another_process(store):
 
 
 def test_an_address_is_shown_without_its_password():
+    pytest.importorskip("psycopg", reason="the extra `postgres` is missing")
     from sfumato.store.postgres import location_of
 
     shown = location_of("postgresql://ann:Sekret@db.example:5433/shop?sslmode=require")
@@ -101,6 +102,7 @@ def test_an_address_is_shown_without_its_password():
 
 
 def test_a_server_that_is_not_there_is_unavailable():
+    pytest.importorskip("psycopg", reason="the extra `postgres` is missing")
     with pytest.raises(StoreUnavailable, match="cannot be used now") as error:
         open_store("postgresql://ann:Sekret@127.0.0.1:1/shop")
     assert "Sekret" not in str(error.value)

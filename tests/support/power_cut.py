@@ -19,6 +19,7 @@ from pathlib import Path
 from sfumato.store import EventBatch, open_store, sqlite
 
 SECTOR = 512
+DISKS = []  # SQLite calls them to the end of the process
 LIBRARY = c.CDLL(_sqlite3.__file__)
 Write = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_int, c.c_int64)
 Truncate = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64)
@@ -152,7 +153,7 @@ def main():
             images += 1
 
     started = False
-    Disk(path, cut)
+    DISKS.append(Disk(path, cut))
     sqlite.CHECKPOINT = 60  # so that the log is copied to the file often
     if mode == "off":
         usual = sqlite.SqliteBackend._connect

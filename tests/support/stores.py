@@ -1,6 +1,7 @@
 """Stores that tests run on: SQLite files, and databases of one real PostgreSQL per process."""
 
 import ctypes
+import importlib.util
 import itertools
 import os
 import pwd
@@ -17,7 +18,10 @@ import pytest
 from sfumato.store import open_store
 
 BACKENDS = ("sqlite", "postgresql")
-MISSING = "no PostgreSQL: `make postgres` installs Debian's server, as root"
+MISSING = (
+    "no PostgreSQL: `make postgres` installs Debian's server, as root, and the extra `postgres` "
+    "its driver"
+)
 PR_SET_PDEATHSIG = 1
 
 
@@ -136,7 +140,7 @@ class PostgresServer:
 def postgres_server():
     """Debian's server, which `make postgres` installs; no test installs anything."""
     binaries = _binaries()
-    if binaries is None:
+    if binaries is None or importlib.util.find_spec("psycopg") is None:
         # What runs before a change lands sets the variable: there the tests must run.
         required = os.environ.get("SFUMATO_POSTGRES") == "required"
         pytest.fail(MISSING) if required else pytest.skip(MISSING)

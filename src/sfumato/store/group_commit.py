@@ -4,7 +4,8 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any
 
 from sfumato.errors import StoreDamaged, StoreUnavailable
@@ -182,9 +183,8 @@ def _settle_all(tasks: Sequence[QueuedWrite]) -> None:
 
 def _settle(task: QueuedWrite) -> None:
     future: Any = task.future
-    if future.cancelled():
-        return
-    if isinstance(task.outcome, BaseException):
-        future.set_exception(task.outcome)
-    else:
-        future.set_result(task.outcome)
+    with suppress(InvalidStateError, asyncio.InvalidStateError):  # whoever waited has cancelled it
+        if isinstance(task.outcome, BaseException):
+            future.set_exception(task.outcome)
+        else:
+            future.set_result(task.outcome)

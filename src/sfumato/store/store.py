@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -81,6 +82,7 @@ class Store:
         self._backend = backend
         self._writer = GroupWriter(backend, waiting_limit)
         self._keys = _keys.KeyRing(backend)
+        self._lock = threading.Lock()
         self._ledger: Ledger | None = None
 
     def __enter__(self) -> Self:
@@ -290,9 +292,10 @@ class Store:
     @property
     def ledger(self) -> Ledger:
         """The privacy ledger of this store: the contract of `sfumato.privacy.Ledger`."""
-        if self._ledger is None:
-            self._ledger = Ledger.on(self._backend.ledger_storage())
-        return self._ledger
+        with self._lock:
+            if self._ledger is None:
+                self._ledger = Ledger.on(self._backend.ledger_storage())
+            return self._ledger
 
     def release(
         self,
