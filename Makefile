@@ -91,6 +91,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/telemetry.py
 	$(BIN)/python benchmarks/discovery.py
 	$(BIN)/python benchmarks/telemetry_speed.py
+	$(BIN)/python benchmarks/service.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/cluster.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/decompose.py
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rank.py

@@ -24,10 +24,8 @@ __all__ = [
 
 PREFIX = "SFUMATO_"
 # Variables of tests and benchmarks, which are no settings.
-OTHERS = {
-    f"{PREFIX}{name}"
-    for name in ("BROWSER DATA KILLS PATIENCE PEERS POSTGRES ROUNDS SEEDS VECTORS".split())
-}
+NAMES = ("BROWSER", "DATA", "KILLS", "PATIENCE", "PEERS", "POSTGRES", "ROUNDS", "SEEDS", "VECTORS")
+OTHERS = {PREFIX + name for name in NAMES}
 Positive = Annotated[float, Meta(gt=0)]
 Count = Annotated[int, Meta(ge=1)]
 NotNegative = Annotated[int, Meta(ge=0)]

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec import Meta, Struct
 
 from sfumato.data.interactions import Interactions
+from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.serve.endpoint import Call, Endpoint
 from sfumato.serve.messages import (
     Explanation,
@@ -19,7 +20,7 @@ from sfumato.serve.messages import (
 )
 from sfumato.serve.problems import Problem, not_found
 
-__all__ = ["ENDPOINTS", "recommended"]
+__all__ = ["ENDPOINTS", "recommended", "warm_up"]
 
 NEAREST = 100  # similar items among which a user's own are looked for
 
@@ -60,6 +61,15 @@ def recommended(model: Any, user: str, n: int, excluded: list[str]) -> list[tupl
         exclude = Interactions([user] * len(excluded), excluded, np.ones(len(excluded)))
     items, scores = model.recommend(user, n=n, exclude=exclude)
     return list(zip(items.tolist(), scores.tolist(), strict=True))
+
+
+def warm_up() -> None:
+    """Compile what lists and reasons need, on a model of two events, before anybody waits."""
+    model = SketchFactorization(objective="ranking", factors=16, cells=1024)
+    model.partial_fit(Interactions(["a", "b"], ["c", "d"], np.ones(2)))
+    recommended(model, "a", 1, [])
+    recommended(model, "a", 1, ["c"])
+    model.explain("a", "d", 1)
 
 
 async def explain(call: Call) -> Explanation:

@@ -12,6 +12,7 @@ from sfumato.serve.logs import log
 from sfumato.serve.metrics import Metrics
 from sfumato.serve.model_feed import ModelFeed
 from sfumato.serve.recent_items import RecentItems
+from sfumato.serve.recommend import warm_up
 from sfumato.serve.releases import create_budgets, newest_neighbours
 from sfumato.serve.sketches import LiveSketch, ticking
 from sfumato.serve.telemetry import schemes
@@ -88,6 +89,7 @@ class Service:
             name: LiveSketch(name, settings, self.store)
             for name, settings in config.sketches.items()
         }
+        warm_up()
         self.position = self.store.position()
         users = self.config.model.recent_users
         after = max(0, self.position - 4 * users)
