@@ -99,7 +99,8 @@ def test_every_answer_has_security_headers(service):
         missing = client.get("/nowhere")
         assert missing.json()["status"] == missing.status_code == 404
         method = client.delete("/healthz")
-        assert (method.status_code, method.headers["allow"]) == (405, "GET, HEAD")
+        assert method.status_code == 405
+        assert sorted(method.headers["allow"].split(", ")) == ["GET", "HEAD"]
         assert method.headers["content-type"] == "application/problem+json"
 
 

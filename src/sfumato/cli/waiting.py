@@ -50,6 +50,9 @@ def _commands(group: Any) -> Iterator[Any]:
             yield each
 
 
+ENDLESS = "sfumato serve"  # it runs until it is stopped, and says what it does in its log
+
+
 @contextmanager
 def waiting(title: str) -> Iterator[None]:
     """Show a line on stderr while the block runs, if it is a terminal and the block takes long.
@@ -57,7 +60,7 @@ def waiting(title: str) -> Iterator[None]:
     What is printed takes it away until `PATIENCE` seconds have passed again.
     """
     streams = sys.stdout, sys.stderr
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    if title == ENDLESS or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
     line = _Line(title, sys.stderr)
