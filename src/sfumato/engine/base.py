@@ -161,6 +161,11 @@ class Engine(Protocol):
         """Options of its methods that the engine does not support, each with the reason."""
         ...
 
+    @property
+    def cores(self) -> int:
+        """Number of partitions that it works on at once."""
+        ...
+
     def map_merge(
         self,
         source: Any,

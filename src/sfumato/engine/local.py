@@ -64,7 +64,7 @@ class LocalEngine(Engine):
         self.memory_limit = MEMORY.check("map_merge", "memory_limit", memory_limit)
 
     @property
-    def workers(self) -> int:
+    def cores(self) -> int:
         """Number of threads that work."""
         return self.threads or _cores()
 
@@ -127,7 +127,7 @@ class LocalEngine(Engine):
         self, batches: Batches, state: int, batch_rows: int | None, most: int | None
     ) -> Reading:
         """Threads and rows per batch for folds whose state has so many bytes."""
-        wanted = most or self.workers
+        wanted = most or self.cores
         if batch_rows is None:
             batch_rows = batches.reading.batch_rows
         rows = integer(1, 2**31 - 1).check("map_merge", "batch_rows", batch_rows)

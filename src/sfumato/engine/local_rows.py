@@ -63,7 +63,7 @@ class LocalRows:
 
     def shuffle(self, by: str) -> Self:
         """Move rows, so that all rows of one value are in one partition; see `Rows.shuffle`."""
-        parts = PER_THREAD * self._engine.workers
+        parts = PER_THREAD * self._engine.cores
 
         def split(batches: Iterator[pa.RecordBatch]) -> list[Partition]:
             found: list[Partition] = [[] for _ in range(parts)]
@@ -103,7 +103,7 @@ class LocalRows:
             return self._engine.fold(self._source, folded, merge, columns=names)
         if not self._source:
             return folded(iter(()))
-        with ThreadPoolExecutor(self._engine.workers) as threads:
+        with ThreadPoolExecutor(self._engine.cores) as threads:
             return reduce(merge, threads.map(lambda part: folded(iter(part)), self._source))
 
     def _mapped(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -20,12 +20,14 @@ __all__ = ["Checkpoint"]
 class Checkpoint:
     """File with the table after the last round, so that training goes on after a failure.
 
-    `purpose` names data and parameters; a file of another purpose is refused.
+    `purpose` names data and parameters; a file of another purpose is refused. `groups` is stored
+    for a call that leaves it to the engine, of which the next one may have more cores.
     """
 
     owner: str
     path: Path | None
     purpose: str
+    groups: int | None = None
 
     @classmethod
     def of(cls, owner: str, path: Any, *purpose: Any) -> "Checkpoint":
@@ -33,6 +35,15 @@ class Checkpoint:
         text = json.dumps(purpose, sort_keys=True, default=str)
         name = None if path is None else Path(os.fspath(path))
         return cls(owner, name, hashlib.sha256(text.encode()).hexdigest())
+
+    @staticmethod
+    def stored_groups(path: Any) -> int | None:
+        """Return the groups of a training in a file; None without a file that can be read."""
+        try:
+            with np.load(os.fspath(path), allow_pickle=False) as file:
+                return int(json.loads(file["state"].tobytes())["groups"])
+        except Exception:  # no file, or damage, which `load` reports
+            return None
 
     @staticmethod
     def check_seed(owner: str, path: Any, random_state: Any) -> None:
@@ -46,7 +57,8 @@ class Checkpoint:
         if self.path is None:
             return
         out = io.BytesIO()
-        state = json.dumps({"purpose": self.purpose, "rounds": rounds, "errors": errors})
+        found = {"purpose": self.purpose, "rounds": rounds, "errors": errors, "groups": self.groups}
+        state = json.dumps(found)
         np.savez(out, table=table, state=np.frombuffer(state.encode(), np.uint8))
         write_atomic(self.path, out.getvalue())
 

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato.data import generate_world
+from sfumato.engine import LocalEngine
 from sfumato.engine.spark import StreamSketch
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.recommend import PrivateFactorization
+from sfumato.recommend import PrivateFactorization, SketchFactorization
 from sfumato.sketch import CountMin, load
 
 
@@ -20,12 +21,17 @@ def make():
     return CountMin(1024, seed=3)
 
 
+JOB_KEYS = np.random.default_rng(0).integers(0, 5000, 40_000)
+WORLD = generate_world(users=150, items=100, ratings=5000, random_state=3).interactions
+RATED = {"user": WORLD.users, "item": WORLD.items, "rating": WORLD.ratings}
 JOB = textwrap.dedent(
     """
     import os, signal, sys, threading, time, warnings
     from pathlib import Path
     warnings.simplefilter("ignore")
     from sfumato.engine import SparkEngine
+    from sfumato.recommend import SketchFactorization
+    from sfumato.recommend.factorization import rounds
     from sfumato.sketch import CountMin
 
     folder = Path(sys.argv[1])
@@ -48,7 +54,11 @@ JOB = textwrap.dedent(
                 return pid
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
-    small = {"spark.sql.execution.arrow.maxRecordsPerBatch": "2000"}
+    small = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "2000",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+    }
     killed = []
 
     def kill():
@@ -58,27 +68,77 @@ JOB = textwrap.dedent(
         os.kill(executor_of(worker), signal.SIGKILL)
         killed.append(worker)
 
+    # Training: tasks of a round in the second epoch wait until an executor that has one is killed.
+    descents, done = folder / "descents", folder / "done"
+    descents.mkdir()
+
+    class Waiting(rounds._GroupDescent):
+        def __call__(self, batches):
+            from pyspark import TaskContext
+
+            if self.seed[1:] == (1, 0):
+                task = TaskContext.get().partitionId()
+                (descents / f"{task}-{os.getpid()}-{time.monotonic_ns()}").touch()
+                limit = time.monotonic() + 100
+                while not done.exists() and time.monotonic() < limit:
+                    time.sleep(0.02)
+            return super().__call__(batches)
+
+    rounds._GroupDescent = Waiting
+
+    def kill_trainer():
+        while not list(descents.iterdir()):
+            time.sleep(0.02)
+        worker = int(next(descents.iterdir()).name.split("-")[1])
+        os.kill(executor_of(worker), signal.SIGKILL)
+        killed.append(worker)
+        done.touch()
+
     with SparkEngine("local-cluster[2,1,1024]", settings=small) as engine:
         threading.Thread(target=kill, daemon=True).start()
         made = engine.map_merge(str(folder / "rows"), make, column="key", update=slow)
         made.save(folder / "made.sfu")
-    print("killed", len(killed), "batches", len(list(started.iterdir())))
+        threading.Thread(target=kill_trainer, daemon=True).start()
+        model = SketchFactorization(factors=16, cells=1 << 14, epochs=2)
+        model.fit_rows(str(folder / "ratings"), engine=engine, groups=2).save(folder / "model.sfu")
+    tasks = [path.name.split("-")[0] for path in descents.iterdir()]
+    print(len(killed), len(list(started.iterdir())), len(tasks) - len(set(tasks)))
     """
 )
 
 
-def test_a_killed_executor_changes_nothing(tmp_path):
-    keys = np.random.default_rng(0).integers(0, 5000, 40_000)
-    (tmp_path / "rows").mkdir()
-    for at, part in enumerate(np.array_split(keys, 2)):
-        write(tmp_path / "rows", at, part)
+@pytest.fixture(scope="module")
+def after_two_kills(tmp_path_factory):
+    """Folder of a job on two executors, of which one was killed while counting, one in training."""
+    folder = tmp_path_factory.mktemp("cluster")
+    for name in ("rows", "ratings"):
+        (folder / name).mkdir()
+    for at, part in enumerate(np.array_split(JOB_KEYS, 2)):
+        write(folder / "rows", at, part)
+    for at in range(2):
+        part = {name: column[at::2] for name, column in RATED.items()}
+        pq.write_table(pa.table(part), folder / "ratings" / f"{at}.parquet")
     done = subprocess.run(
-        [sys.executable, "-c", JOB, str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", JOB, str(folder)], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    _, killed, _, batches = done.stdout.split()
-    assert (killed, int(batches) > 20) == ("1", True)  # a partition was read again
-    assert load(tmp_path / "made.sfu").to_bytes() == make().update(keys).to_bytes()
+    return folder, [int(word) for word in done.stdout.split()]
+
+
+def test_a_killed_executor_changes_nothing(after_two_kills):
+    folder, (killed, batches, _) = after_two_kills
+    assert (killed, batches > 20) == (2, True)  # a partition was read again
+    assert load(folder / "made.sfu").to_bytes() == make().update(JOB_KEYS).to_bytes()
+
+
+def test_an_executor_killed_in_training_changes_nothing(after_two_kills):
+    folder, (killed, _, repeated) = after_two_kills
+    assert (killed, repeated > 0) == (2, True)  # a task of the round was computed again
+    found = SketchFactorization.load(folder / "model.sfu")
+    model = SketchFactorization(factors=16, cells=1 << 14, epochs=2)
+    model.fit_rows(RATED, engine=LocalEngine(threads=1), groups=2)
+    assert np.allclose(found._cells.table, model._cells.table, atol=1e-4)
+    assert found.seen_ == model.seen_
 
 
 PRIVATE_JOB = textwrap.dedent(

@@ -79,6 +79,25 @@ def test_the_error_on_movielens_is_that_of_one_machine_on_spark(movielens, spark
     assert abs(rmse(model, test) - rmse(local, test)) < 0.005
 
 
+def test_there_is_a_group_for_each_core_unless_the_checkpoint_has_others(tmp_path):
+    class Cores(LocalEngine):
+        cores = 1000
+
+    found = [rounds.groups_for(None, engine, None) for engine in (ONE, LocalEngine(5), Cores())]
+    assert found == [2, 5, 256]
+    assert rounds.groups_for(7, ONE, None) == 7
+    path, source = tmp_path / "rounds", columns_of(TRAIN)
+    model_of(epochs=1).fit_rows(source, engine=LocalEngine(threads=3), checkpoint=path)
+    assert rounds.groups_for(None, ONE, path) == 3
+    model = model_of(epochs=1).fit_rows(source, engine=ONE, checkpoint=path)  # nothing to do
+    whole = model_of(epochs=1).fit_rows(source, engine=ONE, groups=3)
+    assert np.allclose(table(model), table(whole), atol=1e-4)
+
+
+def test_engines_know_their_cores(spark):
+    assert (spark.cores, LocalEngine(threads=3).cores, LocalEngine().cores >= 1) == (2, 3, True)
+
+
 def test_no_order_of_rows_changes_the_model():
     order = np.random.default_rng(0).permutation(len(TRAIN))
     models = [

@@ -90,6 +90,11 @@ class SparkEngine(Engine):
     def __repr__(self) -> str:
         return described(self, master=self.session.sparkContext.master)
 
+    @property
+    def cores(self) -> int:
+        """Number of tasks at once, by Spark's default parallelism."""
+        return int(self.session.sparkContext.defaultParallelism)
+
     def __enter__(self) -> Self:
         return self
 

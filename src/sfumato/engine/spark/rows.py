@@ -55,9 +55,9 @@ class SparkRows:
 
     def shuffle(self, by: str) -> Self:
         """Move rows, so that all rows of one value are in one partition; see `Rows.shuffle`."""
-        parts = self._engine.session.sparkContext.defaultParallelism
+        parts = 2 * self._engine.cores
         with translated():
-            return type(self)(self._engine, self.frame.repartition(2 * parts, f"`{by}`"))
+            return type(self)(self._engine, self.frame.repartition(parts, f"`{by}`"))
 
     def persist(self) -> Self:
         """Keep the rows on the executors when they are first computed; see `Rows.persist`."""

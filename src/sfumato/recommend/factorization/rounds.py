@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.core.validation import integer
+from sfumato.core.validation import integer, optional
 from sfumato.data.interactions import Interactions
-from sfumato.engine import Rows
+from sfumato.engine import Engine, Rows
 from sfumato.recommend.checkpoints import Checkpoint
 from sfumato.recommend.factorization.damping import BiasPrior
 from sfumato.recommend.factorization.epochs import Progress
@@ -25,10 +25,19 @@ from sfumato.recommend.factorization.strata import (
 if TYPE_CHECKING:
     from sfumato.recommend.factorization.sketched import SketchFactorization
 
-__all__ = ["GROUPS", "RatingStrata", "RoundTraining", "summarised"]
+__all__ = ["RatingStrata", "RoundTraining", "groups_for", "summarised"]
 
-GROUPS = integer(1, 256)
+GROUPS = optional(integer(1, 256))
+FEWEST, MOST = 2, 256  # groups, if it is left to the engine
 OWNER = "SketchFactorization"
+
+
+def groups_for(given: int | None, engine: Engine, checkpoint: Any) -> int:
+    """Return the number of groups: given, of the checkpoint, or one for each core."""
+    groups: int | None = GROUPS.check(OWNER, "groups", given)
+    if groups is None and checkpoint is not None:
+        groups = Checkpoint.stored_groups(checkpoint)
+    return min(max(engine.cores, FEWEST), MOST) if groups is None else groups
 
 
 def summarised(rows: Rows, columns: Any) -> RatingSummary:

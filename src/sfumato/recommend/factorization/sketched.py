@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -223,7 +224,7 @@ class SketchFactorization(Descent):
         *,
         engine: "Engine",
         columns: tuple[str, str, str] = ("user", "item", "rating"),
-        groups: int = 8,
+        groups: int | None = None,
         valid: Interactions | None = None,
         catalogue: Ids | None = None,
         checkpoint: Any = None,
@@ -241,9 +242,10 @@ class SketchFactorization(Descent):
             Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
         columns : tuple of str, default=('user', 'item', 'rating')
             Names of the columns of users, items and ratings.
-        groups : int, default=8
-            Groups of users that learn at once, from 1 to 256; more than the cores of the engine
-            are of no use. An epoch has `groups` + 1 rounds.
+        groups : int or None, default=None
+            Groups of users that learn at once, from 1 to 256. None for as many as the engine has
+            cores, from 2 to 256, or as the checkpoint has. An epoch has `groups` + 1 rounds, so
+            that more groups than cores take longer.
         valid : Interactions or None, default=None
             Ratings whose error is added to `history_` after each epoch.
         catalogue : array_like, scalar or None, default=None
@@ -269,8 +271,9 @@ class SketchFactorization(Descent):
         Notes
         -----
         **Guarantee.** The same rows in any order, on any engine, give the same model up to the
-        rounding of sums; with a checkpoint also after a failure. The driver holds the table and
-        the ids of the items, and a partition one more table and its own ratings.
+        rounding of sums, for the same `groups`; with a checkpoint also after a failure. The driver
+        holds the table and the ids of the items, and a partition one more table and its own
+        ratings.
 
         In a round each group of users learns from the ratings of a group of items that no other
         one has ([1]_), and the changes of the table are added. Only cells that happen to be shared
@@ -293,7 +296,7 @@ class SketchFactorization(Descent):
         """
         from sfumato.recommend.factorization import rounds  # and with it the engines
 
-        groups = rounds.GROUPS.check("SketchFactorization", "groups", groups)
+        groups = rounds.groups_for(groups, engine, checkpoint)
         plain = self._check() | {"random_state": self._new_seed()}
         self._check_rounds(plain, checkpoint)
         if valid is not None:
@@ -302,6 +305,7 @@ class SketchFactorization(Descent):
         summary = rounds.summarised(rows, columns)
         fresh = self._fresh_of(plain, summary, catalogue)
         saved = Checkpoint.of("SketchFactorization", checkpoint, plain, summary.check, groups)
+        saved = replace(saved, groups=groups)
         strata = rounds.RatingStrata(rows, columns, plain["seed"], groups)
         try:
             fresh._begin_rounds(plain, summary, strata, saved).run(valid, progress)
