@@ -24,6 +24,7 @@ from _spark_peers import peer_rows
 from _spark_scale import predictions
 
 from sfumato.engine import LocalEngine, SparkEngine, map_merge
+from sfumato.engine.spark.engine import FAN_IN
 from sfumato.mine.cluster import KMeans
 from sfumato.mine.itemsets import Baskets, frequent_itemsets
 from sfumato.mine.rank import Graph, pagerank
@@ -205,11 +206,15 @@ def overhead():
                 }
             )
             print(rows[-1], flush=True)
-    tasks = np.array([[1, row["tasks"], row["stages"] > 1] for row in rows], float)
-    fitted = np.linalg.lstsq(tasks, np.array([row["seconds"] for row in rows]), rcond=None)[0]
-    found = dict(zip(("job", "task_on_two_cores", "level_of_the_tree"), fitted, strict=True))
-    print(found)
-    return {"rows": rows, "seconds": {name: float(value) for name, value in found.items()}}
+    return {"rows": rows, "seconds": fitted_overhead(rows)}
+
+
+def fitted_overhead(rows):
+    """Seconds of a job, of a task on two cores, and of the second level of the tree."""
+    terms = np.array([[1, row["tasks"], row["partitions"] > FAN_IN] for row in rows], float)
+    found = np.linalg.lstsq(terms, np.array([row["seconds"] for row in rows]), rcond=None)[0]
+    names = "job", "task_on_two_cores", "level_of_the_tree"
+    return dict(zip(names, found.tolist(), strict=True))
 
 
 def _metered(engine, path):
