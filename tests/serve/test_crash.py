@@ -153,6 +153,34 @@ def test_a_trainer_that_dies_is_started_again_and_readers_go_on(tmp_path):
         check_model(service)
 
 
+def test_a_database_that_is_away_gives_503_and_nothing_acknowledged_is_lost(
+    tmp_path, postgres_server
+):
+    address = postgres_server.new_database()
+    with running(tmp_path, SETTINGS.format(extra=""), database=address) as service:
+        with service.client("ingest") as client, service.client("read") as reader:
+
+            def post(name):
+                return client.post("/events", json={"user": "u", "item": "i", "id": name})
+
+            assert post("before").status_code == 200
+            service.learned()
+            assert reader.get("/recommendations/u").status_code == 200
+            postgres_server.stop()
+            away = post("away")
+            assert away.status_code == 503
+            assert away.json()["type"] == "urn:sfumato:problem:store-unavailable"
+            assert away.headers["retry-after"] == "1"
+            assert client.get("/readyz").json()["database"] is False
+            answer = reader.get("/recommendations/u", params={"repeat": "true"})
+            assert answer.json()["items"], "lists are served from memory"
+            postgres_server.start()
+            service.until(lambda: post("after").status_code == 200)
+        check_log(address, {"before", "away", "after"}, {"before", "after"})
+        check_model(service)
+    postgres_server.give_back(address)
+
+
 async def flood(service, requests):
     """Send requests at once; return their statuses."""
     limits = httpx.Limits(max_connections=200)

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from sfumato.errors import StoreUnavailable
 from sfumato.serve.endpoint import Call, Endpoint, Headers, Reply
 from sfumato.serve.messages import KeyList, KeyRequest, KeyRow, NewKey
 from sfumato.serve.problems import Problem, not_found
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ENDPOINTS", "KeyCheck", "Origins", "key_row"]
 
 FRESH = 1.0  # seconds for which a key that was valid is taken for valid
+STALE = 60.0  # and for which, while the database cannot be reached
 REMEMBERED = 10_000
 ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+")
 _read = msgspec.json.Decoder(KeyRequest).decode
@@ -40,7 +42,13 @@ class KeyCheck:
         found, now = self._valid.get(name), time.monotonic()
         if found is not None and now - found[1] < FRESH:
             return found[0]
-        key = self._store.check_key(secret)
+        try:
+            key = self._store.check_key(secret)
+        except StoreUnavailable:
+            if found is not None and now - found[1] < STALE:
+                return found[0]
+            raise
+        self._valid.pop(name, None)
         if key is not None:
             if len(self._valid) >= REMEMBERED:
                 self._valid.clear()
