@@ -278,7 +278,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         box = Box.of(self._owner, plain["bounds"], len(names))
         reading = PointReading(self._owner, tuple(names), box, private, beside=target)
         sketch, outside = PointRows(engine, source, reading).fold(
-            lambda: (setting.empty(), 0), _Adding(setting, private), _merged
+            lambda: (setting.empty(), 0), _TargetAdding(setting, private), _merged
         )
         reading.require_rows(sketch.total)
         summary = self._release_if_private(sketch, plain)
@@ -535,7 +535,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
 
 
 @dataclass(frozen=True)
-class _Adding:
+class _TargetAdding:
     """Function that adds points and their targets to a sketch, with the number of those outside."""
 
     setting: RegressionSetting

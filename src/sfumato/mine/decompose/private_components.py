@@ -286,7 +286,8 @@ def _engine_moments(empty: Moments, engine: "Engine", source: Any, columns: list
             moments.update(private_points(OWNER, table, len(columns)))
         return moments
 
-    return engine.rows(source, columns).fold(fold, lambda left, right: left.merge(right))
+    found: Moments = engine.rows(source, columns).fold(fold, Moments.merge)
+    return found
 
 
 def _is_stored(plain: dict[str, Any], options: Any) -> bool:
