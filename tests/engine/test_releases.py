@@ -15,6 +15,7 @@ from sfumato.density import (
 )
 from sfumato.density.base import noise_from
 from sfumato.engine import LocalEngine, bound_rows, map_merge
+from sfumato.errors import BudgetExceeded
 from sfumato.mine.cluster import PrivateBFR, PrivateKMeans
 from sfumato.mine.decompose import PrivatePCA
 from sfumato.mine.itemsets import PrivateItemsets
@@ -366,6 +367,42 @@ def test_a_fit_on_an_engine_is_charged_once_and_a_source_that_fails_costs_nothin
     assert not ledger.history("shop")
     path(labelled_points(), SEVERAL)
     assert [entry.loss.epsilon for entry in ledger.history("shop")] == [8.0]
+
+
+def charged_components(source, **paid):
+    model = PrivatePCA(1, epsilon=2.0, bounds=BOX, **paid)
+    model.fit(source, engine=SEVERAL, columns=["x", "y"])
+
+
+def charged_degrees(source, **paid):
+    PrivateDegreeHistogram(2.0, max_degree=20).fit(source, engine=SEVERAL, **paid)
+
+
+def charged_neighbours(source, **paid):
+    model = PrivateNeighbours(epsilon=2, per_user=4, unit="event")
+    public = {"catalogue": [str(item) for item in range(35)]}
+    model.fit_rows(source, engine=SEVERAL, **public, **paid)
+
+
+@pytest.mark.parametrize(
+    ("fit", "source", "unit"),
+    [
+        (charged_components, uniform_points(), "event"),
+        (charged_degrees, edges_of(), "edge"),
+        (charged_neighbours, views_of(), "event"),
+    ],
+)
+def test_components_degrees_and_neighbours_are_charged_once_on_an_engine(
+    tmp_path, fit, source, unit
+):
+    ledger = Ledger(tmp_path / "shop.ledger")
+    ledger.create("shop", epsilon=3, delta=0, unit=unit)
+    paid = {"ledger": ledger, "dataset": "shop"}
+    fit(source, **paid, release_id="spring")
+    fit(source, **paid, release_id="spring")  # the stored release
+    assert [entry.loss.epsilon for entry in ledger.history("shop")] == [2.0]
+    with pytest.raises(BudgetExceeded):
+        fit(source, **paid, release_id="summer")
 
 
 @pytest.mark.parametrize(
