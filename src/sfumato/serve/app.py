@@ -12,7 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sfumato.serve import (
+from sfumato.serve.config import ServiceConfig
+from sfumato.serve.endpoint import SECURITY, Endpoint, respond
+from sfumato.serve.protection.problems import MEDIA_TYPE, Problem
+from sfumato.serve.routes import (
     density,
     events,
     health,
@@ -24,9 +27,6 @@ from sfumato.serve import (
     telemetry,
     users,
 )
-from sfumato.serve.config import ServiceConfig
-from sfumato.serve.endpoint import SECURITY, Endpoint, respond
-from sfumato.serve.problems import MEDIA_TYPE, Problem
 from sfumato.serve.service import Service
 
 __all__ = ["ENDPOINTS", "create_app"]

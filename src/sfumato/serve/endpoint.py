@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
-from sfumato.serve.limits import body_bytes, read_body
 from sfumato.serve.logs import log
-from sfumato.serve.problems import MEDIA_TYPE, Problem, problem_of, unexpected
+from sfumato.serve.protection.limits import body_bytes, read_body
+from sfumato.serve.protection.problems import MEDIA_TYPE, Problem, problem_of, unexpected
 from sfumato.store.records import ApiKey
 
 if TYPE_CHECKING:

@@ -5,17 +5,17 @@ import os
 from typing import Any
 
 from sfumato.serve.config import ServiceConfig
-from sfumato.serve.density import densities
-from sfumato.serve.keys import KeyCheck, Origins
-from sfumato.serve.limits import InFlight, RateLimits
+from sfumato.serve.learning.live_sketches import LiveSketch, ticking
+from sfumato.serve.learning.model_feed import ModelFeed
+from sfumato.serve.learning.recent_items import RecentItems
 from sfumato.serve.logs import log
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.model_feed import ModelFeed
-from sfumato.serve.recent_items import RecentItems
-from sfumato.serve.recommend import warm_up
-from sfumato.serve.releases import create_budgets, newest_neighbours
-from sfumato.serve.sketches import LiveSketch, ticking
-from sfumato.serve.telemetry import schemes
+from sfumato.serve.protection.access import KeyCheck, Origins
+from sfumato.serve.protection.limits import InFlight, RateLimits
+from sfumato.serve.routes.density import densities
+from sfumato.serve.routes.recommend import warm_up
+from sfumato.serve.routes.releases import create_budgets, newest_neighbours
+from sfumato.serve.routes.telemetry import schemes
 from sfumato.store import Store, open_store
 from sfumato.telemetry.schemes.base import Scheme
 

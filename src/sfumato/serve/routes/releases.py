@@ -13,7 +13,8 @@ from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.endpoint import Call, Endpoint, Reply
-from sfumato.serve.messages import (
+from sfumato.serve.protection.problems import Problem, not_found
+from sfumato.serve.routes.messages import (
     BudgetRow,
     Budgets,
     Charged,
@@ -22,7 +23,6 @@ from sfumato.serve.messages import (
     ReleaseRow,
     Statement,
 )
-from sfumato.serve.problems import Problem, not_found
 from sfumato.store import Store
 from sfumato.store.events import EventBatch
 

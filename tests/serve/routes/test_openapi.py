@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 
 from sfumato.serve.app import ENDPOINTS
-from sfumato.serve.openapi import document
+from sfumato.serve.routes.openapi import document
 from support.service import running
 
 
@@ -29,7 +29,7 @@ def test_every_route_and_its_statuses_are_described():
 
 
 def test_the_page_lists_every_route_with_its_scope():
-    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "service.md").read_text()
     rows = re.findall(r"^\| `(\w+) (/\S*)` \| ([\w ]+) \|", page, re.M)
     scopes = {
         (each.method, each.route): "public key" if each.public else str(each.scope).lower()

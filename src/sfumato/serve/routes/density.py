@@ -9,8 +9,8 @@ from sfumato.density.serialization import load
 from sfumato.errors import ParameterError
 from sfumato.serve.config import DensityConfig
 from sfumato.serve.endpoint import Call, Endpoint
-from sfumato.serve.messages import DensityAnswer, DensityQuery
-from sfumato.serve.problems import Problem, not_found
+from sfumato.serve.protection.problems import Problem, not_found
+from sfumato.serve.routes.messages import DensityAnswer, DensityQuery
 
 __all__ = ["ENDPOINTS", "densities"]
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from sfumato.serve.problems import Problem
+from sfumato.serve.protection.problems import Problem
 
 __all__ = ["InFlight", "RateLimits", "body_bytes", "read_body"]
 

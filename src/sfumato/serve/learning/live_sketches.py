@@ -10,21 +10,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from sfumato.errors import ParameterError
 from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter, TreeCount
 from sfumato.serve.config import CounterConfig, SketchConfig
-from sfumato.serve.endpoint import Call, Endpoint
-from sfumato.serve.messages import (
-    AddedKeys,
-    CounterAnswer,
-    ReleaseOrder,
-    SketchAnswer,
-    SketchKeys,
-)
-from sfumato.serve.problems import Problem, not_found
-from sfumato.serve.recommend import NumberQuery
+from sfumato.serve.protection.problems import Problem
+from sfumato.serve.routes.messages import ReleaseOrder, SketchKeys
 from sfumato.sketch.base import load
 from sfumato.sketch.frequency.count_min import CountMin
 from sfumato.sketch.frequency.count_sketch import CountSketch
@@ -34,7 +24,7 @@ from sfumato.store import Store
 if TYPE_CHECKING:
     from sfumato.serve.service import Service
 
-__all__ = ["ENDPOINTS", "LiveSketch", "RunningCounter"]
+__all__ = ["LiveSketch", "RunningCounter", "ticking"]
 
 KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "count-min": (CountMin, {"width": 1 << 13}),
@@ -45,8 +35,6 @@ KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "hyper-log-log": (HyperLogLog, {}),
 }
 REQUESTS = 10_000  # ids of requests that are remembered
-CONFIDENCE = 0.99
-_read = msgspec.json.Decoder(SketchKeys).decode
 
 
 class RunningCounter:
@@ -250,47 +238,6 @@ class LiveSketch:
         return lambda: bytes(now.release(wanted.epsilon, wanted.delta, **options).to_bytes())
 
 
-def _of(call: Call) -> LiveSketch:
-    found = call.service.sketches.get(call.path("name"))
-    if found is None:
-        raise not_found("sketch", field="name")
-    return found
-
-
-async def add_keys(call: Call) -> AddedKeys:
-    """Add keys to a sketch; answer when they are durable."""
-    live, wanted = _of(call), _read(call.body)
-    limit = call.service.config.largest_batch
-    if len(wanted.keys) > limit:
-        raise Problem(413, f"There must be at most {limit} keys.", kind="batch-too-large")
-    if wanted.weights is not None and len(wanted.weights) != len(wanted.keys):
-        raise Problem(422, "weights must be as many as keys.", field="weights")
-    repeated = await live.add(wanted)
-    return AddedKeys(0 if repeated else len(wanted.keys), repeated)
-
-
-async def get_sketch(call: Call) -> SketchAnswer:
-    """Show the curator heavy hitters or the number of distinct keys: raw data, not a release."""
-    live, query = _of(call), call.query(NumberQuery)
-    answer = SketchAnswer(live.name, live.settings.kind, live.sketch.nbytes)
-    if isinstance(live.sketch, HyperLogLog):
-        answer.distinct = float(live.sketch.estimate())
-    elif isinstance(live.sketch, CountSketch) and live.sketch.parameters["track"]:
-        keys, counts = live.sketch.heavy_hitters(query.n)
-        answer.keys, answer.counts = [str(key) for key in keys], counts.tolist()
-    return answer
-
-
-async def get_counter(call: Call) -> CounterAnswer:
-    """Return the totals that were released so far."""
-    counter = _of(call).counter
-    if counter is None:
-        raise not_found("counter", field="name")
-    bound = counter.mechanism.error_bound(CONFIDENCE)
-    seconds = counter.settings.seconds
-    return CounterAnswer(counter.name, counter.release, seconds, counter.shown, bound)
-
-
 async def ticking(service: "Service") -> None:
     """Close the steps of all counters in time."""
     counters = [live for live in service.sketches.values() if live.counter is not None]
@@ -299,22 +246,3 @@ async def ticking(service: "Service") -> None:
         await asyncio.sleep(min(1.0, pause / 2))
         for live in counters:
             await live.tick()
-
-
-ENDPOINTS = [
-    Endpoint(
-        "POST",
-        "/sketches/{name}",
-        add_keys,
-        "ingest",
-        AddedKeys,
-        body=SketchKeys,
-        statuses=(404,),
-    ),
-    Endpoint(
-        "GET", "/sketches/{name}", get_sketch, "admin", SketchAnswer, NumberQuery, statuses=(404,)
-    ),
-    Endpoint(
-        "GET", "/sketches/{name}/counter", get_counter, "read", CounterAnswer, statuses=(404,)
-    ),
-]

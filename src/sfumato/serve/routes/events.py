@@ -5,8 +5,8 @@ import time
 import msgspec
 
 from sfumato.serve.endpoint import Call, Endpoint
-from sfumato.serve.messages import Accepted, Event
-from sfumato.serve.problems import Problem
+from sfumato.serve.protection.problems import Problem
+from sfumato.serve.routes.messages import Accepted, Event
 from sfumato.store.events import EventBatch, new_event_ids
 
 __all__ = ["ENDPOINTS", "batch_of", "read_events"]

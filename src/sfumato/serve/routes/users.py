@@ -3,8 +3,8 @@
 import asyncio
 
 from sfumato.serve.endpoint import Call, Endpoint
-from sfumato.serve.messages import Erased, ErasureAnswer
-from sfumato.serve.problems import not_found
+from sfumato.serve.protection.problems import not_found
+from sfumato.serve.routes.messages import Erased, ErasureAnswer
 
 __all__ = ["ENDPOINTS"]
 

@@ -19,7 +19,7 @@ import msgspec
 
 from sfumato.errors import StoreUnavailable
 from sfumato.serve.config import ServiceConfig
-from sfumato.serve.learner import READ, Learner
+from sfumato.serve.learning.learner import READ, Learner
 from sfumato.serve.logs import configure, log
 from sfumato.store import Store, open_store
 

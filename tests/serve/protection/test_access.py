@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from sfumato.serve.app import ENDPOINTS
-from sfumato.serve.limits import RateLimits
-from sfumato.serve.problems import Problem
+from sfumato.serve.protection.limits import RateLimits
+from sfumato.serve.protection.problems import Problem
 from support.service import running
 
 ORIGIN = "https://shop.example"

@@ -11,7 +11,7 @@ import msgspec
 
 import sfumato
 from sfumato.serve.endpoint import Call, Endpoint, Reply
-from sfumato.serve.problems import TITLES, ProblemDocument
+from sfumato.serve.protection.problems import TITLES, ProblemDocument
 
 __all__ = ["ENDPOINTS", "document"]
 

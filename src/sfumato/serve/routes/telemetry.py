@@ -10,8 +10,8 @@ from msgspec import Meta, Struct
 from sfumato.errors import ParameterError
 from sfumato.serve.config import MetricConfig
 from sfumato.serve.endpoint import Call, Endpoint, Reply
-from sfumato.serve.messages import ReportsCounted, TelemetryAnswer, TelemetryRow, Text
-from sfumato.serve.problems import Problem, not_found
+from sfumato.serve.protection.problems import Problem, not_found
+from sfumato.serve.routes.messages import ReportsCounted, TelemetryAnswer, TelemetryRow, Text
 from sfumato.telemetry.decoding.decode import decode
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.jsonl import read_reports

@@ -15,8 +15,8 @@ import msgspec
 
 from sfumato.recommend.base import load
 from sfumato.serve.config import ServiceConfig
+from sfumato.serve.learning.trainer import MESSAGE
 from sfumato.serve.logs import log
-from sfumato.serve.trainer import MESSAGE
 
 __all__ = ["ModelFeed", "ServedModel"]
 
@@ -75,7 +75,7 @@ class ModelFeed:
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()
-        command = [sys.executable, "-m", "sfumato.serve.trainer", str(theirs.fileno())]
+        command = [sys.executable, "-m", "sfumato.serve.learning.trainer", str(theirs.fileno())]
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         theirs.close()
         settings = msgspec.json.encode(self._config)

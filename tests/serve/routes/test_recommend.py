@@ -3,8 +3,8 @@
 import pytest
 
 from sfumato.serve.config import ModelConfig
-from sfumato.serve.learner import replay
-from sfumato.serve.recommend import recommended
+from sfumato.serve.learning.learner import replay
+from sfumato.serve.routes.recommend import recommended
 from sfumato.store import open_store
 from support.service import running
 

@@ -9,7 +9,8 @@ from msgspec import Meta, Struct
 from sfumato.data.interactions import Interactions
 from sfumato.recommend.factorization.sketched import SketchFactorization
 from sfumato.serve.endpoint import Call, Endpoint
-from sfumato.serve.messages import (
+from sfumato.serve.protection.problems import Problem, not_found
+from sfumato.serve.routes.messages import (
     Explanation,
     Number,
     Reason,
@@ -18,7 +19,6 @@ from sfumato.serve.messages import (
     Similar,
     Text,
 )
-from sfumato.serve.problems import Problem, not_found
 
 __all__ = ["ENDPOINTS", "recommended", "warm_up"]
 

@@ -4,7 +4,7 @@ import asyncio
 
 from sfumato.errors import SfumatoError
 from sfumato.serve.endpoint import Call, Endpoint, Reply
-from sfumato.serve.messages import Health, Readiness
+from sfumato.serve.routes.messages import Health, Readiness
 
 __all__ = ["ENDPOINTS"]
 
