@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.endpoint import SECURITY, Endpoint, respond
+from sfumato.serve.page import history, lab, overview, shell
 from sfumato.serve.protection.problems import MEDIA_TYPE, Problem
 from sfumato.serve.routes import (
     density,
@@ -31,7 +32,7 @@ from sfumato.serve.service import Service
 
 __all__ = ["ENDPOINTS", "create_app"]
 
-# In the order in which they are tried. The page adds its own by `create_app(pages=...)`.
+# In the order in which they are tried. Files of the page, which contain no data, come after them.
 ENDPOINTS: list[Endpoint] = [
     *events.ENDPOINTS,
     *recommend.ENDPOINTS,
@@ -42,6 +43,9 @@ ENDPOINTS: list[Endpoint] = [
     *users.ENDPOINTS,
     *keys.ENDPOINTS,
     *health.ENDPOINTS,
+    *overview.ENDPOINTS,
+    *lab.ENDPOINTS,
+    *history.ENDPOINTS,
     *openapi.ENDPOINTS,
 ]
 
@@ -68,7 +72,7 @@ def create_app(config: ServiceConfig, *, pages: Any = ()) -> Starlette:
     --------
     >>> app = create_app(ServiceConfig(database="shop.db"))
     >>> sorted(route.path for route in app.routes)[:2]
-    ['/budget', '/density/{name}/query']
+    ['/', '/budget']
     """
     service = Service(config)
     service.openapi = msgspec.json.encode(openapi.document(ENDPOINTS))
@@ -134,9 +138,8 @@ class _Preflight:
 
 
 def _routes(service: Service) -> list[Route]:
-    routes = [
-        Route(each.route, _Served(service, each), methods=[each.method]) for each in ENDPOINTS
-    ]
+    listed = [*ENDPOINTS, *(shell.ENDPOINTS if service.config.page.enabled else [])]
+    routes = [Route(each.route, _Served(service, each), methods=[each.method]) for each in listed]
     if service.config.allowed_origins:
         paths = dict.fromkeys(each.route for each in ENDPOINTS)
         routes += [Route(path, _Preflight(service), methods=["OPTIONS"]) for path in paths]

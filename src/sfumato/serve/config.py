@@ -17,6 +17,7 @@ __all__ = [
     "DensityConfig",
     "MetricConfig",
     "ModelConfig",
+    "PageConfig",
     "ServiceConfig",
     "SketchConfig",
     "load_config",
@@ -85,12 +86,21 @@ class MetricConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
     scheme: str
     candidates: list[str] | None = None
+    public_key: str | None = None  # that the page reports with; its origins name the page's
 
 
 class DensityConfig(Struct, frozen=True, forbid_unknown_fields=True):
     """A density to query: the file of a private release."""
 
     file: str
+
+
+class PageConfig(Struct, frozen=True, forbid_unknown_fields=True):
+    """The page: whether there is one, and what it says of the data."""
+
+    enabled: bool = True
+    generated: bool = False  # all data are generated, and the page says so
+    examples: list[str] = []  # users that the page offers, of generated data
 
 
 class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,6 +150,8 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Telemetry metrics by name.
     densities : dict of DensityConfig, optional
         Densities by name.
+    page : PageConfig, optional
+        The page at ``/``.
 
     Examples
     --------
@@ -168,6 +180,7 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     sketches: dict[str, SketchConfig] = {}
     metrics: dict[str, MetricConfig] = {}
     densities: dict[str, DensityConfig] = {}
+    page: PageConfig = PageConfig()
 
     def __repr__(self) -> str:
         return f"ServiceConfig({self.host}:{self.port})"

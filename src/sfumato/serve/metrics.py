@@ -39,6 +39,15 @@ class Metrics:
         """Return a counter."""
         return self._counters.get(name, 0)
 
+    def totals(self) -> tuple[int, int, int, float]:
+        """Return requests so far, those refused (4xx), those failed (5xx), and their seconds."""
+        answered = refused = failed = 0
+        for (_, _, status), requests in self._requests.items():
+            answered += requests
+            refused += requests * (400 <= status < 500)
+            failed += requests * (status >= 500)
+        return answered, refused, failed, sum(row[-1] for row in self._seconds.values())
+
     def text(self) -> str:
         """Return all of them."""
         lines = ["# HELP sfumato_requests_total Requests by route and status."]

@@ -10,6 +10,7 @@ from sfumato.serve.learning.model_feed import ModelFeed
 from sfumato.serve.learning.recent_items import RecentItems
 from sfumato.serve.logs import log
 from sfumato.serve.metrics import Metrics
+from sfumato.serve.page.history import History
 from sfumato.serve.protection.access import KeyCheck, Origins
 from sfumato.serve.protection.limits import InFlight, RateLimits
 from sfumato.serve.routes.density import densities
@@ -41,6 +42,7 @@ class Service:
         self.schemes: dict[str, Scheme] = {}
         self.densities: dict[str, Any] = {}
         self.sketches: dict[str, LiveSketch] = {}
+        self.history = History(self)
         self.stopping = False
         self.store: Store
         self.keys: KeyCheck
@@ -56,6 +58,7 @@ class Service:
         self.feed = ModelFeed(config)
         await asyncio.to_thread(self._prepare)
         self._ticking = asyncio.create_task(ticking(self))
+        self._sampling = asyncio.create_task(self.history.run())
         if config.trainer:
             await self.feed.start()
         self._gauges()
@@ -65,6 +68,7 @@ class Service:
         """Write what is waiting, let the trainer store its snapshot, and close the store."""
         self.stopping = True
         self._ticking.cancel()
+        self._sampling.cancel()
         for live in self.sketches.values():
             await live.close()
         await self.feed.stop(self.config.shutdown_seconds)
