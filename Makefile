@@ -7,10 +7,10 @@ THREADS ?= auto
 
 .PHONY: demo browser postgres test lint mutants bench soak docs site clean
 
-# What runs the package, and nothing else.
+# What runs the package and its service, and nothing else.
 .venv/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv || { $(PYTHON) -m pip install --user virtualenv && $(PYTHON) -m virtualenv .venv; }
-	$(PIP) -e .
+	$(PIP) -e ".[serve]"
 	touch .venv/demo
 
 .venv/ready: .venv/demo
@@ -27,9 +27,9 @@ THREADS ?= auto
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers.txt
 	touch .venv-peers/ready
 
-# A tour that ends by itself, so ONCE=1 changes nothing.
+# A tour, then the service on a generated world until Ctrl-C; ONCE=1 ends after the tour.
 demo: .venv/demo
-	$(BIN)/sfumato demo
+	ONCE=$(ONCE) $(BIN)/sfumato demo
 
 # The two targets that install a system package: Debian's chromium, for the tests of web/, and
 # PostgreSQL's server, for those of the store (without a cluster: tests make their own).

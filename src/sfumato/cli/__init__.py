@@ -251,8 +251,14 @@ def _inspect_packed(file: Path, json: bool) -> None:
 
 
 @app.command()
-def demo(json: Json = False) -> None:
-    """A tour on a generated shop: sketches, a private release, an audit, beside the truth."""
+def demo(
+    json: Json = False,
+    once: Annotated[
+        bool,
+        typer.Option("--once", envvar="ONCE", help="End after the tables, without the service."),
+    ] = False,
+) -> None:
+    """A tour on a generated shop, each answer beside the truth; then the service and its page."""
     import io
 
     from rich.console import Console
@@ -263,6 +269,20 @@ def demo(json: Json = False) -> None:
     rows = tour(console=Console(file=io.StringIO()) if json else None)
     if json:
         printing.rows(rows, json)
+    elif not once:
+        _demo_service(Console())
+
+
+def _demo_service(console: Any) -> None:
+    from sfumato.cli import waiting
+
+    try:
+        from sfumato.cli.demo import service
+    except ModuleNotFoundError as error:
+        console.print(f"The service needs {error.name}: pip install 'sfumato[serve]'.")
+        return
+    waiting.stop()
+    service.run(console)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Advance", "add_quiet", "progress", "waiting"]
+__all__ = ["Advance", "add_quiet", "progress", "stop", "waiting"]
 
 PATIENCE = 0.4  # seconds until the line is shown; the imports of a command take some before
 STEP = 0.1  # between two drawings of the line, if nothing moves it
@@ -38,7 +38,7 @@ def add_quiet(group: Any) -> None:
 def _hides(context: Any, option: Any, value: bool) -> bool:
     """Take the line away, for good, if the option is given."""
     if value:
-        _stop()
+        stop()
     return value
 
 
@@ -72,11 +72,12 @@ def waiting(title: str) -> Iterator[None]:
     try:
         yield
     finally:
-        _stop()
+        stop()
         sys.stdout, sys.stderr = streams
 
 
-def _stop() -> None:
+def stop() -> None:
+    """Take the line of the running command away, for good."""
     while _running:
         _running.pop().stop()
 
