@@ -274,8 +274,6 @@ def demo(
 
 
 def _demo_service(console: Any) -> None:
-    from sfumato.cli import waiting
-
     try:
         from sfumato.cli.demo import service
     except ModuleNotFoundError as error:

@@ -40,12 +40,15 @@ class Metrics:
         return self._counters.get(name, 0)
 
     def totals(self) -> tuple[int, int, int, float]:
-        """Return requests so far, those refused (4xx), those failed (5xx), and their seconds."""
+        """Return requests so far, those refused (4xx), those failed (5xx), and their seconds.
+
+        That the service is not ready is an answer of /readyz, not a failure of it.
+        """
         answered = refused = failed = 0
-        for (_, _, status), requests in self._requests.items():
+        for (_, route, status), requests in self._requests.items():
             answered += requests
             refused += requests * (400 <= status < 500)
-            failed += requests * (status >= 500)
+            failed += requests * (status >= 500 and route != "/readyz")
         return answered, refused, failed, sum(row[-1] for row in self._seconds.values())
 
     def text(self) -> str:

@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from sfumato.density import SketchDensity
 from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.serve import ServiceConfig, serve
-from sfumato.serve.page.generated import BOUNDS, points, readers, titles
+from sfumato.serve.page.generated import BOUNDS, choices, points, titles
 from sfumato.serve.releases import RequestLedger, create_budgets
 from sfumato.store import Store, open_store
 from sfumato.store.events import EventBatch, new_event_ids
@@ -28,18 +29,18 @@ from sfumato.telemetry.reports.jsonl import to_lines
 
 __all__ = ["World", "prepared", "run"]
 
-READERS, ITEMS, EACH = 300, 400, 25
+READERS, ITEMS, EACH = 600, 400, 25
 GENRES = ("drama", "comedy", "crime", "history", "music", "science", "travel", "cooking", "nature")
 ABSENT = ("opera", "chess")
 METRIC = "favourite genre"
-REPORTS = 20_000
+REPORTS = 40_000
 PORT = 8000  # if it is free
 PAUSE = 0.5  # seconds between two requests of the visitors
 BUDGETS = {
     "readers": {"epsilon": 4.0, "delta": 1e-6, "unit": "user"},
     "places": {"epsilon": 1.0, "unit": "event"},
 }
-SCHEME = Rappor.for_epsilon(3, bits=32, cohorts=16, metric=METRIC)
+SCHEME = Rappor(bits=32, hashes=1, cohorts=16, f=0.4, p=0.25, q=0.75, metric=METRIC)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _settings(folder: Path, port: int, public_key: str) -> dict[str, Any]:
         "port": port,
         "log_level": "error",
         "catalogue": titles(ITEMS),
-        "model": {"cells": 2**18, "block": 500},
+        "model": {"cells": 2**18, "block": 500, "learning_rate": 0.8},
         "budgets": BUDGETS,
         "metrics": {METRIC: metric},
         "densities": {"places": {"file": str(folder / "places.sfu")}},
@@ -106,19 +107,17 @@ def _settings(folder: Path, port: int, public_key: str) -> dict[str, Any]:
 
 def _fill(store: Store, folder: Path) -> None:
     """Store events and reports, and release what the budget view shows."""
-    world, names = readers(READERS, ITEMS, EACH, seed=3), np.array(titles(ITEMS))
-    count = len(world)
-    users = [f"reader {user + 1}" for user in world.users.tolist()]
-    items, times = names[world.items].tolist(), (time.time() - np.arange(count)[::-1]).tolist()
+    chosen, names = choices(READERS, EACH, seed=3), np.array(titles(ITEMS))
+    count = READERS * EACH
+    users = [f"reader {user + 1}" for user in chosen[0].tolist()]
+    items, times = names[chosen[1]].tolist(), (time.time() - np.arange(count)[::-1]).tolist()
     batch = EventBatch(users, items, [1.0] * count, times, new_event_ids(count))
     store.append(batch)
     store.add_reports(METRIC, ReportEncoder(SCHEME).encode_many(_genres(REPORTS, seed=5)))
-    ledger, chosen = RequestLedger(store, b"demo"), batch.interactions()
+    ledger, log = RequestLedger(store, b"demo"), batch.interactions()
     for name, kind in (("popular-titles", PrivatePopular), ("similar-titles", PrivateNeighbours)):
         model: Any = kind(epsilon=1.0, delta=1e-7, per_user=EACH)
-        model.fit(
-            chosen, catalogue=names.tolist(), ledger=ledger, dataset="readers", release_id=name
-        )
+        model.fit(log, catalogue=names.tolist(), ledger=ledger, dataset="readers", release_id=name)
     density = SketchDensity(
         bandwidth=5.0,
         kernel="gaussian",
@@ -161,9 +160,11 @@ def _visit(world: World, console: Console) -> None:
     draw, names = np.random.default_rng(), titles(ITEMS)
     while True:
         time.sleep(PAUSE)
+        chosen = zip(*choices(READERS, 1, int(draw.integers(2**31))), strict=True)
+        count = int(draw.integers(1, 8))
         events = [
             {"user": f"reader {user + 1}", "item": names[item]}
-            for user, item in draw.integers(0, (READERS, ITEMS), (int(draw.integers(1, 8)), 2))
+            for user, item in islice(chosen, count)
         ]
         _post(f"{world.url}/events", json.dumps(events).encode(), "application/json", world.secret)
         reports = ReportEncoder(SCHEME).encode_many(_genres(4, int(draw.integers(2**31))))

@@ -43,7 +43,7 @@ class View:
 
 
 VIEWS = (
-    View("recommend", "Recommend", "A reader's own list, the reasons for it, and the model."),
+    View("recommend", "Recommend", "A user's own list, the reasons for it, and the model."),
     View("lab", "Privacy lab", "What an attacker rebuilds of a generated profile."),
     View("telemetry", "Telemetry", "What many clients have, learned without any client's value."),
     View("density", "Density", "Where points lie, exact beside private."),

@@ -1,6 +1,7 @@
 import { attempt, call, element, every, number, part, start, table } from "./app.js";
 
 let shown = "";
+const when = (text) => text.slice(0, 19).replace("T", " ");
 
 function budget(row) {
   const left = Math.max(0, row.remaining_epsilon);
@@ -11,7 +12,7 @@ function budget(row) {
   const delta = row.delta ? ` and delta ${row.delta.toExponential(0)}` : "";
   return element("section", { className: "card", "aria-label": `Data set ${row.dataset}` },
     element("h3", { text: row.dataset }),
-    element("p", { className: "big", text: `${number(left, 3)} left` }), gauge,
+    element("p", { className: "big", text: `${number(left, 2)} of ${number(row.epsilon, 2)} left` }), gauge,
     element("p", { className: "soft", text: `Spent epsilon ${number(row.spent_epsilon, 3)} of ${number(row.epsilon, 3)}${delta}, ` +
       `for each ${row.unit}, ${row.relation}.` }));
 }
@@ -41,9 +42,9 @@ async function refresh() {
   part("releases").replaceChildren(releases.length
     ? table("What has left, as stored bytes", columns, releases.map(releaseRow))
     : element("p", { className: "soft", text: "Nothing has been released." }));
-  const charges = ledger.charges.map((each) => [each.release, each.dataset, each.what, each.time]);
+  const charges = ledger.charges.map((each) => [each.release, each.dataset, each.what, when(each.time)]);
   part("ledger").replaceChildren(charges.length
-    ? table("Charges in their order", ["Release", "Data set", "What", "Charged"].map((name) => ({ name })), charges)
+    ? table("Charges in their order", ["Release", "Data set", "What", "Charged, UTC"].map((name) => ({ name })), charges)
     : element("p", { className: "soft", text: "There is no charge." }));
 }
 

@@ -54,7 +54,7 @@ async function own(density) {
 
 start(async ({ densities }) => {
   ramp(part("ramp"));
-  const first = await call("/lab/density");
+  const first = await call("/lab/density?epsilon=0.1");
   slider(first.epsilons, first.epsilon, (epsilon) => attempt(() => choose(epsilon)));
   part("own-field").hidden = !densities.length;
   if (!densities.length) {

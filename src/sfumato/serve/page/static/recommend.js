@@ -3,22 +3,19 @@ import { attempt, call, element, every, facts, number, part, start } from "./app
 let overview = null;
 let shown = null; // the user whose list is shown
 let turn = 0;
+const signed = (value) => (value < 0 ? "\u2212" : "+") + Math.abs(value).toFixed(2);
 const address = (...parts) => parts.map(encodeURIComponent).join("/");
 
 /** One recommended item: its title, the parts of its score, and the user's own similar items. */
-function row(item, reasons) {
-  const whole = Math.abs(reasons.popularity) + Math.abs(reasons.affinity) || 1;
-  const bars = [reasons.affinity, reasons.popularity].map((value) => {
-    const bar = element("i");
-    bar.style.setProperty("--share", `${(100 * Math.abs(value)) / whole}%`);
-    return bar;
-  });
+function row(item, reasons, best) {
+  const bar = element("i");
+  bar.style.setProperty("--share", `${100 * Math.exp(item.score - best)}%`);
   const names = reasons.because.map((each) => each.item);
   const because = names.length ? `Because of ${names.join(", ")}.` : "No single item explains it.";
-  const parts = `Score ${number(item.score, 2)}: taste ${number(reasons.affinity, 2)}, ` +
-    `popularity ${number(reasons.popularity, 2)}.`;
+  const parts = `Score ${signed(item.score)}: taste ${signed(reasons.affinity)}, ` +
+    `popularity ${signed(reasons.popularity)}.`;
   const text = element("div", {}, element("strong", { text: item.item }),
-    element("div", { className: "parts", "aria-hidden": "true" }, ...bars),
+    element("div", { className: "match", "aria-hidden": "true" }, bar),
     element("p", { className: "because", text: `${because} ${parts}` }));
   const line = element("li", {}, text);
   if (overview.generated) line.append(chosen(item.item));
@@ -45,7 +42,7 @@ async function show(user) {
     call(`/explain/${address(user, item)}?n=3`)));
   if (mine !== turn) return;
   shown = user;
-  part("list").replaceChildren(...list.items.map((item, at) => row(item, reasons[at])));
+  part("list").replaceChildren(...list.items.map((item, at) => row(item, reasons[at], list.items[0].score)));
   part("list-about").textContent = list.items.length
     ? `${list.items.length} items for ${user}, best first; the user's last items are left out.`
     : "There is no model yet: the first events bring one.";
