@@ -1,7 +1,6 @@
 """A real Chromium, a server on the loopback, and Node, for the browser client."""
 
 import functools
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,8 @@ from pathlib import Path
 import playwright
 import pytest
 from playwright.sync_api import sync_playwright
+
+from support.browser import installed, launched
 
 WEB = Path(__file__).parents[3] / "web"
 PAGES = {
@@ -40,13 +41,7 @@ def node():
 @pytest.fixture(scope="session")
 def chromium():
     """The Debian browser, which `make browser` installs; no test installs anything."""
-    found = shutil.which("chromium")
-    if not found:
-        missing = "no browser: `make browser` installs Debian's chromium, as root"
-        # What runs before a change lands sets the variable: there the tests must run.
-        required = os.environ.get("SFUMATO_BROWSER") == "required"
-        pytest.fail(missing) if required else pytest.skip(missing)
-    return found
+    return installed()
 
 
 class Site(SimpleHTTPRequestHandler):
@@ -89,9 +84,7 @@ def tab(chromium):
     """One page for a file of tests, for each new one costs a second; and what is heard of it."""
     heard = {"target": [], "said": []}
     with sync_playwright() as driver:
-        # Chromium refuses its sandbox to root; the pages are our own.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = driver.chromium.launch(executable_path=chromium, args=arguments)
+        browser = launched(driver, chromium)
         page = browser.new_page()
         page.on("request", lambda request: heard["target"].append(request.url))
         page.on("console", lambda line: heard["said"].append(line.text))

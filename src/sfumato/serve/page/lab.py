@@ -73,7 +73,10 @@ class PrivacyLab:
             attack.probabilities[SHOWN].tolist(),
             strict=True,
         )
-        found, guessed = int((present & claimed).sum()), int((present & attack.guessed[SHOWN]).sum())
+        found, guessed = (
+            int((present & claimed).sum()),
+            int((present & attack.guessed[SHOWN]).sum()),
+        )
         size = int(present.sum())
         return LabAnswer(
             epsilon,
