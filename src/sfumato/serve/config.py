@@ -119,11 +119,13 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     largest_batch : int, default=10000
         Events, keys, reports or points of a request.
     body_seconds : float, default=10.0
-        Time in which a request must have arrived.
+        Time in which a request's head, and then its body, must have arrived.
     rate : float, default=10000.0
         Requests per second of one key.
     burst : int, default=20000
         Requests that a key may send at once.
+    connections : int, default=4000
+        Connections that may be open; more get 503 at once.
     concurrent : int, default=2000
         Requests that may be under way; more get 503.
     concurrent_bytes : int, default=268435456
@@ -167,6 +169,7 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     body_seconds: Positive = 10.0
     rate: Positive = 10_000.0
     burst: Count = 20_000
+    connections: Count = 4000
     concurrent: Count = 2000
     concurrent_bytes: Count = 256 << 20
     waiting_events: Count = 200_000

@@ -161,9 +161,7 @@ class Endpoint:
         nbytes = body_bytes(call.headers, settings.largest_body)
         in_flight.reserve(nbytes)
         try:
-            call.body = await read_body(
-                call.headers, receive, settings.largest_body, settings.body_seconds
-            )
+            call.body = await read_body(receive, settings.largest_body, settings.body_seconds)
             made = await self.handler(call)
             return made if type(made) is Reply else Reply(made)
         finally:

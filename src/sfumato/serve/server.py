@@ -1,4 +1,4 @@
-"""Run the service: uvicorn with uvloop and httptools, one worker, graceful at its end."""
+"""Run the service: uvicorn with uvloop and guarded connections, one worker, graceful at its end."""
 
 import signal
 import socket
@@ -37,6 +37,7 @@ def serve(config: ServiceConfig, *, pages: Any = ()) -> None:
     import uvicorn
 
     from sfumato.serve.app import create_app
+    from sfumato.serve.protection.connections import guarded
 
     if config.log_level not in LEVELS:
         raise ParameterError.of("ServiceConfig", "log_level", f"must be of {', '.join(LEVELS)}.")
@@ -44,10 +45,11 @@ def serve(config: ServiceConfig, *, pages: Any = ()) -> None:
     sys.setswitchinterval(SWITCH)
     listener = _listener(config.host, config.port)
     host, port = listener.getsockname()[:2]
+    app = create_app(config, pages=pages)
     settings = uvicorn.Config(
-        create_app(config, pages=pages),
+        app,
         loop="uvloop",
-        http="httptools",
+        http=guarded(app.state.service),
         ws="none",
         lifespan="on",
         log_config=None,

@@ -61,6 +61,15 @@ def test_a_retry_is_a_duplicate(ingest):
         (b'{"user": "SECRET\\u0000", "item": 1}', 422, "users", 0),
         (b'{"user": "SECRET\\ud800", "item": 1}', 400, None, None),
         (b'{"user": "SECRET", "item": 1, "value": 1e999}', 422, "value", None),
+        (b'{"user": "SECRET", "item": 1, "value": NaN}', 400, None, None),
+        (b'{"user": "SECRET", "item": 1, "value": Infinity}', 400, None, None),
+        (b'{"user": "SECRET", "item": 123456789012345678901234567890}', 422, "item", None),
+        (b'{"user": "SECRET", "item": 1, "value": ' + b"9" * 5000 + b"}", 422, "value", None),
+        (b'{"user": "SECRET", "item": ' + b"[" * 100_000 + b"}", 422, "item", None),
+        (b"[" * 100_000, 422, "[0]", None),
+        (b'{"user": "SECRET", "item": 1, "x": ' + b'{"a":' * 50_000, 422, None, None),
+        (b"\xef\xbb\xbf[]", 400, None, None),
+        (b'{"user": "SECRET", "item": 1}{"user": "SECRET", "item": 1}', 400, None, None),
     ],
 )
 def test_malformed_bodies_name_field_and_position_never_values(
@@ -74,6 +83,19 @@ def test_malformed_bodies_name_field_and_position_never_values(
     assert problem.get("field") == field
     assert position is None or problem["position"] == position
     assert "SECRET" not in answer.text
+
+
+def test_blank_lines_are_no_events_and_of_a_name_that_stands_twice_the_last_counts(service, ingest):
+    lines = b'\n{"user": "n", "item": "a", "id": "n1"}\n\r\n\n{"user": "n", "item": "b"}\n\n'
+    sent = {"content-type": "Application/x-ndjson; charset=utf-8"}
+    assert ingest.post("/events", content=lines, headers=sent).json()["new"] == 2
+    assert ingest.post("/events", content=b"\n\n", headers=sent).status_code == 422
+    twice = b'{"user": "first", "item": "a", "user": "last"}'
+    sent = {"content-type": "Application/JSON"}
+    assert ingest.post("/events", content=twice, headers=sent).json()["new"] == 1
+    with open_store(service.database) as store:
+        assert len(store.events_of("n")) == 2
+        assert (len(store.events_of("first")), len(store.events_of("last"))) == (0, 1)
 
 
 def test_batches_bodies_and_media_types_are_limited(ingest):

@@ -10,6 +10,7 @@ from sfumato.serve.protection.problems import Problem
 __all__ = ["InFlight", "RateLimits", "body_bytes", "read_body"]
 
 BUCKETS = 10_000  # keys whose rates are remembered
+CLOSE = (b"connection", b"close")
 
 
 class RateLimits:
@@ -84,23 +85,21 @@ def body_bytes(headers: dict[bytes, bytes], limit: int) -> int:
     return int(length)
 
 
-async def read_body(headers: dict[bytes, bytes], receive: Any, limit: int, seconds: float) -> bytes:
+async def read_body(receive: Any, limit: int, seconds: float) -> bytes:
     """Read a body of at most so many bytes in so many seconds."""
-    body: bytes
-    length = headers.get(b"content-length")
-    message = await receive() if length else await _in_time(receive(), seconds)
-    if not message.get("more_body"):
-        body = message.get("body", b"")
-        if len(body) > limit:
-            raise _too_large(limit)
-        return body
-    body = await _in_time(_others(message, receive, limit), seconds)
-    return body
+    try:
+        async with asyncio.timeout(seconds):
+            return await _all_parts(receive, limit)
+    except TimeoutError:
+        raise Problem(
+            408, "The body did not arrive in time.", kind="slow-body", headers=[CLOSE]
+        ) from None
 
 
-async def _others(message: Any, receive: Any, limit: int) -> bytes:
+async def _all_parts(receive: Any, limit: int) -> bytes:
     parts, size = [], 0
     while True:
+        message = await receive()
         if message["type"] == "http.disconnect":
             raise Problem(400, "The request ended before its body.", kind="incomplete")
         parts.append(message.get("body", b""))
@@ -109,15 +108,6 @@ async def _others(message: Any, receive: Any, limit: int) -> bytes:
             raise _too_large(limit)
         if not message.get("more_body"):
             return b"".join(parts)
-        message = await receive()
-
-
-async def _in_time(waiting: Any, seconds: float) -> Any:
-    try:
-        async with asyncio.timeout(seconds):
-            return await waiting
-    except TimeoutError:
-        raise Problem(408, "The body did not arrive in time.", kind="slow-body") from None
 
 
 def _too_large(limit: int) -> Problem:

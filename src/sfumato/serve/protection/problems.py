@@ -29,6 +29,7 @@ TITLES = {
     415: "The media type is not supported",
     422: "A field is invalid",
     429: "Too many requests",
+    431: "The head is too large",
     500: "The service failed",
     503: "The service is not available now",
 }

@@ -18,7 +18,7 @@ _many = msgspec.json.Decoder(list[Event])
 
 async def add_events(call: Call) -> Accepted:
     """Append events; answer when they are on the disk."""
-    lines = call.headers.get(b"content-type", b"").startswith(NDJSON.encode())
+    lines = call.headers.get(b"content-type", b"").lower().startswith(NDJSON.encode())
     events = read_events(call.body, lines, call.service.config.largest_batch)
     batch = batch_of(events)
     done = await call.service.store.append_async(batch)
