@@ -1,6 +1,8 @@
 """A database that is away, a full disk, overload: a clear refusal, recovery, nothing lost."""
 
 import asyncio
+import json
+import os
 import resource
 
 import httpx
@@ -38,10 +40,13 @@ def test_a_database_that_is_away_gives_503_and_nothing_acknowledged_is_lost(
     postgres_server.give_back(address)
 
 
-async def flood(service, requests):
-    """Send requests at once; return their statuses."""
+async def flood(service, requests, body=None):
+    """Send requests at once, of one event or of a body; return their statuses."""
     limits = httpx.Limits(max_connections=200)
-    headers = {"authorization": f"Bearer {service.keys['ingest']}"}
+    headers = {
+        "authorization": f"Bearer {service.keys['ingest']}",
+        "content-type": "application/json",
+    }
     url = f"http://127.0.0.1:{service.port}"
     async with httpx.AsyncClient(
         base_url=url, headers=headers, limits=limits, timeout=60
@@ -49,7 +54,8 @@ async def flood(service, requests):
 
         async def one(number):
             event = {"user": "u", "item": "i", "id": f"flood-{number}"}
-            return number, (await client.post("/events", json=event)).status_code
+            content = json.dumps(event).encode() if body is None else body
+            return number, (await client.post("/events", content=content)).status_code
 
         return await asyncio.gather(*map(one, range(requests)))
 
@@ -70,3 +76,82 @@ def test_overload_is_refused_and_passes(tmp_path, limit, status):
                 return client.post("/events", json=event).status_code == 200
 
         service.until(recovered)
+
+
+def memory(service, name):
+    """Bytes of the process: "VmRSS" now, or "VmHWM" at most so far."""
+    with open(f"/proc/{service.process.pid}/status") as file:
+        (line,) = (line for line in file if line.startswith(name))
+    return 1024 * int(line.split()[1])
+
+
+def test_overload_by_large_requests_is_refused_in_bounded_memory(tmp_path):
+    # All at once they take about 300 MB as objects; the limits admit some 30 MB of them.
+    limits = "concurrent_bytes = 4000000\nwaiting_events = 20000\n"
+    rows = [{"user": f"user-{k}", "item": f"item-{k}", "value": k + 0.5} for k in range(9000)]
+    with running(tmp_path, SETTINGS.format(extra=limits)) as service:
+        if not os.path.exists(f"/proc/{service.process.pid}/status"):
+            pytest.skip("this system does not tell the memory of a process")
+        with service.client("ingest") as client:
+            assert client.post("/events", json=rows).status_code == 200
+            before = memory(service, "VmRSS")
+            found = asyncio.run(flood(service, 80, json.dumps(rows).encode()))
+            assert {given for _, given in found} == {200, 503}
+            assert memory(service, "VmHWM") - before < 100_000_000
+            service.until(lambda: client.post("/events", json=rows).status_code == 200)
+        service.learned()
+
+
+LIMIT = 2_000_000  # bytes of a file, in place of a disk that is full
+
+
+def limit_files(service, nbytes):
+    """Let the service and its trainer write files of so many bytes only."""
+    with open(f"/proc/{service.process.pid}/task/{service.process.pid}/children") as file:
+        children = map(int, file.read().split())
+        for process in (service.process.pid, *children):
+            resource.prlimit(process, resource.RLIMIT_FSIZE, (nbytes, resource.RLIM_INFINITY))
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process")
+def test_a_full_disk_gives_503_and_writing_goes_on_when_there_is_room(tmp_path):
+    with running(tmp_path, SETTINGS.format(extra="")) as service:
+        sent, acknowledged = set(), set()
+
+        def post(number):
+            ids = [f"{number}-{k}" for k in range(300)]
+            rows = [{"user": f"u{k}", "item": f"i{k % 30}", "id": ids[k]} for k in range(300)]
+            sent.update(ids)
+            answer = client.post("/events", json=rows)
+            if answer.status_code == 200:
+                acknowledged.update(ids)
+            return answer
+
+        with service.client("ingest") as client, service.client("admin") as admin:
+            assert post("before").status_code == 200
+            service.learned()
+            limit_files(service, LIMIT)
+            answers = (post(number) for number in range(1000))
+            full = next(answer for answer in answers if answer.status_code != 200)
+            assert full.status_code == 503
+            assert full.json()["type"] == "urn:sfumato:problem:store-unavailable"
+            assert full.headers["retry-after"] == "1"
+            order = {"kind": "sketch", "sketch": "pages", "dataset": "views", "epsilon": 1}
+            assert admin.post("/releases", json={"release": "r", **order}).status_code == 503
+            keys = {"keys": ["a"] * 5, "id": "again"}
+            assert admin.post("/sketches/pages", json=keys).status_code == 503
+            assert admin.get("/healthz").status_code == 200
+            assert admin.get("/recommendations/u1", params={"repeat": "true"}).json()["items"]
+            limit_files(service, resource.RLIM_INFINITY)
+            service.until(lambda: post("after").status_code == 200)
+            made = admin.post("/releases", json={"release": "r", **order})
+            assert made.status_code == 201, made.text
+            (budget,) = admin.get("/budget").json()["budgets"]
+            assert budget["spent_epsilon"] == 1
+            assert admin.post("/sketches/pages", json=keys).status_code == 200
+        service.kill()
+        service.start()
+        with service.client("admin") as admin:
+            assert admin.get("/sketches/pages", params={"n": 1}).json()["counts"] == [5.0]
+        check_log(service.database, sent, acknowledged)
+        check_model(service)

@@ -4,7 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from sfumato.errors import SfumatoError, StoreDamaged, StoreUnavailable
@@ -286,11 +286,8 @@ class StoreLedgerFile(ledger_store.LedgerFile):
     @contextmanager
     def transaction(self, write: bool) -> Iterator[sqlite3.Connection]:
         """Open a transaction; one that writes waits its turn behind other writers."""
-        if not write:
-            with super().transaction(write) as file:
-                yield file
-            return
-        with self._lock, self._turns.turn(), super().transaction(write) as file:
+        turn = self._turns.turn() if write else nullcontext()
+        with self._lock, turn, _unavailable(), super().transaction(write) as file:
             yield file
 
     def version(self, file: Any) -> int:
@@ -305,6 +302,17 @@ class StoreLedgerFile(ledger_store.LedgerFile):
     def check_tables(self, file: Any) -> None:
         """Check the ledger's tables and triggers, and their pages."""
         ledger_store.check_tables(self.path, file, LEDGER)
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    """Raise what a ledger's file raises while it cannot be used, as on a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, SfumatoError):
+            raise
+        raise StoreUnavailable(str(error)) from None
 
 
 def _sync_folder(folder: str) -> None:

@@ -118,6 +118,8 @@ class LiveSketch:
         self._requests: dict[str, None] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._writer: asyncio.Task[None] | None = None
+        self._storing = asyncio.Lock()  # an older state must not be stored after a newer one
+        self._changes = self._stored_changes = 0  # requests, and those that are durable
         header = self._restore()
         self.counter = None
         if settings.counter is not None:
@@ -154,11 +156,12 @@ class LiveSketch:
         repeated = wanted.id is not None and wanted.id in self._requests
         if not repeated:
             self._update(wanted)
+            self._changes += 1
             if wanted.id is not None:
                 self._requests[wanted.id] = None
                 while len(self._requests) > REQUESTS:
                     del self._requests[next(iter(self._requests))]
-        elif not self._waiting and self._writer is None:
+        elif self._stored_changes == self._changes:
             return True
         future = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
@@ -199,6 +202,11 @@ class LiveSketch:
 
     async def _stored(self) -> Exception | None:
         """Write a snapshot; then show the totals that are in it."""
+        async with self._storing:
+            return await self._store_now()
+
+    async def _store_now(self) -> Exception | None:
+        changes = self._changes
         header: dict[str, Any] = {"requests": list(self._requests)}
         totals: list[int] = []
         if self.counter is not None:
@@ -209,6 +217,7 @@ class LiveSketch:
             await asyncio.to_thread(self._store.save_snapshot, self.snapshot, data, 0, keep=2)
         except Exception as error:
             return error
+        self._stored_changes = changes
         if self.counter is not None:
             self.counter.shown = totals
         return None
