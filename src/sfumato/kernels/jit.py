@@ -12,6 +12,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
 from numba.core.targetconfig import ConfigStack
 from numba.core.types import IntegerLiteral, int64
+from numba.core.types.functions import BaseFunction
 from numba.core.typing import templates
 from numba.core.untyped_passes import InlineClosureLikes
 
@@ -140,7 +141,9 @@ def _uncollected():
 class _Options(compiler.Flags):
     """Options of a kernel or helper, equal if both compile a function of Numba's alike."""
 
-    _OF_WRAPPERS = frozenset(("no_cpython_wrapper", "no_cfunc_wrapper", "no_compile"))
+    _OF_WRAPPERS = frozenset(
+        ("no_cpython_wrapper", "no_cfunc_wrapper", "no_compile", "forceinline")
+    )
 
     def values(self):
         # By these Numba finds what it has compiled for a caller.
@@ -230,6 +233,27 @@ def _decorator(template):
 
 
 templates._OverloadFunctionTemplate._get_jit_decorator = _decorator
+_numbas_call_type = BaseFunction.get_call_type
+
+
+def _call_type(function, context, args, kws):
+    """The signature of a call of a function of Numba's, found once for each types of arguments.
+
+    Numba tries all templates of an operator at each place where it stands, most of the time of
+    typing a kernel. A function that gets further templates is another object, which knows nothing.
+    """
+    if not isinstance(ConfigStack.top_or_none(), _Options):
+        return _numbas_call_type(function, context, args, kws)
+    known = function.__dict__.setdefault("_call_types_of_kernels", {})
+    call = context, args, tuple(kws.items())
+    if call not in known:
+        signature = _numbas_call_type(function, context, args, kws)
+        known[call] = signature, function._impl_keys[signature.args]
+    signature, function._impl_keys[known[call][0].args] = known[call]
+    return signature
+
+
+BaseFunction.get_call_type = _call_type
 
 
 def kernel(function):
