@@ -6,7 +6,7 @@ import gc
 from pathlib import Path
 from types import CodeType
 
-from numba.core import caching, codegen, compiler, sigutils
+from numba.core import caching, codegen, compiler, ir, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
@@ -254,6 +254,22 @@ def _call_type(function, context, args, kws):
 
 
 BaseFunction.get_call_type = _call_type
+_PLAIN = frozenset((str, int, float, bool, type(None), ir.Loc))  # parts of a statement; no variable
+
+
+def _variables(statement, parts):
+    """As `Inst._rec_list_vars`, which every pass calls for all statements, in the same order."""
+    found = []
+    for part in parts.values():
+        if type(part) is ir.Var:
+            found.append(part)
+        elif type(part) not in _PLAIN:
+            found.extend(statement._rec_list_vars(part))
+    return found
+
+
+ir.Stmt.list_vars = lambda statement: _variables(statement, statement.__dict__)
+ir.Expr.list_vars = lambda expression: _variables(expression, expression._kws)
 
 
 def kernel(function):

@@ -20,7 +20,17 @@ from sfumato.kernels.lanes import (
     store,
 )
 
-__all__ = ["best", "best_of_one", "every", "largest", "offer", "offer_any", "order", "ordered"]
+__all__ = [
+    "best",
+    "best_of_one",
+    "every",
+    "every_of_one",
+    "largest",
+    "offer",
+    "offer_any",
+    "order",
+    "ordered",
+]
 
 WIDE = 32  # two cache lines: with four queries, eight sums in flight hide the latency of fma
 ABREAST = 4  # queries that share one reading of a panel; their number is a multiple of this
@@ -138,7 +148,7 @@ def every(panels, queries, out):
     """
     whole = queries.shape[0] // 4 * 4
     for u in range(whole, queries.shape[0]):
-        _every_of_one(panels, queries[u], out[u])
+        every_of_one(panels, queries[u], out[u])
     for u in range(0, whole, 4):
         for b in range(panels.shape[0]):
             a0, a1, b0, b1, c0, c1, d0, d1 = abreast(panels, b, queries, u)
@@ -153,7 +163,7 @@ def every(panels, queries, out):
 
 
 @inline
-def _every_of_one(panels, query, out):
+def every_of_one(panels, query, out):
     """The scores of one query with all items."""
     last = panels.shape[0] - 1
     for b in range(0, last + 1, 4):

@@ -35,6 +35,13 @@ def by_the_thesis(x, atoms, steps):
     return b
 
 
+def turn_single(projections, products, gram, steps, sides):
+    squares, scratch = np.ascontiguousarray(gram.diagonal()), np.empty((2, len(gram)), np.float32)
+    sums = np.empty(len(sides))
+    flips.improve(projections, products, gram, squares, steps, scratch, sums, sides)
+    np.testing.assert_allclose(sums, ((sides @ gram) * sides).sum(axis=1), rtol=1e-4, atol=1e-6)
+
+
 def improved(x, atoms, steps, pairs):
     bits, spare = len(atoms), -len(atoms) % WIDTH
     starts = np.where(x @ atoms.T > 0, 1.0, -1.0)
@@ -45,7 +52,7 @@ def improved(x, atoms, steps, pairs):
 
     sides = wide(starts)
     table = np.ascontiguousarray(np.pad(gram, (0, spare)), np.float32)
-    turn = flips.improve_pairs if pairs else flips.improve
+    turn = flips.improve_pairs if pairs else turn_single
     turn(wide(x @ atoms.T), wide(starts @ gram), table, steps, sides)
     assert set(np.unique(sides[:, :bits])) <= {-1.0, 1.0}
     assert not sides[:, bits:].any()
@@ -118,6 +125,6 @@ def test_a_code_that_rebuilds_nothing_is_left_as_it_is():
     sides = np.pad(np.ones((1, 2)), ((0, 0), (0, 30))).astype(np.float32)
     nothing = np.zeros((1, WIDTH), np.float32)
     gram = np.ascontiguousarray(np.pad(atoms @ atoms.T, (0, 30)), np.float32)
-    for turn in (flips.improve, flips.improve_pairs):
+    for turn in (turn_single, flips.improve_pairs):
         turn(nothing, nothing, gram, 10, sides)
         assert sides[0, :2].tolist() == [1, 1]

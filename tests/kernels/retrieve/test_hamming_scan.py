@@ -90,7 +90,10 @@ def test_no_more_than_k_places_are_written():
     rows, distances = np.full((1, 12), -1), np.full((1, 12), -1, np.int32)
     tallies, found = np.empty((1, 65), np.int32), np.empty((1, 84), np.uint64)
     blocks, query = frozen(blocks_of(codes)), frozen(np.zeros((1, 1), np.uint64))
-    nearest(blocks, 13, marks(None), query, 10, 0, tallies, found, rows, distances)
+    near, states = np.empty(64, np.uint64), np.empty((1, 3), np.int64)
+    nearest(
+        blocks, 13, marks(None), query, 10, 0, tallies, found, near, states, rows, distances
+    )  # fmt: skip
     np.testing.assert_array_equal(rows[0], [8, 9, 10, 11, 12, 0, 1, 2, 3, 4, -1, -1])
     np.testing.assert_array_equal(distances[0], [3] * 5 + [5] * 5 + [-1] * 2)
 

@@ -21,7 +21,8 @@ def test_the_best_are_those_of_a_matrix_product(bits, factored):
     lists = [np.sort(rng.permutation(count)[:size]) for size in (0, 1, 6, 40, 300)]
     starts = np.cumsum([0, *map(len, lists)])
     places, scores = np.full((queries, k), -1), np.full((queries, k), -np.inf, np.float32)
-    signed.best(blocks, factors, weights, starts, np.concatenate(lists), places, scores)
+    filled = np.pad(weights, ((0, 0), (0, -bits % 64)))
+    signed.best(blocks, factors, filled, starts, np.concatenate(lists), places, scores)
     for q, rows in enumerate(lists):
         every = signs[rows] @ weights[q].astype(np.float64)
         every *= factors[rows] if factored else 1

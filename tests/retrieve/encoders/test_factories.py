@@ -199,3 +199,17 @@ def test_table_5_1_of_the_thesis():
         for name, encoder in zip(thesis, encoders, strict=True):
             found[name] += np.mean(2 - 2 * cosines(encoder.fit(x), x)) / 5
     assert found == pytest.approx(thesis, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [None, "unbiased", "nearest"])
+def test_few_rows_have_the_codes_that_they_have_among_many(factor):
+    x = np.random.default_rng(5).normal(size=(50, 24)).astype(np.float32)
+    x[7] = 0  # has the code 0 in both
+    encoder = qolsh(100, flips=30, center=factor == "nearest", factor=factor, short=True).fit(x)
+    many = encoder.encode(x)
+    few = [
+        encoder.encode(part) for part in (x[:1], x[1:8], x[8:12], *np.split(x[12:47], 7), x[47:])
+    ]
+    for name in ("words", "factors", "short"):
+        joined = np.concatenate([getattr(each, name) for each in few])
+        np.testing.assert_array_equal(joined, getattr(many, name))

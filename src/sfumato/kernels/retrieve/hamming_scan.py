@@ -60,10 +60,11 @@ def hamming_nearest(
         cells, size = 64 * queries.shape[1] + 1, min(2 * n_best, count) + BLOCK
         step = max(1, min(ROOM // (8 * size + 4 * cells), len(queries)))
         tallies, found = np.empty((step, cells), np.int32), np.empty((step, size), np.uint64)
+        near, states = np.empty(64, np.uint64), np.empty((step, 3), np.int64)
         for start in range(0, len(queries), step):
             part, rank = slice(start, start + step), first_rank(n_best, count)
             nearest(
-                blocks, count, alive, queries[part], n_best, rank, tallies, found,
+                blocks, count, alive, queries[part], n_best, rank, tallies, found, near, states,
                 rows[part], distances[part],
             )  # fmt: skip
     return rows, distances
@@ -172,11 +173,13 @@ def _offer(blocks, first, last, count, alive, queries, q, n_best, tally, found, 
 
 
 @kernel
-def sweep(blocks, count, alive, queries, n_best, width, stride, tallies, found, states):
-    """Offer `width` blocks of every `stride` to all queries, whose candidates go on."""
-    last, near = (count + 63) // 64, np.empty(64, np.uint64)
+def sweep(
+    blocks, count, alive, queries, low, high, n_best, width, stride, tallies, found, near, states
+):  # fmt: skip
+    """Offer `width` blocks of every `stride` to queries low to high - 1, whose candidates go on."""
+    last = (count + 63) // 64
     for first in range(0, last, stride):
-        for q in range(queries.shape[0]):
+        for q in range(low, high):
             _offer(
                 blocks, first, min(first + width, last), count, alive, queries, q, n_best,
                 tallies[q], found[q], near, states[q],
@@ -187,7 +190,8 @@ def sweep(blocks, count, alive, queries, n_best, width, stride, tallies, found, 
 def _restart(limit, tally, state):
     """No candidates yet, and those to come are below the limit."""
     state[0], state[1], state[2] = limit, 0, 0
-    tally[:] = 0
+    for distance in range(tally.size):
+        tally[distance] = 0
 
 
 @inline
@@ -205,10 +209,12 @@ def _sorted(n_best, tally, found, state, rows, distances):
 
 
 @kernel
-def nearest(blocks, count, alive, queries, n_best, rank, tallies, found, rows, distances):
+def nearest(
+    blocks, count, alive, queries, n_best, rank, tallies, found, near, states, rows, distances
+):  # fmt: skip
     """rows[q], distances[q] = the n_best nearest codes of query q, fewer if there are fewer."""
     n_queries, most = queries.shape[0], 64 * queries.shape[1]
-    tile, states = max(TILE // (8 * most), 1), np.empty((n_queries, 3), np.int64)
+    tile = max(TILE // (8 * most), 1)
     for q in range(n_queries):
         states[q, 0] = most
     for job in range(0 if rank > 0 else 1, n_queries + 2):  # a sample, all, and some queries again
@@ -219,9 +225,8 @@ def nearest(blocks, count, alive, queries, n_best, rank, tallies, found, rows, d
             limit = states[q, 0] if job == 1 else most
             _restart(min(limit, most) + 1, tallies[q], states[q])
         sweep(
-            blocks, count, alive, queries[low:high], rank if job == 0 else n_best,
-            ONE if job == 0 else tile, STRIDE if job == 0 else tile,
-            tallies[low:high], found[low:high], states[low:high],
+            blocks, count, alive, queries, low, high, rank if job == 0 else n_best,
+            ONE if job == 0 else tile, STRIDE if job == 0 else tile, tallies, found, near, states,
         )  # fmt: skip
     for q in range(n_queries):
         _sorted(n_best, tallies[q], found[q], states[q], rows[q], distances[q])

@@ -141,20 +141,17 @@ def _prefetch_code(blocks, row):
 def best(blocks, factors, weights, starts, rows, positions, scores):
     """scores[q], positions[q] = the largest factors[r] * weighted bits of code r, largest first.
 
-    r runs over rows[starts[q] : starts[q + 1]]; its word w is blocks[r // BLOCK, w, r % BLOCK]. No
-    factors at all stand for factors of 1. Lists begin as -1 and -inf, and equal scores go to the
-    lower row.
+    r runs over rows[starts[q] : starts[q + 1]]; its word w is blocks[r // BLOCK, w, r % BLOCK], and
+    weights fill all words. No factors at all stand for factors of 1. Lists begin as -1 and -inf,
+    and equal scores go to the lower row.
     """
-    filled = np.zeros(64 * blocks.shape[1], np.float32)
     for q in range(weights.shape[0]):
-        for j in range(weights.shape[1]):
-            filled[j] = weights[q, j]
         end = starts[q + 1]
         for i in range(starts[q], end):
             if i + CODES_AHEAD < end:
                 _prefetch_code(blocks, rows[i + CODES_AHEAD])
             row = rows[i]
-            score = _sum(blocks, row // BLOCK, row % BLOCK, filled)
+            score = _sum(blocks, row // BLOCK, row % BLOCK, weights[q])
             if factors.size:
                 score *= factors[row]
             offer_any(row, score, positions[q], scores[q])

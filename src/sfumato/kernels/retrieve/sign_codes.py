@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
-from sfumato.kernels.lanes import bits, f64x8, fma, load, store, widen_high, widen_low
+from sfumato.kernels.lanes import bits, f64x8, fma, lane, load, widen_high, widen_low
 
 __all__ = ["nearest_factors", "normalise", "pack", "products", "sides", "units", "unpack"]
 
@@ -20,9 +20,8 @@ def normalise(rows, centre, lengths, out):
 
     In float64, so that no float32 overflows; a length that is not finite tells of a bad number.
     """
-    scratch = np.empty(8)
     for r in range(rows.shape[0]):
-        length = math.sqrt(_square(rows[r], centre, scratch))
+        length = math.sqrt(_square(rows[r], centre))
         lengths[r] = length
         scale = 1.0 / length if length > 0 else 0.0
         for i in range(centre.size):
@@ -42,7 +41,16 @@ def units(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @inline
-def _square(row, centre, scratch):
+def _sum(lanes):
+    """The sum of eight lanes, from the first to the last."""
+    out = 0.0
+    for i in range(8):
+        out += lane(lanes, i)
+    return out
+
+
+@inline
+def _square(row, centre):
     """The squared distance of a row from the centre, summed in one written order."""
     whole = centre.size // 16 * 16
     low, high = f64x8(0.0), f64x8(0.0)
@@ -50,10 +58,7 @@ def _square(row, centre, scratch):
         x, c = load(row, i), load(centre, i)
         a, b = widen_low(x) - widen_low(c), widen_high(x) - widen_high(c)
         low, high = fma(a, a, low), fma(b, b, high)
-    store(scratch, 0, low + high)
-    square = 0.0
-    for i in range(8):
-        square += scratch[i]
+    square = _sum(low + high)
     for i in range(whole, centre.size):
         gap = np.float64(row[i]) - np.float64(centre[i])
         square += gap * gap
@@ -94,26 +99,22 @@ def unpack(words, count, out):
 
 
 @inline
-def _dot(left, i, right, j, width, scratch):
+def _dot(left, i, right, j, width):
     """The float64 product of `width` numbers, a multiple of 16, from flat elements i and j on."""
     low, high = f64x8(0.0), f64x8(0.0)
     for at in range(0, width, 16):
         a, b = load(left, i + at), load(right, j + at)
         low = fma(widen_low(a), widen_low(b), low)
         high = fma(widen_high(a), widen_high(b), high)
-    store(scratch, 0, low + high)
-    total = 0.0
-    for lane in range(8):
-        total += scratch[lane]
-    return total
+    return _sum(low + high)
 
 
 @kernel
 def products(left, right, out):
     """out[r] = the inner product of row r here and there, in float64."""
-    scratch, width = np.empty(8), left.shape[1]
+    width = left.shape[1]
     for r in range(out.size):
-        out[r] = _dot(left, r * width, right, r * width, width, scratch)
+        out[r] = _dot(left, r * width, right, r * width, width)
 
 
 @kernel
@@ -123,7 +124,7 @@ def nearest_factors(sides, projections, middle, squares, unit, lengths, centre, 
     x = centre + lengths[r] * unit[r], projections[r] its unit vector's products with the atoms,
     middle those of the centre, squares[r] = |W b|^2. Weight 0: |x - centre|^2 / <x - centre, W b>.
     """
-    scratch, width = np.empty(8), sides.shape[1]
+    width = sides.shape[1]
     own = 0.0
     for i in range(centre.size):
         own += np.float64(centre[i]) * np.float64(centre[i])
@@ -132,11 +133,11 @@ def nearest_factors(sides, projections, middle, squares, unit, lengths, centre, 
         for i in range(centre.size):
             beside += np.float64(unit[r, i]) * np.float64(centre[i])
         beside *= far
-        residual = far * _dot(sides, r * width, projections, r * width, width, scratch)
+        residual = far * _dot(sides, r * width, projections, r * width, width)
         if weight == 0:
             out[r] = far * far / residual if residual > 0 else 0.0
             continue
-        total = residual + _dot(sides, r * width, middle, 0, width, scratch)
+        total = residual + _dot(sides, r * width, middle, 0, width)
         square = own + 2 * beside + far * far
         by = weight / square if square > 1e-12 * far * far else 0.0
         above = residual + by * (beside + far * far) * total

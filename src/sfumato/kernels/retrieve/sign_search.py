@@ -29,11 +29,9 @@ from sfumato.kernels.lanes import (
     u32x16,
 )
 from sfumato.kernels.retrieve.sign_codes import nearest_factors, normalise, pack, sides
-from sfumato.kernels.top_k import abreast, every
+from sfumato.kernels.top_k import abreast, every_of_one
 
 __all__ = ["encode", "improve", "improve_pairs", "nearest", "settle"]
-
-GROUP = 256  # rows that are encoded together; their products stay in the second cache
 
 LEAST = np.float32(1 + 2.0**-20)  # a gain below this factor is one of rounding
 TINY = np.float32(1e-30)  # squared lengths up to this are 0, and have no direction
@@ -41,17 +39,16 @@ FAR = np.float32(1e30)  # beyond any product of unit vectors
 
 
 @kernel
-def improve(projections, products, gram, steps, sides):
+def improve(projections, products, gram, squares, steps, scratch, sums, sides):
     """Turn bits of sides[r], each time the one of (5.12), at most `steps` times.
 
-    projections[r] = p, products[r, j] = <w_j, W b>, gram[j, k] = <w_j, w_k>, all float32 of the
-    sides' width. It ends where nothing helps.
+    projections[r] = p, products[r, j] = <w_j, W b>, gram[j, k] = <w_j, w_k>, squares its diagonal,
+    all float32 of the sides' width, as are the two rows of scratch. It ends where nothing helps,
+    with sums[r] = |W b|^2.
     """
-    width = sides.shape[1]
-    q, h = np.empty(width, np.float32), np.empty(width, np.float32)
-    squares = _diagonal(gram)
-    for r in range(sides.shape[0]):
-        _improved(projections[r], products[r], squares, gram, steps, sides[r], q, h)
+    q, h = scratch[0], scratch[1]
+    for r in range(sums.size):
+        sums[r] = _improved(projections[r], products[r], squares, gram, steps, sides[r], q, h)
 
 
 @inline
@@ -103,44 +100,35 @@ def _turned(gram, steps, s, n, side, q, h):
 
 @kernel
 def encode(
-    rows, centre, frame, products, gram, slope, weight, count, steps, lengths, words, short, factors
+    rows, centre, frame, gram, squares, slope, weight, count, steps, lengths, words, short, factors
 ):  # fmt: skip
     """words[r] = the code of rows[r] - centre: signs along the frame, then turns as in `improve`.
 
-    frame and products are panels of the directions and of their Gram matrix; slope, weight and
-    factors as in `nearest_factors`. lengths[r] = |rows[r] - centre|, of which 0 has the code 0.
-    short and factors have no rows where they are not wanted.
+    For few rows, taken one by one. frame are panels of the directions, squares the diagonal of
+    their Gram matrix; slope, weight and factors as in `nearest_factors`. lengths[r] =
+    |rows[r] - centre|, of which 0 has the code 0. short and factors have no rows where they are
+    not wanted.
     """
-    wide, squares = 32 * frame.shape[0], _diagonal(gram)
-    q, h = np.empty(wide, np.float32), np.empty(wide, np.float32)
-    group = max(min(GROUP, (rows.shape[0] + 3) // 4 * 4), 4)
-    unit, far = np.zeros((group, centre.size), np.float32), np.zeros(group)
-    along, side = np.empty((group, wide), np.float32), np.empty((group, wide), np.float32)
-    back, sums = np.empty((group, wide), np.float32), np.empty(group)
-    for start in range(0, rows.shape[0], group):
-        end = min(start + group, rows.shape[0])
-        size = end - start
-        some = 1 if size == 1 else (size + 3) // 4 * 4
-        normalise(rows[start:end], centre, far, unit)
-        every(frame, unit[:some], along)
-        sides(along[:size], count, side)
+    wide = 32 * frame.shape[0]
+    unit, along = np.empty((1, centre.size), np.float32), np.empty((1, wide), np.float32)
+    side, scratch = np.empty((1, wide), np.float32), np.empty((3, wide), np.float32)
+    back, q, h, sums = scratch[0], scratch[1], scratch[2], np.empty(1)
+    for r in range(rows.shape[0]):
+        far = lengths[r : r + 1]
+        normalise(rows[r : r + 1], centre, far, unit)
+        every_of_one(frame, unit[0], along[0])
+        sides(along, count, side)
         if short.shape[0]:
-            pack(side, short[start:end])
-            _clear(far, short[start:end])
-        if size == 1:
-            _multiply(gram, side[0], back[0])
-        else:
-            every(products, side[:some], back)
-        for r in range(size):
-            sums[r] = _improved(along[r], back[r], squares, gram, steps, side[r], q, h)
-        pack(side, words[start:end])
-        _clear(far, words[start:end])
+            pack(side, short[r : r + 1])
+            _clear(far, short[r : r + 1])
+        _multiply(gram, side[0], back)
+        sums[0] = _improved(along[0], back, squares, gram, steps, side[0], q, h)
+        pack(side, words[r : r + 1])
+        _clear(far, words[r : r + 1])
         if factors.size:
             nearest_factors(
-                side, along, slope, sums, unit, far, centre, weight, factors[start:end]
+                side, along, slope, sums, unit, far, centre, weight, factors[r : r + 1]
             )  # fmt: skip
-        for r in range(size):
-            lengths[start + r] = far[r]
 
 
 @inline

@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.kernels.hash import ROW, row_sign, row_slot
 from sfumato.kernels.jit import inline, kernel
-from sfumato.kernels.lanes import f64x8, fma, load, store
+from sfumato.kernels.lanes import f64x8, fma, load, mask8, select, store
 
 __all__ = [
     "even_rows",
@@ -139,14 +139,13 @@ def orthonormalise(panels, count, done):
     Column 16 p + c is panels[p, :, c], of which the first `count` are made orthonormal, each
     against all before; done[j] becomes a copy of column j.
     """
-    shares = np.empty(16)
     for p in range(panels.shape[0]):
         panel = panels[p]
         for j in range(16 * p):
-            _subtract(panel, done[j], shares, 0)
+            _subtract(panel, done[j], 0)
         for c in range(min(16, count - 16 * p)):
             _normalise(panel, c, done[16 * p + c])
-            _subtract(panel, done[16 * p + c], shares, c + 1)
+            _subtract(panel, done[16 * p + c], c + 1)
 
 
 @inline
@@ -162,17 +161,16 @@ def _normalise(panel, c, column):
 
 
 @inline
-def _subtract(panel, column, shares, start):
+def _subtract(panel, column, start):
     """Take out of the panel's columns from start on their shares along this one."""
     low, high = f64x8(0.0), f64x8(0.0)
     for i in range(column.size):
         x = f64x8(column[i])
         low = fma(x, load(panel, 16 * i), low)
         high = fma(x, load(panel, 16 * i + 8), high)
-    store(shares, 0, low)
-    store(shares, 8, high)
-    shares[:start] = 0
-    low, high = load(shares, 0), load(shares, 8)
+    after = np.uint64(0xFFFF) << np.uint64(start)
+    low = select(mask8(after), low, f64x8(0.0))
+    high = select(mask8(after >> np.uint64(8)), high, f64x8(0.0))
     for i in range(column.size):
         x = f64x8(-column[i])
         store(panel, 16 * i, fma(x, low, load(panel, 16 * i)))

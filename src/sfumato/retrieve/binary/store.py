@@ -291,6 +291,11 @@ class RowWriter:
     ) -> None:
         """Write new rows to the columns that all indexes have, and to the table of ids."""
         table = NO_TABLE if self._table is None else self._table.with_room(ids.size)
+        if ids.size >= MANY:
+            _write_columns(grown, blocks, rows, ids, words, factors)
+            if self._table is not None:
+                self._table = table.put(ids, rows)
+            return
         table.used += row_columns.write(
             rows,
             ids,
@@ -367,12 +372,12 @@ class _Table:
     def of(cls, stored: StoredRows) -> Self:
         rows = stored.rows()
         table = cls(_size(stored.living))
-        table._put(stored.ids[rows], rows)
-        return table
+        return table.put(stored.ids[rows], rows)
 
     def find(self, ids: np.ndarray) -> np.ndarray:
-        out = np.empty(ids.size, np.int64)
-        positions.find(self.keys, self.values, ids, out)
+        out = np.full(ids.size, -1)
+        if self.used:
+            positions.find(self.keys, self.values, ids, out)
         return out
 
     def with_room(self, count: int) -> "_Table":
@@ -380,13 +385,34 @@ class _Table:
         if 2 * (self.used + count) <= self.keys.size:
             return self
         table, known = _Table(_size(self.used + count)), self.keys >= 0
-        table._put(self.keys[known], self.values[known])
-        return table
+        return table.put(self.keys[known], self.values[known])
 
-    def _put(self, ids: np.ndarray, rows: np.ndarray) -> None:
-        self.used += positions.put(ids, rows, self.keys, self.values)
+    def put(self, ids: np.ndarray, rows: np.ndarray) -> Self:
+        """Give ids their rows."""
+        if ids.size:
+            self.used += positions.put(ids, rows, self.keys, self.values)
+        return self
 
 
+def _write_columns(
+    grown: StoredRows,
+    blocks: np.ndarray,
+    rows: np.ndarray,
+    ids: np.ndarray,
+    words: np.ndarray,
+    factors: np.ndarray | None,
+) -> None:
+    """As `row_columns.write` without a table, by NumPy: many rows need not wait for the kernel."""
+    grown.ids[rows] = ids
+    blocks[rows // BLOCK, :, rows % BLOCK] = words
+    if factors is not None and grown.factors is not None:
+        grown.factors[rows] = factors
+    if grown.alive is not None:
+        bits = np.uint64(1) << (rows % 64).astype(np.uint64)
+        np.bitwise_or.at(grown.alive, rows // 64, bits)
+
+
+MANY = 64  # rows from which on NumPy writes the columns in little of the time that they take
 NO_TABLE = _Table(0)  # where nobody looked for an id so far
 NO_FACTORS, NO_BITS = np.empty(0, np.float32), np.empty(0, np.uint64)
 

@@ -9,11 +9,19 @@ from sfumato.core.tables import described
 from sfumato.core.typing import Matrix
 from sfumato.core.validation import Limit, flag, integer, one_of, optional
 from sfumato.kernels.retrieve import sign_codes as sides
-from sfumato.retrieve.encoders.linear import Basis, Batch, batches, check_finite, frame, matrix
+from sfumato.retrieve.encoders.linear import (
+    Basis,
+    Batch,
+    batches,
+    check_finite,
+    frame,
+    matrix,
+    packed,
+)
 from sfumato.sketch.base import SEED
 from sfumato.sketch.projection.directions import MOST_ENTRIES
 
-__all__ = ["CodeEncoder", "Codes", "ratio"]
+__all__ = ["CodeEncoder", "Codes", "pack", "ratio"]
 
 LEADING = 0.98  # of the atoms' squared lengths: what the other bits add changes few ranks
 ALONG = 100.0  # weight of an error along the vector itself, which confuses near neighbours
@@ -204,9 +212,9 @@ class CodeEncoder:
         for batch in batches(self.kind, rows, self.centre_, self._basis.height):
             starts, projections = self._basis.start(batch.unit)
             if short is not None:
-                _pack(starts, batch, short)
+                pack(starts, batch, self.bits, short)
             chosen = self._choose(batch.unit, projections, starts)
-            _pack(chosen, batch, words)
+            pack(chosen, batch, self.bits, words)
             if self.factor is not None:
                 factors[batch.part, 0] = self._factors(chosen, projections, batch)
         return Codes(words, factors, short)
@@ -411,9 +419,15 @@ class CodeEncoder:
         return self._leading
 
     def _factors(self, chosen: np.ndarray, projections: np.ndarray, batch: Batch) -> np.ndarray:
-        out = np.empty(batch.size, np.float32)
         sums, squares = self._basis.sum(chosen), np.empty(batch.size)
         sides.products(sums, sums, squares)
+        return self._nearest_factors(chosen, projections, squares, batch)
+
+    def _nearest_factors(
+        self, chosen: np.ndarray, projections: np.ndarray, squares: np.ndarray, batch: Batch
+    ) -> np.ndarray:
+        """Factors of the codes of a batch, whose sums W b have these squared lengths."""
+        out = np.empty(batch.size, np.float32)
         sides.nearest_factors(
             chosen, projections, self._slope, squares, batch.unit, batch.lengths, self.centre_,
             self._along, out,
@@ -497,9 +511,9 @@ class CodeEncoder:
         self.__dict__.pop("_stored", None)
 
 
-def _pack(chosen: np.ndarray, batch: Batch, out: np.ndarray) -> None:
+def pack(chosen: np.ndarray, batch: Batch, bits: int, out: np.ndarray) -> None:
     """Write the words of a batch to their rows; 0 for a zero vector."""
     words = out[batch.part]
-    sides.pack(chosen, words)
+    words[...] = packed(chosen[: batch.size], bits)
     if batch.size > 1 or batch.lengths[0] == 0:
         words[batch.lengths[: batch.size] == 0] = 0

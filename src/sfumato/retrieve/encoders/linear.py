@@ -23,6 +23,7 @@ __all__ = [
     "check_finite",
     "frame",
     "matrix",
+    "packed",
     "padded",
 ]
 
@@ -118,15 +119,12 @@ class Basis:
         """Signs of unit vectors along the directions, and their products with the atoms."""
         along = self._along(unit)
         starts = aligned(along.shape, np.float32)
-        sides.sides(along, self.bits, starts)
+        signs(along, self.bits, starts)
         return starts, along if self.weigh is self._along else self.weigh(unit)
 
     def sign_words(self, unit: np.ndarray) -> np.ndarray:
         """Packed signs of unit vectors along the directions."""
-        out = np.zeros((len(unit), 8 * -(-self.bits // 64)), np.uint8)
-        positive = self._along(unit)[:, : self.bits] > 0
-        out[:, : -(-self.bits // 8)] = np.packbits(positive, axis=1, bitorder="little")
-        return out.view(np.uint64)
+        return packed(self._along(unit), self.bits)
 
     def sums(self, words: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield for each batch of packed codes its slice, the sums W b, and their lengths.
@@ -157,6 +155,28 @@ class Basis:
     @cached_property
     def _nothing(self) -> float:
         return float(np.square(self.atoms, dtype=np.float64).sum()) * 1e-11
+
+
+def signs(values: np.ndarray, bits: int, out: np.ndarray) -> None:
+    """Write 1 where a value is above 0, else -1, and 0 past the bits of a code.
+
+    By NumPy, which a first call need not wait for; `sign_search.encode` does it by its kernel.
+    """
+    np.greater(values, 0, out=out, casting="unsafe")
+    out *= 2
+    out -= 1
+    out[:, bits:] = 0
+
+
+def packed(values: np.ndarray, bits: int) -> np.ndarray:
+    """Bit j of a row, lowest first, says that its value j is above 0.
+
+    >>> packed(np.array([[0.5, -0.5, 2.0]]), 3)
+    array([[5]], dtype=uint64)
+    """
+    out = np.zeros((len(values), 8 * -(-bits // 64)), np.uint8)
+    out[:, : -(-bits // 8)] = np.packbits(values[:, :bits] > 0, axis=1, bitorder="little")
+    return out.view(np.uint64)
 
 
 class Batch(NamedTuple):

@@ -10,8 +10,8 @@ from sfumato.kernels.retrieve import anti_sparse as antisparse
 from sfumato.kernels.retrieve import sign_codes as sides
 from sfumato.kernels.retrieve import sign_search as exhaustive
 from sfumato.kernels.retrieve import sign_search as flips
-from sfumato.retrieve.encoders.base import CodeEncoder, Codes
-from sfumato.retrieve.encoders.linear import Product, check_finite, matrix
+from sfumato.retrieve.encoders.base import CodeEncoder, Codes, pack
+from sfumato.retrieve.encoders.linear import Product, batches, check_finite, matrix
 
 __all__ = [
     "AntiSparseEncoder",
@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 FLOAT32 = np.dtype(np.float32)
+FEW = 16  # rows that one kernel encodes in a call; the kernels of more are compiled sooner
 MOST_STEPS = 50  # per bit of an anti-sparse representation; one per dimension is usual
 
 
@@ -118,6 +119,7 @@ class SignFlipEncoder(CodeEncoder):
         atoms = np.pad(self.atoms_.astype(np.float64), ((0, -self.bits % 32), (0, 0)))
         self._gram = aligned((len(atoms), len(atoms)), np.float32)
         self._gram[...] = atoms @ atoms.T
+        self._squares = np.ascontiguousarray(self._gram.diagonal())
         self._products = Product.of(self._gram)
 
     def _choose(self, unit: np.ndarray, projections: np.ndarray, starts: np.ndarray) -> np.ndarray:
@@ -129,17 +131,43 @@ class SignFlipEncoder(CodeEncoder):
         if self.together == 2:
             return super().encode(X)
         rows = matrix(self.kind, X, self._fitted())
+        return self._few(rows) if len(rows) < FEW else self._many(rows)
+
+    def _many(self, rows: np.ndarray) -> Codes:
+        """Codes of rows, a step of many at a time; bit for bit those of `_few`."""
+        codes, short = self._empty(len(rows))
+        scratch = np.empty((2, len(self._gram)), np.float32)
+        for batch in batches(self.kind, rows, self.centre_, self._basis.height):
+            sides, along = self._basis.start(batch.unit)
+            if codes.short is not None:
+                pack(sides, batch, self.bits, short)
+            sums = np.empty(batch.size)
+            flips.improve(
+                along, self._products(sides), self._gram, self._squares, self.flips, scratch, sums,
+                sides,
+            )  # fmt: skip
+            pack(sides, batch, self.bits, codes.words)
+            if self.factor is not None:
+                codes.factors[batch.part, 0] = self._nearest_factors(sides, along, sums, batch)
+        return codes
+
+    def _empty(self, count: int) -> tuple[Codes, np.ndarray]:
+        """Codes to be filled, and their plain signs, of no rows where they are not stored."""
+        words = np.empty((count, self._words), np.uint64)
+        short = np.empty_like(words) if self.short else words[:0]
+        factors = np.empty((count, int(self.factor is not None)), np.float32)
+        return Codes(words, factors, short if self.short else None), short
+
+    def _few(self, rows: np.ndarray) -> Codes:
+        """Codes of rows in one call of a kernel, which many rows need not wait for."""
         if rows.dtype is not FLOAT32 or not rows.flags.c_contiguous:
             with np.errstate(over="ignore"):  # what float32 cannot represent is found below
                 rows = np.ascontiguousarray(rows, np.float32)
-        count, wide = len(rows), self._words
-        words, lengths = np.empty((count, wide), np.uint64), np.empty(count)
-        short = np.empty((count, wide), np.uint64) if self.short else words[:0]
-        factors = np.empty((count, int(self.factor is not None)), np.float32)
+        (codes, short), lengths = self._empty(len(rows)), np.empty(len(rows))
         flips.encode(
-            rows, self.centre_, self._basis.weigh.panels, self._products.panels, self._gram,
-            self._slope, self._along, self.bits, self.flips, lengths, words, short,
-            factors.reshape(-1),
+            rows, self.centre_, self._basis.weigh.panels, self._gram, self._squares, self._slope,
+            self._along, self.bits, self.flips, lengths, codes.words, short,
+            codes.factors.reshape(-1),
         )  # fmt: skip
         check_finite(self.kind, rows, lengths)
-        return Codes(words, factors, short if self.short else None)
+        return codes
