@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 from numba.core.registry import CPUDispatcher
 
 import sfumato.kernels
@@ -153,3 +154,50 @@ print(round(out[0], 3))
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["8.525", "1", "False", "1.0"]
+
+
+ALLOCATING = """from .jit import kernel
+import numpy as np
+
+
+@kernel
+def total(size, out):
+    scratch = np.zeros((size, 2))
+    scratch[1, 1] = 3.0
+    out[0] = scratch.sum()
+"""
+CALLED = """import sys, numpy, room.caller as c
+out = numpy.zeros(1)
+c.total(4, out)
+assert out[0] == 3.0
+try:
+    c.total(-1, out)
+except ValueError:
+    print(sum(c.total.stats.cache_hits.values()), "numba.np.arrayobj" in sys.modules)
+"""
+
+
+def test_a_stored_kernel_that_allocates_loads_none_of_the_modules_that_compiled_it(tmp_path):
+    room = tmp_path / "room"
+    room.mkdir()
+    shutil.copy(ROOM / "jit.py", room)
+    (room / "__init__.py").touch()
+    (room / "caller.py").write_text(ALLOCATING)
+    line = [sys.executable, "-c", CALLED]
+    settings = {"cwd": tmp_path, "capture_output": True, "text": True, "check": True}
+    assert subprocess.run(line, **settings).stdout.split() == ["0", "True"]
+    assert subprocess.run(line, **settings).stdout.split() == ["1", "False"]
+
+
+def test_an_operator_is_resolved_anew_for_other_types_and_code():
+    @kernel
+    def double(values, out):
+        for i in range(values.size):
+            out[i] = values[i] + values[i]
+
+    for dtype in (np.int8, np.float32, np.complex128):
+        values, out = np.arange(3).astype(dtype), np.empty(3, dtype)
+        double(values, out)
+        np.testing.assert_array_equal(out, values + values)
+    with pytest.raises(TypingError, match="No implementation"):
+        double(np.array(["a", "b"]), np.empty(2))

@@ -3,10 +3,11 @@
 import contextlib
 import functools
 import gc
+import sys
 from pathlib import Path
 from types import CodeType
 
-from numba.core import caching, codegen, compiler, ir, sigutils
+from numba.core import caching, codegen, compiler, environment, ir, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
@@ -57,6 +58,27 @@ class _Cache(caching.FunctionCache):
             # The index names types of a version of ours that is not installed any more.
             self.flush()
             return None
+
+
+_numbas_rebuilt = environment._rebuild_env
+
+
+def _rebuilt(module, constants, name):
+    """The environment of a function in stored machine code, without a module of Numba's for it.
+
+    Only code that calls back into Python reads the module's names. Those of `np.empty`, which many
+    kernels call, would load Numba's texts and structures: a tenth of the time of a short command.
+    """
+    known = environment.lookup_environment(name)
+    if known is not None or not module.startswith("numba.") or module in sys.modules:
+        return _numbas_rebuilt(module, constants, name)
+    made = environment.Environment({"__name__": module})
+    made.consts[:], made.env_name = constants, name
+    environment.Environment._memo[name] = made
+    return made
+
+
+environment._rebuild_env = _rebuilt
 
 
 class _KernelLibrary(codegen.JITCodeLibrary):
