@@ -204,6 +204,11 @@ class Nodes:
         steps = (words >> np.uint64(64 - PLACE_BITS)).astype(np.int64)
         return np.asarray(steps + STEP // 2)
 
+    @property
+    def offsets(self) -> np.ndarray:
+        """Spaces from the first node to the box, along every axis."""
+        return np.asarray(self._moved / STEP)
+
     def steps(self, inside: np.ndarray) -> np.ndarray:
         """Positions of clipped points in integer steps.
 
@@ -216,7 +221,7 @@ class Nodes:
     def positions(self, inside: np.ndarray) -> np.ndarray:
         """Positions of clipped queries, in nodes."""
         rates = np.array(self.spaces) / self.box.widths
-        return np.asarray((inside - np.array(self.box.low)) * rates + self._moved / STEP)
+        return np.asarray((inside - np.array(self.box.low)) * rates + self.offsets)
 
 
 @lru_cache(maxsize=4)
