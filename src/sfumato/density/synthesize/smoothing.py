@@ -1,0 +1,77 @@
+"""Noisy tables smoothed by their known noise: shrinkage by resolution, then consistent margins.
+
+All of this reads noisy numbers and public ones alone, so it costs no privacy.
+"""
+
+from functools import cache
+
+import numpy as np
+
+__all__ = ["fitted_to_margins", "on_simplex", "shrunk"]
+
+ROUNDS = 20  # of proportional fitting
+LEAST = 1e-9  # probability that no cell falls below, over the number of cells
+
+
+@cache
+def _averages(cells: int) -> tuple[np.ndarray, ...]:
+    """Matrices that replace cells by the mean of 1, 2, 4, ... equal parts, the last of each."""
+    found = []
+    for parts in [*(2**k for k in range(cells.bit_length()) if 2**k < cells), cells]:
+        part = np.arange(cells) * parts // cells
+        same = (part[:, None] == part[None, :]).astype(np.float64)
+        found.append(same / same.sum(axis=1, keepdims=True))
+    return tuple(found)
+
+
+def shrunk(table: np.ndarray, variance: float) -> np.ndarray:
+    """Estimate a table of one or two axes from a noisy one whose cells have this variance.
+
+    What each finer resolution adds is shrunk by 1 - (its noise) / (its size), at least 0: the
+    positive-part estimator of James and Stein (1961) on orthogonal parts. So noise alone gives the
+    mean of all cells, and a table far above its noise stays as it is.
+
+    >>> shrunk(np.array([900.0, 1100.0, 0.0, 0.0]), 1e-6).round()
+    array([ 900., 1100.,    0.,    0.])
+    >>> shrunk(np.array([1.0, -1.0, 1.0, -1.0]), 4.0)
+    array([0., 0., 0., 0.])
+    """
+    axes = [_averages(size) for size in table.shape]
+    steps = max(map(len, axes))
+    total, before, degrees = np.zeros_like(table), np.zeros_like(table), 0
+    for step in range(steps):
+        chosen = [each[min(step, len(each) - 1)] for each in axes]
+        now = chosen[0] @ table if table.ndim == 1 else chosen[0] @ table @ chosen[1].T
+        added, freed = now - before, round(float(np.prod([np.trace(each) for each in chosen])))
+        size = float((added**2).sum())
+        noise = (freed - degrees) * variance
+        total += added * (max(1 - noise / size, 0.0) if size > 0 and step else 1.0)
+        before, degrees = now, freed
+    return total
+
+
+def on_simplex(vector: np.ndarray) -> np.ndarray:
+    """The nearest vector of non-negative numbers that sum to 1 (Duchi et al. 2008).
+
+    >>> on_simplex(np.array([0.9, 0.5, -0.2]))
+    array([0.7, 0.3, 0. ])
+    """
+    falling = np.sort(vector)[::-1]
+    over = (np.cumsum(falling) - 1) / np.arange(1, vector.size + 1)
+    return np.asarray(np.maximum(vector - over[np.flatnonzero(falling > over)[-1]], 0.0))
+
+
+def fitted_to_margins(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Probabilities near a table's positive part with these sums of rows and of columns.
+
+    Iterative proportional fitting: Deming and Stephan (1940).
+
+    >>> fitted_to_margins(np.array([[2.0, 1.0], [1.0, 2.0]]), np.full(2, 0.5), np.full(2, 0.5))
+    array([[0.33333333, 0.16666667],
+           [0.16666667, 0.33333333]])
+    """
+    fitted = np.maximum(table, 0.0) + LEAST / table.size + LEAST * np.outer(rows, columns)
+    for _ in range(ROUNDS):
+        fitted *= (rows / fitted.sum(axis=1))[:, None]
+        fitted *= columns / np.maximum(fitted.sum(axis=0), 1e-300)
+    return np.asarray(fitted)
