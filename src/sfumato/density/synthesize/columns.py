@@ -5,8 +5,7 @@ A column is described by what is public about it, and each cell of a table is re
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +15,13 @@ from sfumato.core.typing import Matrix
 from sfumato.density.classify.categories import CATEGORIES, CategoryList
 from sfumato.errors import ParameterError
 
-__all__ = ["COLUMNS", "ColumnSpec", "codes_of", "described_columns"]
+__all__ = ["COLUMNS", "ColumnSpec", "codes_of"]
 
 LARGEST = 2**53  # integers up to here are exact as floats
 KINDS = ("number", "integer", "category")
 
 
-@dataclass(frozen=True)
-class ColumnSpec:
+class ColumnSpec(NamedTuple):
     """One public column: numbers from low to high, integers, or a list of categories.
 
     values: (low, high) of numbers or of integers, both possible, or the categories.
@@ -124,22 +122,17 @@ def _described(owner: str, name: str, column: str, value: Any) -> ColumnSpec:
 
 def _stored(owner: str, name: str, value: Any) -> ColumnSpec:
     """The specification of a column that a file states."""
-    parts = (value.name, value.kind, value.values) if isinstance(value, ColumnSpec) else value
-    if len(parts) != 3 or not isinstance(parts[0], str) or parts[1] not in KINDS:
-        raise ParameterError.of(owner, name, "must hold a name, a kind and values for each column.")
-    column, kind, values = parts
-    if kind == "integer":
-        values = range(int(values[0]), int(values[1]) + 1)
-    return _described(owner, name, column, list(values) if kind == "category" else _pair(values))
-
-
-def _pair(values: Any) -> Any:
-    return values if isinstance(values, range) else tuple(values)
-
-
-def described_columns(columns: tuple[ColumnSpec, ...]) -> list[list[Any]]:
-    """Specifications as plain lists, for files."""
-    return [[each.name, each.kind, list(each.values)] for each in columns]
+    wanted = "must hold a name, a kind and values for each column."
+    if not isinstance(value, list | tuple) or len(value) != 3 or value[1] not in KINDS:
+        raise ParameterError.of(owner, name, wanted)
+    column, kind, values = value
+    if not isinstance(column, str) or not isinstance(values, list | tuple):
+        raise ParameterError.of(owner, name, wanted)
+    if kind == "category":
+        return _described(owner, name, column, list(values))
+    if kind == "integer" and len(values) == 2 and all(type(each) is int for each in values):
+        return _described(owner, name, column, range(values[0], values[1] + 1))
+    return _described(owner, name, column, tuple(values))
 
 
 def codes_of(owner: str, X: Matrix, columns: tuple[ColumnSpec, ...], bins: int) -> np.ndarray:

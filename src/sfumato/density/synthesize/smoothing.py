@@ -72,6 +72,6 @@ def fitted_to_margins(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) 
     """
     fitted = np.maximum(table, 0.0) + LEAST / table.size + LEAST * np.outer(rows, columns)
     for _ in range(ROUNDS):
-        fitted *= (rows / fitted.sum(axis=1))[:, None]
+        fitted *= (rows / np.maximum(fitted.sum(axis=1), 1e-300))[:, None]
         fitted *= columns / np.maximum(fitted.sum(axis=0), 1e-300)
     return np.asarray(fitted)
