@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sfumato.density.pairwise_masks import MaskingParty, PairwiseMasks, SecretShares, unmask
     from sfumato.density.regress.regressor import SketchRegressor
     from sfumato.density.serialization import load
+    from sfumato.density.synthesize.sampler import PrivateTableSampler
 
 __all__ = [
     "CombinedRelease",
@@ -26,6 +27,7 @@ __all__ = [
     "NoiseSharing",
     "NoisyShare",
     "PairwiseMasks",
+    "PrivateTableSampler",
     "SecretShares",
     "SketchAnomalyDetector",
     "SketchClassifier",
@@ -56,6 +58,7 @@ _FETCHED = on_demand(
         "pairwise_masks": ("MaskingParty", "PairwiseMasks", "SecretShares", "unmask"),
         "regress.regressor": ("SketchRegressor",),
         "serialization": ("load",),
+        "synthesize.sampler": ("PrivateTableSampler",),
     },
 )
 _RENAMED = {"Combined": "CombinedRelease", "Sharing": "NoiseSharing"}
