@@ -1,11 +1,22 @@
 """Codewords are never longer than the scale, come from one hash alone, and add up exactly."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 from sfumato.kernels import profile_codes as kernels
+from sfumato.privacy.accounting.calibration import gaussian_delta
+from sfumato.privacy.accounting.gaussian_steps import SMOOTH
+from sfumato.privacy.accounting.losses import GaussianNoise
 from sfumato.profile import gaussian_projection
-from sfumato.profile.gaussian_projection import SCALE, codewords, mean_square, sums
+from sfumato.profile.gaussian_projection import (
+    SCALE,
+    ProjectionNoise,
+    codewords,
+    mean_square,
+    sums,
+)
 
 HASHES = np.random.default_rng(1).integers(0, 2**64, 20_000, dtype=np.uint64)
 
@@ -98,3 +109,20 @@ def test_sums_of_more_codewords_than_32_bits_hold_do_not_wrap():
 
 def test_nothing_comes_of_no_sets():
     assert list(sums(HASHES[:0], np.zeros(1, np.int64), 9)) == []
+
+
+@pytest.mark.parametrize("change", [(5, 0, 5), (3, 4, 5), (20, 21, 29)])
+def test_the_loss_covers_the_exact_delta_of_noise_on_two_numbers(change):
+    # Of the least noise that the proof covers, all within 20 standard deviations enumerated.
+    x, y, norm = change
+    noise = ProjectionNoise(Fraction(10), x * x + y * y)
+    points = np.arange(-200.0, 201)
+    mass = np.exp(-(points**2) / 200)
+    mass = np.multiply.outer(mass, mass) / mass.sum() ** 2
+    lost = (points[:, None] * x + points * y) / 100 + (x * x + y * y) / 200
+    loss = noise.loss(1, "add/remove")
+    assert loss == GaussianNoise(Fraction(100 - 2 * SMOOTH), norm)
+    for epsilon in (0.1, 1.0, 3.0):
+        exact = (mass * -np.expm1(np.minimum(epsilon - lost, 0))).sum()
+        assert exact <= gaussian_delta(epsilon, 6, change=norm)
+        assert exact > gaussian_delta(epsilon, 10.1, change=norm) * 0.5  # so the check can fail

@@ -13,14 +13,14 @@ import pytest
 
 from sfumato.kernels import profile_codes as symbols
 from sfumato.kernels import profile_sets as filters
-from sfumato.privacy.accounting.calibration import concentrated_delta, gaussian_delta
+from sfumato.privacy.accounting.calibration import gaussian_delta
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.profile import Blip, Jlt, Minima, Signs
 from sfumato.profile.gaussian_projection import sums
 from sfumato.profile.item_sets import ProfileSets, hashed_items
 from sfumato.profile.signs import WEIGHT
 from support.hard_rows import released_to_all
-from support.profile_pairs import interactions
+from support.profile_pairs import continuous_delta, interactions
 
 # Small, so that the worst pairs are among few profiles; still some differ by all that they may.
 BLIP, MINIMA = Blip(bits=256, hashes=3, epsilon=2.0), Minima(bins=64, epsilon=2.0)
@@ -58,8 +58,8 @@ def holds(made, one, other, epsilon):
     change, sigma = np.abs(one - other), Fraction(made.sigma)
     if change.size == 1:
         return gaussian_delta(epsilon, sigma, change=max(int(change[0]), 1)) <= made.delta
-    rho = Fraction(int((change**2).sum())) / (2 * sigma**2)
-    return rho == 0 or concentrated_delta(epsilon, float(rho)) <= made.delta * (1 + 1e-6)
+    moved = int((change**2).sum())
+    return moved == 0 or continuous_delta(epsilon, moved, float(sigma)) <= made.delta
 
 
 class StatedRelease:

@@ -1,6 +1,9 @@
 """Profiles with a known answer: many pairs of users who share so many items, and no others."""
 
+import math
+
 import numpy as np
+from scipy.stats import norm
 
 from sfumato.data import Interactions
 from sfumato.privacy.random_source import InsecureSeededSource
@@ -14,6 +17,13 @@ MECHANISMS = {
     "signs": lambda **more: Signs(**{"bits": 400, "epsilon": 12, **more}),
     "minima": lambda **more: Minima(**{"bins": 256, "code_bits": 2, "epsilon": 3, **more}),
 }
+
+
+def continuous_delta(epsilon, moved, sigma):
+    """Delta of continuous noise (Balle and Wang 2018, Theorem 8)."""
+    ratio = math.sqrt(moved) / sigma
+    near, far = ratio / 2 - epsilon / ratio, -ratio / 2 - epsilon / ratio
+    return norm.cdf(near) - math.exp(epsilon + norm.logcdf(far))
 
 
 def interactions(*profiles):

@@ -15,8 +15,9 @@ from sfumato.core.validation import fraction, integer, optional, positive
 from sfumato.kernels import profile_codes as kernels
 from sfumato.kernels.alignment import frozen
 from sfumato.kernels.sketch import codes as codebooks
-from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma_l2
-from sfumato.privacy.accounting.losses import Concentrated
+from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_sigma
+from sfumato.privacy.accounting.gaussian_steps import SMOOTH
+from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, Loss
 from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.rounding import round_up
@@ -109,7 +110,16 @@ R = TypeVar("R", bound=ReleasedProfiles)
 
 @dataclass(frozen=True)
 class ProjectionNoise:
-    """Gaussian noise on integers that one item changes by a vector of at most this squared norm."""
+    """Gaussian noise on integers that one item changes by a vector of at most this squared norm.
+
+    Guarantee: `loss` covers the noise. Proof: D(v) is discrete and N(v) continuous Gaussian noise,
+    s = SMOOTH, and c the norm rounded up to an integer. As `gaussian_steps` shows, D(V + 2 s) on
+    each number is a rounding of N(V + s), up to factors closer to 1 than 1e-100. N(V + s) looks the
+    same from all sides, so that a change of norm c moves one number by c; and N(V + s) on one
+    number is D(V) plus N(s), up to such a factor, if V >= s. So no change of norm c or less is
+    easier to distinguish than one integer moved by c under D(V), whose loss is exact. With less
+    noise the loss is that of concentrated privacy (Canonne, Kamath and Steinke 2020, Theorem 14).
+    """
 
     sigma: Fraction
     norm_squared: int
@@ -118,10 +128,9 @@ class ProjectionNoise:
     def of(cls, request: ReleaseRequest, norm_squared: int, sigma: float | None) -> Self:
         """Noise of a given sigma (in codewords), or calibrated to the request's privacy."""
         if sigma is None:
-            sensitivity_squared = norm_squared * request.events**2
-            exact = gaussian_sigma_l2(
-                request.epsilon, request.delta, norm_squared=sensitivity_squared
-            )
+            change = _norm(norm_squared) * request.events
+            one = gaussian_sigma(request.epsilon, request.delta, change=change)
+            exact = Fraction(math.isqrt(math.ceil(max(one**2, SMOOTH)) + 2 * SMOOTH) + 1)
         else:
             exact = Fraction(math.ceil(Fraction(sigma) * SCALE))  # rounded to more noise
         if exact > LARGEST:
@@ -131,17 +140,23 @@ class ProjectionNoise:
             )
         return cls(exact, norm_squared)
 
-    def loss(self, items: int, relation: str) -> Concentrated:
-        """Loss of `items` items, whose codewords have a sum of at most `items` times the norm.
-
-        Canonne, Kamath and Steinke 2020, Theorem 14: rho = norm**2 / (2 sigma**2).
-        """
+    def loss(self, items: int, relation: str) -> Loss:
+        """Loss of `items` items, whose codewords have a sum of at most `items` times the norm."""
+        variance = self.sigma**2 - 2 * SMOOTH
+        if variance >= SMOOTH:
+            return GaussianNoise(variance, _norm(self.norm_squared) * items, relation=relation)
         rho = Fraction(items**2 * self.norm_squared) / (2 * self.sigma**2)
         return Concentrated(round_up(rho), relation=relation)
 
     def epsilon(self, items: int, delta: float) -> float:
         """Epsilon of `items` items added or removed; a replaced item counts as two."""
         return epsilon_of(self.loss(items, "add/remove"), delta)
+
+
+def _norm(squared: int) -> int:
+    """Square root, rounded up."""
+    root = math.isqrt(squared)
+    return root + (root * root < squared)
 
 
 class GaussianMechanism(ProfileMechanism[R]):
