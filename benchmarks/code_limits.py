@@ -34,7 +34,7 @@ class Task:
         self.queries, self.at, self.rows = queries, at.reshape(near.shape), base[rows]
         self.sample = base[np.sort(picks)]
         partition = CellPartition.learn(
-            self.sample, cells, len(base), unit=True, lifted=False, seed=0
+            self.sample, cells, len(base), unit=True, queries=np.asarray, seed=0
         )
         own = [partition.centres[partition.assign(each)] for each in (self.sample, self.rows)]
         self.found = []

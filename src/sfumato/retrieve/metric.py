@@ -14,6 +14,7 @@ __all__ = [
     "LEAN",
     "METRIC",
     "Lift",
+    "Paraboloid",
     "Space",
     "check_vectors",
     "checked_matrix",
@@ -89,7 +90,50 @@ def lengths(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1)))
 
 
-METRIC = one_of(("cosine", "inner"))
+class Paraboloid(NamedTuple):
+    """Maps vectors to a paraboloid, so that inner products rank them as distances do.
+
+    Fields: centre, and scale m, the root of the mean squared distance from it.
+
+    **Guarantee.** For y = x - centre and r = q - centre, the product of (r, m) with
+    (y, -|y|^2 / (2 m)) is (|r|^2 - |q - x|^2) / 2, and so increases as x comes nearer to q.
+
+    >>> Paraboloid(np.zeros(2), 1.0).points(np.array([[1.0, 2.0]]))
+    array([[ 1. ,  2. , -2.5]], dtype=float32)
+    """
+
+    centre: np.ndarray
+    scale: float
+
+    @classmethod
+    def of(cls, vectors: np.ndarray) -> Self:
+        """Fit the paraboloid to vectors; if all are equal, the scale is 1."""
+        centre = vectors.mean(0, dtype=np.float64)
+        some = vectors[:: -(-len(vectors) // SAMPLE)]
+        parts = [lengths(some[at : at + BLOCK] - centre) for at in range(0, len(some), BLOCK)]
+        return cls(centre, float(np.sqrt(np.square(np.concatenate(parts)).mean())) or 1.0)
+
+    def points(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors on the paraboloid: float32, with one column more."""
+        moved = vectors - self.centre
+        below = np.square(lengths(moved)) / (2 * self.scale)
+        out = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
+        out[:, :-1], out[:, -1] = moved, -np.minimum(below, LONGEST)
+        return out
+
+    def queries(self, queries: np.ndarray) -> np.ndarray:
+        """Queries for products with such points, float32."""
+        out = np.empty((len(queries), queries.shape[1] + 1), np.float32)
+        out[:, :-1], out[:, -1] = queries - self.centre, self.scale
+        return out
+
+    def negated_distances(self, queries: np.ndarray, products: np.ndarray) -> np.ndarray:
+        """Scores of rows (q, k) from their products, float32; -inf stays -inf."""
+        squares = np.square(lengths(queries - self.centre))[:, None] - 2 * products.astype("f8")
+        return -np.sqrt(np.maximum(squares, 0)).astype(np.float32)
+
+
+METRIC = one_of(("cosine", "inner", "euclidean"))
 SMALL = 1 << 14  # numbers whose squares are summed sooner than they are compared
 FLOAT32 = np.dtype(np.float32)
 SHORT_SQUARE, LONG_SQUARE = 1e-30, 1e30  # of vectors that every metric is defined for
@@ -99,7 +143,8 @@ LONGEST = 1e15  # products of two numbers up to here, and sums of those, stay fi
 class Space(NamedTuple):
     """Transformation of vectors before they are encoded.
 
-    Fields: metric; lift, None where vectors are not lifted (unit vectors for "cosine").
+    Fields: metric; lift, None where vectors are not lifted (unit vectors for "cosine");
+    paraboloid, where vectors are mapped to before that for "euclidean", else None.
 
     >>> Space("cosine").targets(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]], dtype=float32)
@@ -107,14 +152,43 @@ class Space(NamedTuple):
 
     metric: str
     lift: Lift | None = None
+    paraboloid: Paraboloid | None = None
+
+    @classmethod
+    def of(cls, metric: str, vectors: np.ndarray, *, lifted: bool) -> Self:
+        """Fit the transformation to vectors; `lifted` where codes represent directions only."""
+        paraboloid = Paraboloid.of(vectors) if metric == "euclidean" else None
+        if paraboloid is not None and lifted:
+            vectors = paraboloid.points(vectors)
+        return cls(metric, Lift.of(vectors) if lifted else None, paraboloid)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns that are added to vectors before they are encoded."""
+        return (self.lift is not None) + (self.paraboloid is not None)
 
     def points(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors to encode, float32, with one more column where they are lifted."""
-        return self.targets(vectors) if self.lift is None else self.lift.points(vectors)
+        """Vectors to encode, float32, with `columns` more."""
+        flat = self.on_paraboloid(vectors)
+        return self.targets(flat) if self.lift is None else self.lift.points(flat)
+
+    def queries_of(self, points: np.ndarray) -> np.ndarray:
+        """Queries equal to the vectors of these points, as they are compared with points."""
+        flat = points if self.lift is None else points[:, :-1]
+        if self.paraboloid is not None:
+            if self.lift is not None:
+                flat = flat * self.lift.radius + self.lift.centre
+            flat = flat.astype(np.float32)
+            flat[:, -1] = self.paraboloid.scale
+        return flat if self.lift is None else self.lift.lifted_queries(flat)
+
+    def on_paraboloid(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors whose products rank as the metric does; lifting comes after."""
+        return vectors if self.paraboloid is None else self.paraboloid.points(vectors)
 
     def targets(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors whose inner products with those of queries are the true scores, float32."""
-        if self.metric == "inner":
+        if self.metric != "cosine":
             return vectors.astype(np.float32)
         if vectors.dtype == np.float32:
             return sides.units(np.ascontiguousarray(vectors))[0]

@@ -14,12 +14,12 @@ from sfumato.retrieve import file_format
 from sfumato.retrieve import file_format as files
 from sfumato.retrieve.binary.cell_blocks import CellBlocks
 from sfumato.retrieve.binary.partition import CellPartition
-from sfumato.retrieve.binary.store import RowWriter, StoredRows, check_ids
+from sfumato.retrieve.binary.store import Panels, RowWriter, StoredRows, check_ids
 from sfumato.retrieve.binary.training import Fitted
 from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import IndexFormatError
 from sfumato.retrieve.lsh.store import BandHashes, Tabled
-from sfumato.retrieve.metric import Lift, Space
+from sfumato.retrieve.metric import Lift, Paraboloid, Space
 
 __all__ = [
     "KIND",
@@ -34,6 +34,9 @@ __all__ = [
 
 T = TypeVar("T")
 KIND, VERSION, CELL_VERSION = "BinaryIndex", 2, 3
+# Version 4 also has norms of learned codes for cosines, and Euclidean distances; earlier
+# files of learned codes for cosines are read, and their norms computed from the codes.
+NORM_VERSION = 4
 ONE = np.uint64(1)
 COUNT = integer(0, 2**47)
 
@@ -49,7 +52,7 @@ def save(
     (state, learned), lift, stored = fitted.encoder.state(), fitted.space.lift, rows.stored
     header = {
         "kind": KIND,
-        "version": CELL_VERSION if "partitions" in parameters else VERSION,
+        "version": _version(parameters, fitted),
         "parameters": parameters,
         "encoder": state,
         "radius": None if lift is None else lift.radius,
@@ -59,6 +62,9 @@ def save(
     arrays = {f"encoder.{name}": array for name, array in learned.items()}
     if lift is not None:
         arrays["centre"] = lift.centre
+    if fitted.space.paraboloid is not None:
+        arrays["paraboloid.centre"] = fitted.space.paraboloid.centre
+        header["scale"] = fitted.space.paraboloid.scale
     if partition is not None and rows.cells is not None:
         header |= {"living": stored.living, "rows": partition.rows}
         arrays |= {"cells.centres": partition.centres, "cells.coverage": partition.coverage}
@@ -71,20 +77,34 @@ def restored(
 ) -> tuple[T, Fitted, RowWriter, CellPartition | None]:
     """Read a BinaryIndex: the index built from its parameters, the encoder and the mapped rows."""
     header, arrays = file_format.opened(path, check=check)
-    version = CELL_VERSION if header.get("version") == CELL_VERSION else VERSION
-    file_format.expect(header, KIND, version)
+    known = header.get("version") in (CELL_VERSION, NORM_VERSION)
+    file_format.expect(header, KIND, header["version"] if known else VERSION)
     with damaged(KIND, IndexFormatError):
         given, fitted = _fitted(header, arrays)
         index = build(**given)
         count = COUNT.check("file", "count", header["count"])
         partition = _partition(header, arrays, fitted) if "cells.centres" in arrays else None
         cells = None if partition is None else _cells(len(partition), count, header, arrays)
+        if fitted.normalised and header["version"] != NORM_VERSION:
+            arrays["factors"] = _norms(count, arrays["words"], fitted)
         stored = _stored_rows(count, arrays, fitted, given, None if cells is None else header)
         if cells is not None:
             stored = replace(stored, cells=cells.chains)
         if check:
             check_ids(stored.ids[stored.rows()])
     return index, fitted, RowWriter(stored, cells), partition
+
+
+def _version(parameters: dict[str, Any], fitted: Fitted) -> int:
+    """The earliest version that can represent the index."""
+    if fitted.normalised or fitted.space.paraboloid is not None:
+        return NORM_VERSION
+    return CELL_VERSION if "partitions" in parameters else VERSION
+
+
+def _norms(count: int, words: np.ndarray, fitted: Fitted) -> np.ndarray:
+    """Factors of the codes of a file that has none."""
+    return fitted.inverse_norms(Panels.over(words, count).take(np.arange(count)))
 
 
 def _partition(
@@ -127,13 +147,17 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
     given, signs = dict(header["parameters"]), header["signs"]
     if isinstance(given["encoder"], dict):
         given["encoder"] = encoder
-    lifted = given["metric"] == "inner" and not encoder.tells_lengths
-    lift = lift_from(header["radius"], arrays.pop("centre", None), encoder.dimension_ - lifted)
-    if (lift is not None) != lifted:
+    flat = given["metric"] == "euclidean"
+    lifted = given["metric"] != "cosine" and not encoder.tells_lengths
+    width = encoder.dimension_ - lifted
+    lift = lift_from(header["radius"], arrays.pop("centre", None), width)
+    curved = lift_from(header.get("scale"), arrays.pop("paraboloid.centre", None), width - 1)
+    if (lift is not None) != lifted or (curved is not None) != flat:
         raise ValueError("the radius does not fit the metric.")
     if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
         raise ValueError("the fraction of signs or the number of bits is invalid.")
-    return given, Fitted(encoder, Space(given["metric"], lift), signs)
+    paraboloid = None if curved is None else Paraboloid(*curved)
+    return given, Fitted(encoder, Space(given["metric"], lift, paraboloid), signs)
 
 
 def lift_from(radius: Any, centre: np.ndarray | None, dimension: int) -> Lift | None:
@@ -162,7 +186,7 @@ def _stored_rows(
     }
     if celled is not None:
         layout["alive"] = np.uint64, (count // BLOCK,)
-    if fitted.encoder.scaled:
+    if fitted.factored:
         layout["factors"] = np.float32, (count,)
     if fitted.encoder.short:
         layout["short"] = np.uint64, blocks

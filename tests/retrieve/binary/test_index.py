@@ -73,6 +73,8 @@ class World:
         """The products of queries with what codes stand for."""
         encoder = self.index.encoder_
         rebuilt = encoder.reconstruct(encoder.encode(points)).astype(np.float64)
+        if self.metric == "cosine" and encoder.kind == "learned":
+            rebuilt = unit(rebuilt)
         if not self.lifted:
             return queries @ rebuilt.T
         _, far, radius = self.ball()

@@ -3,7 +3,7 @@
 Rows are taken sixteen abreast: their numbers are laid side by side, so that lane i sums row i in
 the order of the components, whichever rows stand beside it.
 
-The best of given codes by factor * (sum of weights, each + where its bit is set and else -).
+The best of given codes by factor * (offset + sum of weights, each + where its bit is set, else -).
 """
 
 import numpy as np
@@ -138,8 +138,8 @@ def _prefetch_code(blocks, row):
 
 
 @kernel
-def best(blocks, factors, weights, starts, rows, positions, scores):
-    """scores[q], positions[q] = the largest factors[r] * weighted bits of code r, largest first.
+def best(blocks, factors, weights, offsets, starts, rows, positions, scores):
+    """scores[q], positions[q] = the largest factors[r] * (offsets[q] + weighted bits of code r).
 
     r runs over rows[starts[q] : starts[q + 1]]; its word w is blocks[r // BLOCK, w, r % BLOCK], and
     weights fill all words. No factors at all stand for factors of 1. Lists begin as -1 and -inf,
@@ -151,7 +151,7 @@ def best(blocks, factors, weights, starts, rows, positions, scores):
             if i + CODES_AHEAD < end:
                 _prefetch_code(blocks, rows[i + CODES_AHEAD])
             row = rows[i]
-            score = _sum(blocks, row // BLOCK, row % BLOCK, weights[q])
+            score = _sum(blocks, row // BLOCK, row % BLOCK, weights[q]) + offsets[q]
             if factors.size:
                 score *= factors[row]
             offer_any(row, score, positions[q], scores[q])

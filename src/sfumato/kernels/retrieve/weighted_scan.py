@@ -46,12 +46,13 @@ WHOLE = np.float32(1.5 * 2**23)  # adding it leaves no bits behind the point
 
 
 def round_weights(
-    weights: np.ndarray, words: int, precision: int
+    weights: np.ndarray, words: int, precision: int, offsets: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Planes uint64 (q, 1 + precision, words), steps float32 (q,) and sums of magnitudes (q,).
 
     Plane 0 has a bit where the weight is above 0, plane p bit precision - p of the magnitude. A
-    weight is close to its step * sign * magnitude.
+    weight is close to its step * sign * magnitude. Offsets, float32 (q,), are added to the sums of
+    magnitudes in steps, and so to every sum before its factor.
 
     >>> planes, steps, wholes = round_weights(np.array([[-3, 2, 0]], np.float32), 1, 2)
     >>> planes[0, :, 0], steps, wholes
@@ -64,6 +65,9 @@ def round_weights(
     planes = np.zeros((len(weights), 1 + precision, words), np.uint64)
     steps, wholes = np.zeros((2, len(weights)), np.float32)
     split(padded, planes, steps, wholes)
+    if offsets is not None:
+        steps[steps == 0] = 1  # of weights that are all 0
+        wholes += offsets / steps
     return planes, steps, wholes
 
 
@@ -141,6 +145,7 @@ def weighted_best(
     k: int,
     *,
     precision: int = 4,
+    offsets: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows and scores of the k largest weighted sums of each query, largest first, ties by row.
 
@@ -149,7 +154,8 @@ def weighted_best(
     row is -1 and score -inf; a row whose factor is NaN is not found.
     Parameters: blocks, count and alive as for `hamming_nearest`; weights, finite float32 (q, bits),
     bits at most 64 words; factors, float32 (count,) or None for 1; k, from 1 up; precision, bits
-    of magnitude from 1 to 8.
+    of magnitude from 1 to 8; offsets, float32 (q,), what is added to a sum before its factor, or
+    None for nothing.
 
     >>> blocks = np.zeros((1, 1, BLOCK), np.uint64)
     >>> blocks[0, 0, :3] = 3, 1, 0
@@ -163,7 +169,7 @@ def weighted_best(
     if n_best > 0:
         blocks, alive = frozen(blocks), marks(alive)
         factors = frozen(np.empty(0, np.float32) if factors is None else factors)
-        planes, steps, wholes = round_weights(weights, blocks.shape[1], precision)
+        planes, steps, wholes = round_weights(weights, blocks.shape[1], precision, offsets)
         size = min(2 * n_best, count) + BLOCK
         step = max(1, min(ROOM // (8 * size), len(weights)))
         for start in range(0, len(weights), step):

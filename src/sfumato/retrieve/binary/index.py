@@ -1,4 +1,4 @@
-"""BinaryIndex: nearest neighbours by cosine or inner product on binary codes."""
+"""BinaryIndex: nearest neighbours by cosine, inner product or distance on binary codes."""
 
 import os
 import threading
@@ -65,9 +65,10 @@ class BinaryIndex:
         ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh" or "learned") with its
         own defaults; or a `CodeEncoder`, which then determines the bits, and stays as it is if it
         is fitted. "learned" has the best recall once it is fitted to thousands of rows.
-    metric : {"cosine", "inner"}, default="cosine"
+    metric : {"cosine", "inner", "euclidean"}, default="cosine"
         The score. For "cosine" vectors and queries are normalised, and zeros are refused; for
-        "inner" numbers are at most 1e15 in size.
+        "inner" and "euclidean" numbers are at most 1e15 in size. Scores of "euclidean" are negated
+        distances.
     keep_vectors : bool, default=False
         Whether vectors are stored in float32 for exact scores (normalised for "cosine").
     partitions : str, int or None, default=None
@@ -102,6 +103,11 @@ class BinaryIndex:
     queries from other images, 0.976 of the neighbours were found for 0.97. Each cell takes blocks
     of 64 rows, so that cells of few rows cost memory; `nbytes` counts it. With cells `ids` are in
     no lasting order.
+
+    With metric "cosine", learned codes are scored by the cosine with what they represent, for which
+    each has a factor of 4 bytes, the inverse of its norm. With metric "euclidean" x becomes
+    (y, -abs(y)^2 / (2 s)) for y = x - centre and a scale s, whose product with (q - centre, s)
+    decreases with the distance from q, and which is then encoded as for "inner".
 
     With metric "inner", learned codes and codes with a factor represent lengths. Other encoders get
     vectors lifted to a sphere [2]_: y = x - centre becomes (y / m, sqrt(1 - abs(y)^2 / m^2)) with
@@ -287,8 +293,8 @@ class BinaryIndex:
         Returns
         -------
         scores : ndarray of shape (n_queries, k) or (k,)
-            Cosines or inner products, estimated or exact, float32, best first; -inf where there are
-            fewer than k vectors.
+            Cosines, inner products or negated distances, estimated or exact, float32, best first;
+            -inf where there are fewer than k vectors.
         ids : ndarray of shape (n_queries, k) or (k,)
             Their ids, int64; -1 where there are fewer.
 
@@ -475,7 +481,8 @@ class BinaryIndex:
         """Bytes of a code, its factor and a stored vector; the id takes 8 more."""
         made = self._made if self._now is None else self._now.fitted.encoder
         vector = 0 if self._now is None or not self.keep_vectors else 4 * self._now.fitted.dimension
-        computed = 4 * (made.scaled and made.factor is None)  # of `scales`
+        # Of `scales`, or of the norms of learned codes for cosines.
+        computed = 4 * (made.factor is None and (made.scaled or self.metric == "cosine"))
         return made.nbytes_per_vector + computed + vector
 
     def __repr__(self) -> str:

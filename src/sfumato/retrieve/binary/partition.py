@@ -1,13 +1,14 @@
 """Cells of an index: k-means centres of its vectors, and how many cells a search must read."""
 
 import math
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
 from sfumato.kernels.retrieve import cell_scan
 from sfumato.retrieve.encoders.linear import Product
-from sfumato.retrieve.metric import LEAN, lengths
+from sfumato.retrieve.metric import lengths
 
 __all__ = ["GROWTH", "CellPartition", "cells_for"]
 
@@ -48,17 +49,25 @@ class CellPartition:
 
     @classmethod
     def learn(
-        cls, points: np.ndarray, cells: int, rows: int, *, unit: bool, lifted: bool, seed: int
+        cls,
+        points: np.ndarray,
+        cells: int,
+        rows: int,
+        *,
+        unit: bool,
+        queries: Callable[[np.ndarray], np.ndarray],
+        seed: int,
     ) -> Self:
         """Cells of a sample of points, by k-means (spherical where they are unit vectors).
 
-        rows is the number of rows that there are; lifted, whether points have an added column.
+        rows is the number of rows that there are; queries gives the queries that are vectors as
+        these points are.
         """
         rng = np.random.default_rng(seed)
         made = cls(points[np.sort(rng.choice(len(points), cells, replace=False))], np.ones(1), rows)
         for _ in range(ROUNDS):
             made = cls(made._moved(points, rng, unit), np.ones(1), rows)
-        return cls(made.centres, made._covered(points, rng, lifted), rows)
+        return cls(made.centres, made._covered(points, rng, queries), rows)
 
     def __len__(self) -> int:
         return len(self.centres)
@@ -89,15 +98,18 @@ class CellPartition:
         means[empty] = points[rng.integers(len(points), size=empty.size)]
         return means
 
-    def _covered(self, points: np.ndarray, rng: np.random.Generator, lifted: bool) -> np.ndarray:
+    def _covered(
+        self,
+        points: np.ndarray,
+        rng: np.random.Generator,
+        queries_of: Callable[[np.ndarray], np.ndarray],
+    ) -> np.ndarray:
         """Fraction of sampled points' neighbours in the first p + 1 cells, for every p."""
         cells, ranks = self.assign(points), np.zeros(len(self))
         picks = rng.choice(len(points), min(QUERIES, len(points)), replace=False)
         for start in range(0, picks.size, BLOCK):
             some = picks[start : start + BLOCK]
-            queries = points[some].copy()
-            if lifted:
-                queries[:, -1] = -LEAN * lengths(queries[:, :-1])
+            queries = queries_of(points[some])
             scores = queries @ points.T
             scores[np.arange(some.size), some] = -np.inf
             wanted = min(NEIGHBOURS, len(points) - 1)

@@ -98,12 +98,20 @@ class _Batch:
         self, stored: StoredRows, fitted: Fitted, targets: np.ndarray, alive: np.ndarray | None
     ) -> None:
         self.stored, self.encoder, self.lift = stored, fitted.encoder, fitted.space.lift
+        self.normalised, self.paraboloid = fitted.normalised, fitted.space.paraboloid
         self.targets, self.alive = targets, alive
+        self.queries = targets if self.paraboloid is None else self.paraboloid.queries(targets)
         self.factors = stored.frozen_factors
         self._weights: tuple[np.ndarray, np.ndarray] | None = None
 
     def answer(self, plan: SearchPlan, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows and scores of at most k, best first."""
+        found, scores = self._answer(plan, size)
+        if self.paraboloid is not None and plan.rerank != "exact":
+            scores = self.paraboloid.negated_distances(self.targets, scores)
+        return found, scores
+
+    def _answer(self, plan: SearchPlan, size: int) -> tuple[np.ndarray, np.ndarray]:
         if plan.cells is not None:
             starts, rows, found = self._in_cells(plan.cells, plan, size)
             if plan.rerank is None:
@@ -123,13 +131,20 @@ class _Batch:
         best, scores = padding(len(self.targets), k)[::-1]
         if by == "exact":
             assert self.stored.frozen_vectors is not None
-            rerank.dots(self.stored.frozen_vectors, self.targets, starts, rows, best, scores)
+            true = rerank.dots if self.paraboloid is None else rerank.nearest
+            true(self.stored.frozen_vectors, self.targets, starts, rows, best, scores)
         else:
-            weights, offsets = self.weights()
+            (weights, _), (before, after) = self.weights(), self._offsets()
             factors = NO_FACTORS if self.factors is None else self.factors
-            rerank.best(self.stored.words, factors, weights, starts, rows, best, scores)
-            scores += offsets[:, None]
+            rerank.best(self.stored.words, factors, weights, before, starts, rows, best, scores)
+            scores += after[:, None]
         return best, scores
+
+    def _offsets(self) -> tuple[np.ndarray, np.ndarray]:
+        """Parts of every score of a query, to be added before the factor of a row and after it."""
+        offsets = self.weights()[1]
+        none = np.zeros_like(offsets)
+        return (offsets, none) if self.normalised else (none, offsets)
 
     def _in_cells(
         self, cells: Probed, plan: SearchPlan, size: int
@@ -137,7 +152,7 @@ class _Batch:
         """Rows of the best codes in the cells that queries probe, and these as candidates."""
         stored, count = self.stored, len(self.targets)
         assert stored.cells is not None
-        queries = _encoder_queries(self.lift, self.targets, LEAN)
+        queries = _encoder_queries(self.lift, self.queries, LEAN)
         probed = cells.partition.cells(queries, cells.number)
         blocks, factors, planes = self._planes(plan.scan, whole=plan.rerank is None)
         found, starts = (
@@ -160,7 +175,8 @@ class _Batch:
             factors = NO_FACTORS if self.factors is None else self.factors
             words = stored.words.shape[1] if whole else encoder.leading_words
             weights = self.weights()[0][:, : 64 * words]
-            planes = weighted_scan.round_weights(weights, words, encoder.precision)
+            before = self._offsets()[0]
+            planes = weighted_scan.round_weights(weights, words, encoder.precision, before)
             return stored.words, factors, planes
         words, bits = self._query_words(0 if whole else LEAN), encoder.bits
         every = np.full(words.shape, ~np.uint64(0))
@@ -173,24 +189,24 @@ class _Batch:
         """Rows of candidates, best first, and their scores."""
         rows, scores = weighted_scan.listed(found)
         if scan == "asymmetric":
-            return rows, scores + self.weights()[1][:, None]
+            return rows, scores + self._offsets()[1][:, None]
         apart = (self.encoder.bits - np.where(rows >= 0, scores, 0)).astype(np.int32) // 2
         return rows, self._angular(rows, apart)
 
     def weights(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the bits, and the offset of every score of a query."""
         if self._weights is None:
-            queries = _encoder_queries(self.lift, self.targets, 0)
+            queries = _encoder_queries(self.lift, self.queries, 0)
             weights, _, offsets = self.encoder.padded_weights(queries)
             if self.lift is not None:  # it centres already; the encoder's own centre is near 0
-                offsets = self.lift.along(self.targets) + self.lift.radius * offsets
+                offsets = self.lift.along(self.queries) + self.lift.radius * offsets
                 offsets = offsets.astype(np.float32)
             self._weights = weights, offsets
         return self._weights
 
     def _query_words(self, lean: float) -> np.ndarray:
         """Signs of the queries, of which those of lifted vectors are tilted."""
-        queries = _encoder_queries(self.lift, self.targets, lean)
+        queries = _encoder_queries(self.lift, self.queries, lean)
         if self.lift is not None:  # as the points, which an encoder's centre is subtracted from
             queries = queries / np.maximum(lengths(queries), TINY)[:, None]
         return self.encoder.query_words(queries)
@@ -210,18 +226,17 @@ class _Batch:
         """Scores of rows by the number of bits in which they differ from queries."""
         scores = np.cos(apart * (math.pi / self.encoder.bits))
         if self.lift is not None:
-            scores *= self.lift.radius * lengths(self.targets)[:, None]
-            scores += self.lift.along(self.targets)[:, None]
+            scores *= self.lift.radius * lengths(self.queries)[:, None]
+            scores += self.lift.along(self.queries)[:, None]
         return np.where(found >= 0, scores, -np.inf).astype(np.float32)
 
     def _asymmetric(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        stored, (weights, offsets) = self.stored, self.weights()
-        rows = stored.words, stored.count, self.alive
-        precision = self.encoder.precision
+        stored, (before, after) = self.stored, self._offsets()
         found, scores = weighted_scan.weighted_best(
-            *rows, weights, self.factors, size, precision=precision
-        )
-        return found, scores + offsets[:, None]
+            stored.words, stored.count, self.alive, self.weights()[0], self.factors, size,
+            precision=self.encoder.precision, offsets=before if self.normalised else None,
+        )  # fmt: skip
+        return found, scores + after[:, None]
 
 
 def _encoder_queries(lift: Lift | None, targets: np.ndarray, lean: float) -> np.ndarray:

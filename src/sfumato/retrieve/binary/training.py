@@ -11,7 +11,7 @@ from sfumato.retrieve.binary.partition import CellPartition
 from sfumato.retrieve.binary.store import RowWriter
 from sfumato.retrieve.encoders import factories as codes
 from sfumato.retrieve.encoders.base import CodeEncoder
-from sfumato.retrieve.metric import Lift, Space, lengths
+from sfumato.retrieve.metric import Space, lengths
 
 __all__ = ["BLOCK", "ENCODERS", "Fitted", "RowColumns", "encoder_for", "learn_cells"]
 
@@ -22,6 +22,7 @@ SAMPLE = 100_000  # rows that an encoder learns from
 PROBES = 64  # rows from which the fraction of plain signs is estimated
 NEARLY = 0.85  # with this fraction of plain signs, a Hamming short-list misses next to nothing
 BLOCK = 1 << 15  # rows encoded at a time
+SHORTEST = 1e-3  # norm that the code of a unit vector is taken to have at least
 PER_CELL, LEAST = 48, 1 << 15  # rows that a cell, and that all cells are learned from
 
 
@@ -46,11 +47,11 @@ class Fitted(NamedTuple):
     def learn(cls, encoder: CodeEncoder, metric: str, vectors: np.ndarray, seed: int) -> Self:
         """Fit a copy of the encoder to (a sample of) the vectors, unless it is fitted already.
 
-        For inner products vectors are lifted, unless the codes represent lengths (learned codes,
-        and codes with a factor).
+        For inner products and distances vectors are lifted, unless the codes represent lengths
+        (learned codes, and codes with a factor).
         """
-        lifted = metric == "inner" and not encoder.tells_lengths
-        space = Space(metric, Lift.of(vectors) if lifted else None)
+        lifted = metric != "cosine" and not encoder.tells_lengths
+        space = Space.of(metric, vectors, lifted=lifted)
         points = np.concatenate([space.points(part) for part in _blocks(_sample(vectors, seed))])
         if not hasattr(encoder, "dimension_"):
             encoder = copy.deepcopy(encoder).fit(points)
@@ -66,7 +67,21 @@ class Fitted(NamedTuple):
     @property
     def dimension(self) -> int:
         """Number of columns of a vector."""
-        return self.encoder.dimension_ - (self.space.lift is not None)
+        return self.encoder.dimension_ - self.space.columns
+
+    @property
+    def normalised(self) -> bool:
+        """Whether the factor of a code is 1 / norm of what it represents, centre and all.
+
+        So for cosines of codes that represent lengths without a factor (learned codes): a product
+        with the reconstruction would rank by its length as well.
+        """
+        return self.space.metric == "cosine" and not self.encoder.scaled
+
+    @property
+    def factored(self) -> bool:
+        """Whether rows have a factor each."""
+        return self.encoder.scaled or self.normalised
 
     @property
     def words(self) -> int:
@@ -97,8 +112,8 @@ class Fitted(NamedTuple):
     def no_rows(self, *, keep: bool) -> RowWriter:
         """Empty rows for such codes, without cells, with columns for vectors to `keep` or not."""
         dimension = self.dimension if keep else None
-        short, scaled = self.encoder.short, self.encoder.scaled
-        return RowWriter.empty(self.words, short=short, factored=scaled, dimension=dimension)
+        short, factored = self.encoder.short, self.factored
+        return RowWriter.empty(self.words, short=short, factored=factored, dimension=dimension)
 
     def rows(
         self, vectors: np.ndarray, partition: CellPartition | None, *, keep: bool
@@ -137,11 +152,23 @@ class Fitted(NamedTuple):
 
     def _factors(self, made: codes.Codes, vectors: np.ndarray) -> np.ndarray | None:
         if not self.encoder.scaled:
-            return None
+            return self.inverse_norms(made.words) if self.normalised else None
         if made.factors.shape[1]:
             return made.factors.reshape(-1)
         scales, lift = self.encoder.scales(made.words), self.space.lift
-        return scales if lift is None else np.asarray(scales * lift.scales(vectors), np.float32)
+        if lift is None:
+            return scales
+        return np.asarray(scales * lift.scales(self.space.on_paraboloid(vectors)), np.float32)
+
+    def inverse_norms(self, words: np.ndarray) -> np.ndarray:
+        """1 / norm of what codes without factors represent, float32."""
+        out = np.empty(len(words), np.float32)
+        for at in range(0, len(words), BLOCK):
+            some = words[at : at + BLOCK]
+            none = np.empty((len(some), 0), np.float32)
+            points = self.encoder.reconstruct(codes.Codes(some, none, None))
+            out[at : at + BLOCK] = 1 / np.maximum(lengths(points), SHORTEST)
+        return out
 
 
 def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
@@ -189,8 +216,8 @@ def learn_cells(
     old, new = picks[picks < living.size], picks[picks >= living.size] - living.size
     points = [fitted.points_of(rows, living[np.sort(old)])] if old.size else []
     points += [fitted.space.points(part) for part in _blocks(vectors[np.sort(new)])]
-    lifted = fitted.space.lift is not None
-    unit = lifted or fitted.space.metric == "cosine"
+    unit = fitted.space.lift is not None or fitted.space.metric == "cosine"
+    queries = fitted.space.queries_of
     return CellPartition.learn(
-        np.concatenate(points), cells, total, unit=unit, lifted=lifted, seed=seed
+        np.concatenate(points), cells, total, unit=unit, queries=queries, seed=seed
     )
