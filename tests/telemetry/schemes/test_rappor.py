@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -11,7 +12,8 @@ import pytest
 
 from sfumato.privacy import Accountant
 from sfumato.privacy.statement import PrivacyStatement
-from sfumato.telemetry import Rappor
+from sfumato.telemetry import LocalHashing, Rappor, plan
+from sfumato.telemetry.planning import variance
 from sfumato.telemetry.schemes.base import read_scheme
 
 GRID = 65536
@@ -162,6 +164,39 @@ def test_for_epsilon_takes_the_quietest_instantaneous_response():
             if other.epsilon_one <= 1:
                 result = float(other.low * (1 - other.low) / (other.high - other.low) ** 2)
                 assert result >= noise * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilons", [(0.5,), (2.0,), (6.0,), (4.0, 1.0), (6.0, 3.0)])
+def test_for_epsilon_has_the_error_of_the_plan(epsilons):
+    permanent, one = epsilons[0], epsilons[-1]
+    chosen = variance(Rappor.for_epsilon(*epsilons), 200)
+    planned = plan(1_000_000, permanent, 200, longitudinal=one < permanent)
+    row = next(row for row in planned.rows if row.name == "RAPPOR")
+    if one in (permanent, permanent / 2):  # what the plan compares
+        assert chosen <= 1.1 * variance(row.scheme, 200)
+    for hashes in (2, 3, 4):  # none is better
+        assert variance(Rappor.for_epsilon(*epsilons, hashes=hashes), 200) > chosen
+    if one < permanent:  # with fresh noise it is that of local hashing
+        assert chosen <= 1.1 * variance(LocalHashing(one), 200)
+
+
+@pytest.mark.parametrize("epsilons", [(0.5,), (3.0,), (4.0, 1.0)])
+def test_for_epsilon_by_its_defaults_is_private_over_all_reports(epsilons):
+    params = replace(Rappor.for_epsilon(*epsilons), bits=3, cohorts=1)
+    every = [distribution(params, (cell,)) for cell in range(3)]
+    for which, bound in enumerate((params.epsilon_permanent, params.epsilon_one)):
+        worst = max(
+            math.log(a[which][r] / b[which][r]) for a in every for b in every for r in a[which]
+        )
+        assert worst <= bound <= (epsilons[0], epsilons[-1])[which]
+        assert worst > 0.98 * bound
+
+
+def test_for_epsilon_leaves_given_sizes_alone():
+    params = Rappor.for_epsilon(8, hashes=3, bits=32, cohorts=4)
+    assert (params.hashes, params.bits, params.cohorts) == (3, 32, 4)
+    assert Rappor.for_epsilon(2, edges=[0, 1, 2]).bits == 2
+    assert Rappor.for_epsilon(1e308).bits == 4096
 
 
 def test_no_noise_is_said_to_be_no_privacy():

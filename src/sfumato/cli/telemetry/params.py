@@ -57,9 +57,17 @@ def params(
         ),
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Name of what is reported.")] = None,
-    bits: Annotated[int | None, typer.Option(help="Bits of a report.", show_default="128")] = None,
+    bits: Annotated[
+        int | None,
+        typer.Option(
+            help="Bits of a report.", show_default="128; with --epsilon those it needs, 128 to 4096"
+        ),
+    ] = None,
     hashes: Annotated[
-        int | None, typer.Option(help="Bits that a value sets in a report.", show_default="2")
+        int | None,
+        typer.Option(
+            help="Bits that a value sets in a report.", show_default="2; with --epsilon 1"
+        ),
     ] = None,
     cohorts: Annotated[
         int | None, typer.Option(help="Groups of clients, each with its own hashes.")
