@@ -19,7 +19,7 @@ from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import Reports
 from sfumato.telemetry.reports.validation import HashSet, counted_once
 
-__all__ = ["DecodeResult", "decode"]
+__all__ = ["DecodeResult", "decode", "decoding_task"]
 
 COLUMNS = ("value", "estimate", "std_error", "low", "high", "p_value", "detected", "bound")
 
@@ -237,10 +237,10 @@ def decode(
     if not hasattr(data, "scheme"):
         raise TypeError(f"decode: data must be Counts or Reports, not {type(data).__name__}.")
     if not isinstance(data, Reports):
-        task = _task(data, candidates, other)
+        task = decoding_task(data, candidates, other)
     else:
         data, note = _once(data)
-        task = _task(Counts(data.scheme, keep_ids=False).update(data), candidates, other)
+        task = decoding_task(Counts(data.scheme, keep_ids=False).update(data), candidates, other)
         task.notes.extend(note)
     with blas_threads(len(task.design)):
         return _table(task, answered(task, data, method), method, level, correction)
@@ -255,7 +255,7 @@ def _once(sent: Reports) -> tuple[Reports, list[str]]:
     return sent.take(keep), [f"{sum(refused.values())} reports were left out: {reasons}."]
 
 
-def _task(counts: Any, candidates: Any, other: bool) -> Task:
+def decoding_task(counts: Any, candidates: Any, other: bool) -> Task:
     """Return the decoding task of counts and candidates."""
     scheme, notes = counts.scheme, []
     domain = None if hasattr(candidates, "members") else getattr(scheme, "domain", None)

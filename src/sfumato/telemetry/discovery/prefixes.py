@@ -30,7 +30,7 @@ from sfumato.telemetry.schemes.local_hashing import LocalHashing
 __all__ = ["STEPS", "PrefixDiscovery", "PrefixReports", "whole_scheme"]
 
 FIRST = 2**15  # prefixes that the first group may distinguish
-CELLS = 2**22  # of prefixes in all cohorts, at most: they are only counted
+PREFIX_COHORTS = 256  # of prefixes, every one of which is hashed in each
 NEAR = 2.0  # standard errors above 0 of a prefix that is extended: full strings are the test
 STEPS = 500  # granularity of the fraction of clients that report full strings
 WHOLE_COHORTS, WHOLE_CELLS = 1024, 2**16  # of full strings, at most; cells of all cohorts
@@ -137,7 +137,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         """Scheme of each group."""
         names = [f"{self.metric}/{length}" for length in self.lengths[:-1]]
         return [
-            *(whole_scheme(self.epsilon, name, CELLS) for name in names),
+            *(LocalHashing(self.epsilon, PREFIX_COHORTS, metric=name) for name in names),
             whole_scheme(self.epsilon, f"{self.metric}/whole"),
         ]
 
@@ -235,7 +235,7 @@ def _frequent(group: Reports, prefixes: list[str], limit: int) -> tuple[list[str
     return [prefixes[at] for at in order[:limit]], max(0, order.size - limit)
 
 
-def whole_scheme(epsilon: float, metric: str, cells: int = WHOLE_CELLS) -> LocalHashing:
+def whole_scheme(epsilon: float, metric: str) -> LocalHashing:
     """Return local hashing of strings, with fewer cohorts where each has more cells."""
     scheme = LocalHashing(epsilon, WHOLE_COHORTS, metric=metric)
-    return replace(scheme, cohorts=min(WHOLE_COHORTS, max(16, cells // scheme.cells)))
+    return replace(scheme, cohorts=min(WHOLE_COHORTS, max(16, WHOLE_CELLS // scheme.cells)))

@@ -1,7 +1,6 @@
 """Screening and testing of candidate strings, n-grams of strings, and the group of each client."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from functools import cached_property
@@ -10,13 +9,17 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import scipy
 
 from sfumato.core.tables import Table, described
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.telemetry.decoding.decode import decode
+from sfumato.telemetry.decoding.decode import decoding_task
+from sfumato.telemetry.decoding.methods import answered
 from sfumato.telemetry.decoding.significance import adjusted
+from sfumato.telemetry.discovery.selective_intervals import (
+    selection_thresholds,
+    selective_intervals,
+)
 from sfumato.telemetry.keyed_randomness import ClientKeys
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import Reports
@@ -75,14 +78,14 @@ def scores(counts: Counts, candidates: list[str]) -> np.ndarray:
     own score. Schemes have one cell per string and cohort.
     """
     residual = counts.cells - counts.reports[:, np.newaxis] / counts.scheme.cells
-    found = _totals(counts, residual, candidates) / _std_error(residual)
+    cells = _cells(counts, candidates)
+    found = _totals(residual, cells) / _std_error(residual)
     strong = np.argsort(-found, kind="stable")[:STRONGEST]
     strong = strong[found[strong] >= STRONG]
     if not strong.size:
         return np.asarray(found)
-    cells = counts.scheme.members([candidates[at] for at in strong])[:, :, 0]
-    own = _take_out(residual, cells)
-    found = _totals(counts, residual, candidates)
+    own = _take_out(residual, cells[strong].astype(np.int64))
+    found = _totals(residual, cells)
     found[strong] += own
     return np.asarray(found / _std_error(residual))
 
@@ -104,18 +107,23 @@ def _std_error(residual: np.ndarray) -> float:
     return float(np.sqrt(max((residual**2).mean(1).sum(), 1e-300)))
 
 
-def _totals(counts: Counts, residual: np.ndarray, candidates: list[str]) -> np.ndarray:
+def _totals(residual: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return the sum of residuals over the cells of each candidate."""
-    rows = np.arange(len(residual))
-    parts = [residual[rows, cells].sum(1) for cells in _cells(counts, candidates)]
+    rows, step = np.arange(len(residual)), max(1, ENTRIES // len(residual))
+    starts = range(0, len(cells), step)
+    parts = [residual[rows, cells[begin : begin + step]].sum(1) for begin in starts]
     return np.concatenate(parts) if parts else np.empty(0)
 
 
-def _cells(counts: Counts, candidates: list[str]) -> Iterator[np.ndarray]:
-    """Yield the cells of candidates in blocks."""
-    step = max(1, ENTRIES // counts.scheme.cohorts)
+def _cells(counts: Counts, candidates: list[str]) -> np.ndarray:
+    """Return the cell of every candidate in all cohorts, computed in blocks: uint16."""
+    cohorts = counts.scheme.cohorts
+    out = np.empty((len(candidates), cohorts), np.uint16)  # a scheme has at most 65536 cells
+    step = max(1, ENTRIES // cohorts)
     for begin in range(0, len(candidates), step):
-        yield counts.scheme.members(candidates[begin : begin + step])[:, :, 0]
+        part = candidates[begin : begin + step]
+        out[begin : begin + step] = counts.scheme.members(part)[:, :, 0]
+    return out
 
 
 OTHER = "\N{REPLACEMENT CHARACTER}"  # stands for every letter that is not of the alphabet
@@ -261,37 +269,39 @@ def confirmed(
     notes: list[str],
 ) -> DiscoveredStrings:
     """Test candidates with the reports of full strings; return those detected, for all clients."""
-    empty = np.empty(0)
-    value, count, error, p_value = list[str](), empty, empty, empty
     counts = Counts(full_reports.scheme).update(full_reports)
     near = [candidates[at] for at in np.flatnonzero(scores(counts, candidates) >= _NEAR)]
-    if near:
-        table = decode(counts, near, level=level, correction="none")
+    found, p_value, value, notes = np.empty((2, 0)), np.empty(0), list[str](), list(notes)
+    if near and len(counts):
+        task = decoding_task(counts, near, True)
+        answer = answered(task, counts, "weighted")
         # Candidates that were screened out have tests too, which all failed.
-        every = np.append(table.p_value, np.ones(len(candidates) - len(near)))
+        every = np.append(answer.p_value, np.ones(len(candidates) - len(near)))
         detected = adjusted(every, "benjamini-hochberg")[: len(near)] <= level
-        order = np.argsort(-table.estimate, kind="stable")
+        order = np.argsort(-answer.unconstrained, kind="stable")
         order = order[detected[order]]
         value = [strings.shown(near[at]) for at in order]
-        count, error = _of_all(
-            table.estimate[order], table.std_error[order], len(full_reports), clients
-        )
-        p_value = table.p_value[order]
-        notes = [*notes, *table.notes]
-    half_width = -scipy.special.ndtri(level / 2) * error
-    low, high = np.clip([count - half_width, count + half_width], 0, clients)
-    ends = (low, high, p_value, len(candidates), clients, level, tuple(notes))
-    return DiscoveredStrings(value, count, error, *ends)
+        found = _of_all(answer.unconstrained[order], answer.error[order], len(counts), clients)
+        p_value = answer.p_value[order]
+        notes += task.notes
+    count, error = found
+    thresholds = selection_thresholds(count, p_value, max(len(candidates), 1), level)
+    ends = selective_intervals(count, error, thresholds, level)
+    estimate, low, high = np.clip(ends, 0, clients)
+    order = np.argsort(-estimate, kind="stable")
+    columns = [each[order] for each in (estimate, error, low, high, p_value)]
+    value = [value[at] for at in order]
+    return DiscoveredStrings(value, *columns, len(candidates), clients, level, tuple(notes))
 
 
 def _of_all(
     count: np.ndarray, error: np.ndarray, reporting: int, clients: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> np.ndarray:
     """Scale counts to all clients, of whom the reporting ones are a sample without replacement."""
     fraction = np.clip(count / reporting, 0, 1)
     sampling_variance = reporting * fraction * (1 - fraction) * (1 - reporting / clients)
     scale = clients / reporting
-    return scale * count, scale * np.sqrt(error**2 + sampling_variance)
+    return np.stack([scale * count, scale * np.sqrt(error**2 + sampling_variance)])
 
 
 def roles(line: str, limit: int, rows: int, secrets: Any, seed: int | None) -> np.ndarray:
