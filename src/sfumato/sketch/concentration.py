@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 __all__ = [
     "chebyshev",
@@ -14,6 +14,7 @@ __all__ = [
     "row_miss",
     "smallest_error",
     "smallest_width",
+    "upper_tail",
 ]
 
 
@@ -36,6 +37,15 @@ def _tail(trials: int, need: int, p: float) -> float:
     """The probability of at least `need` successes in `trials` trials of probability p."""
     terms = (math.comb(trials, k) * p**k * (1 - p) ** (trials - k) for k in range(need, trials + 1))
     return math.fsum(terms)
+
+
+def upper_tail(chances: Iterable[float], need: int) -> float:
+    """The probability of at least `need` successes in independent trials of these probabilities."""
+    counts = [1.0]  # probabilities of 0, 1, ... successes so far
+    for p in chances:
+        stay, rise = [c * (1 - p) for c in counts], [c * p for c in counts]
+        counts = [a + b for a, b in zip([*stay, 0.0], [0.0, *rise], strict=True)]
+    return math.fsum(counts[need:])
 
 
 def median_rows(variance: float, error: float, miss: float) -> tuple[int, int]:

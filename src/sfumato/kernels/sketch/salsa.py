@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.kernels.hash import ROW, row_slot
 from sfumato.kernels.jit import inline, kernel
 
-__all__ = ["add", "fits", "merge", "smallest"]
+__all__ = ["add", "blocks", "fits", "merge", "smallest"]
 
 
 @inline
@@ -97,6 +97,18 @@ def merge(table, joined, other, other_joined):
                 value = _read(other[r], 8 * group + cell, level)
                 _put(table[r], joined[r], group, cell, level, value)
                 cell += 1 << level
+
+
+@kernel
+def blocks(table, joined, level, out):
+    """out[r, b] = the sum of the counters in block b of 2**level cells, or of the larger one."""
+    for r in range(table.shape[0]):
+        for b in range(out.shape[1]):
+            start = b << level
+            group, cell = start >> 3, start & 7
+            bits = np.int64(joined[r, group])
+            size = max(level, _level(bits, cell))
+            out[r, b] = _sum(table[r], bits, 8 * group, cell & ~((1 << size) - 1), size)
 
 
 @inline

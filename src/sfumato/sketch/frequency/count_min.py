@@ -2,6 +2,7 @@
 
 import math
 from functools import cached_property
+from statistics import NormalDist
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -28,6 +29,9 @@ from sfumato.sketch.base import (
     refused,
 )
 from sfumato.sketch.concentration import row_miss
+from sfumato.sketch.frequency.cell_bounds import bound_of_minima
+from sfumato.sketch.frequency.cell_errors import CellErrors, drawn
+from sfumato.sketch.frequency.key_intervals import KeyIntervals
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
     SecondMomentVariance,
@@ -42,7 +46,7 @@ from sfumato.sketch.frequency.noisy_table import (
 __all__ = ["CountMin", "ReleasedCountMin"]
 
 
-class ReleasedCountMin(NoisyTable):
+class ReleasedCountMin(NoisyTable, KeyIntervals):
     """Private counts of keys; made by `CountMin.release`.
 
     It has the parameters of the sketch, and the distribution (`noise`) and `scale` of the noise. It
@@ -126,7 +130,10 @@ class ReleasedCountMin(NoisyTable):
         -----
         The failure probability 1 - confidence is divided among three events: a large mean of all
         noise, and so an error of the total F1; an underestimate of F2 by all noisy rows; and a bad
-        median. The median is bad if half of the rows are, each with probability p: noise beyond its
+        median. No heavy key is left out of F2, unlike in `ReleasedCountSketch`: the estimate
+        subtracts the mean of all cells. `interval` gives the error of the key at hand.
+
+        The median is bad if half of the rows are, each with probability p: noise beyond its
         exact tail bound, or collisions beyond Markov's bound F1 / (width p) and Chebyshev's
         sqrt(F2 (1 - 1 / width) / (width p)).
         """
@@ -146,9 +153,15 @@ class ReleasedCountMin(NoisyTable):
         return (row + mean_noise) / (1 - 1 / self.width)
 
     def _medians(self, hashes: np.ndarray, out: np.ndarray) -> None:
-        slots = np.empty(hashes.size, np.uint32)
-        rows = np.empty((self.depth, hashes.size), np.int64)
-        counters.middle(self._table, hashes, slots, rows, out)
+        sorted_rows(self._table, hashes, out)
+
+    def _error_distribution(self) -> CellErrors:
+        return CellErrors(drawn(self._table), "median", symmetric=False)
+
+    def _limits_of(
+        self, hashes: np.ndarray, confidence: float, errors: CellErrors
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return errors.interval(sorted_rows(self._table, hashes), confidence)
 
     @cached_property
     def _sums(self) -> np.ndarray:
@@ -174,6 +187,16 @@ class ReleasedCountMin(NoisyTable):
         return largest_moment(float(estimates.max()) * grow, variance, deviations)
 
 
+def sorted_rows(
+    table: np.ndarray, hashes: np.ndarray, medians: np.ndarray | None = None
+) -> np.ndarray:
+    """The cells of each key in order, of shape (depth, keys); their medians go to an array."""
+    slots = np.empty(hashes.size, np.uint32)
+    rows = np.empty((table.shape[0], hashes.size), table.dtype)
+    counters.middle(table, hashes, slots, rows, np.empty(hashes.size) if medians is None else medians)
+    return rows
+
+
 TOTAL = integer(0)
 WIDEN = 2**31  # a total from here on needs 64-bit cells
 SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # (total, bytes that a compact cell may join below it)
@@ -186,7 +209,7 @@ UNRELEASED = {
 }
 
 
-class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
+class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
     """Approximate counts of keys in fixed memory, never too low.
 
     Use it for counts of keys that are only added; `CountSketch` also takes removals. Memory is
@@ -401,14 +424,75 @@ class CountMin(WeighedRelease[ReleasedCountMin], KeyedSketch):
 
         Notes
         -----
-        By Markov's inequality a row is too high by t with probability p <= span total / (width t),
-        where span is the number of neighbours that a compact cell can join at this total, else 1.
-        An estimate is too high by t only if all rows are, which has probability p ** depth.
+        A key that is in cell J of a row reads its count plus the load of all other keys in J. J is
+        uniform and independent of the loads, which are at most what the cells hold. So a row is too
+        high by more than t with probability at most (cells above t) / width, and an estimate only
+        if all rows are: the bound is the smallest t for which the product is at most
+        1 - confidence. The few cells of heavy keys hardly count. Compact cells are read as blocks
+        of all neighbours that may join at this total.
+
+        What a conservative cell holds depends on the order of the stream. Its bound is Markov's for
+        the plain cell, which is never lower: total / width (1 - confidence) ** (-1 / depth).
         """
         miss = 1 - fraction.check("CountMin", "confidence", confidence)
         if self.cells == "logarithmic":
             raise ValueError(UNPROVED)
-        return float(self._span() * self.total / self.width * miss ** (-1 / self.depth))
+        if self.cells == "conservative":
+            return float(self.total / self.width * miss ** (-1 / self.depth))
+        return bound_of_minima(self._loads(self._span().bit_length() - 1), miss)
+
+    def _loads(self, level: int = 0) -> np.ndarray:
+        """What the cells hold as numbers; compact ones as blocks of 2**level or more of them."""
+        if self.cells == "logarithmic":
+            return np.asarray(conservative.VALUES[self._table])
+        if self.cells != "compact":
+            return self._table
+        out = np.empty((self.depth, self.width >> level), np.int64)
+        compact.blocks(self._table, self._joined, level, out)
+        return out
+
+    def _error_distribution(self) -> dict[int, CellErrors]:
+        """By the level of a compact counter, which its neighbours join; others have one."""
+        if self.cells == "plain":
+            return {0: CellErrors(drawn(self._table), "smallest")}
+        levels = range(4) if self.cells == "compact" else range(1)
+        smallest = (drawn(self._loads(level)).min(axis=0)[None] for level in levels)
+        return {level: CellErrors(each, "smallest") for level, each in enumerate(smallest)}
+
+    def _limits_of(
+        self, hashes: np.ndarray, confidence: float, errors: dict[int, CellErrors]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        if self.cells == "plain":
+            low, high = errors[0].interval(sorted_rows(self._table, hashes), confidence)
+        elif self.cells == "compact":
+            low, high = self._compact_limits(hashes, confidence, errors)
+        else:
+            low, high = self._order_limits(hashes, confidence, errors[0])
+        return np.maximum(low, 0), np.maximum(high, 0)
+
+    def _compact_limits(
+        self, hashes: np.ndarray, confidence: float, errors: dict[int, CellErrors]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        raw = np.empty(hashes.size, np.int64)
+        self._smallest(hashes, raw)
+        level = np.searchsorted([limit for limit, _ in SPANS], raw, side="right")
+        limits = np.empty((2, hashes.size))
+        for at, each in errors.items():
+            limits[:, level == at] = each.interval(raw[None, level == at], confidence)
+        return limits[0], limits[1]
+
+    def _order_limits(
+        self, hashes: np.ndarray, confidence: float, errors: CellErrors
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Limits for cells that depend on the order: an unseen key has the largest errors."""
+        raw = np.empty(hashes.size, np.float64 if self.cells == "logarithmic" else np.int64)
+        self._smallest(hashes, raw)
+        low, high = raw - errors.quantile(confidence), raw.astype(np.float64)
+        if self.cells == "logarithmic":  # a level is raised at random
+            z = NormalDist().inv_cdf((1 + confidence) / 2)
+            random = z * np.sqrt((conservative.BASE - 1) / 2 * raw * np.maximum(raw - 1, 0))
+            low, high = low - random, high + random
+        return low, high
 
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None

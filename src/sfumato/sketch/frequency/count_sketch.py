@@ -27,7 +27,10 @@ from sfumato.sketch.base import (
     rounding,
 )
 from sfumato.sketch.concentration import norm_shortfall, row_miss, smallest_width
+from sfumato.sketch.frequency.cell_bounds import bound_of_means, bound_of_medians
+from sfumato.sketch.frequency.cell_errors import CellErrors, drawn, signed
 from sfumato.sketch.frequency.heavy_hitters import Candidates, largest, shown
+from sfumato.sketch.frequency.key_intervals import KeyIntervals
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
     SecondMomentVariance,
@@ -41,8 +44,92 @@ from sfumato.sketch.frequency.noisy_table import (
 
 __all__ = ["CountSketch", "ReleasedCountSketch"]
 
+COMBINE = one_of(("mean", "median"))
 
-class ReleasedCountSketch(NoisyTable):
+
+class SignedTable(KeyIntervals):
+    """What a count sketch and its release have in common: estimates from a table with signs."""
+
+    depth: int
+    combine: str
+    _table: np.ndarray
+
+    def interval(
+        self, keys: Keys, confidence: float = 0.95, *, combine: str | None = None
+    ) -> tuple[Any, Any]:
+        """Compute a confidence interval of the weight of every key.
+
+        Parameters
+        ----------
+        keys : array_like of shape (n,) or scalar
+            Keys of any types. Ask for a column: the table is sampled once for all of them, which
+            takes a few milliseconds.
+        confidence : float, default=0.95
+            Approximate probability with which the interval of a key contains the true weight,
+            between 0 and 1.
+        combine : {"mean", "median"} or None, default=None
+            The estimates meant: "median" for those of `heavy_hitters`. None stands for those of
+            `estimate`.
+
+        Returns
+        -------
+        tuple
+            Lower and upper limits, two float64 arrays of shape (n,); two numbers for one key. The
+            estimate is in the middle.
+
+        Notes
+        -----
+        The interval is that of the key at hand, from the cells alone; `error_bound` bounds the
+        error of any key, with proof. Other cells of a row show how much a key's own cell may hold
+        of other keys (and of the noise of a release), so keys are simulated from them [1]_. Their
+        errors are sorted by how far the rows of a key are apart: rows that agree have a short
+        interval, rows that share cells with heavy keys a long one.
+
+        The probability is over seeds, for a key that was not chosen by its estimate. Errors of a
+        few integers only, mostly 0, cannot have the exact probability; theirs is higher.
+
+        References
+        ----------
+        .. [1] Ting. "Count-Min: Optimal Estimation and Tight Error Bounds using Empirical Error
+           Distributions". KDD 2018. https://doi.org/10.1145/3219819.3219975
+        """
+        owner = type(self).__name__
+        confidence = fraction.check(owner, "confidence", confidence)
+        if combine is not None:
+            combine = COMBINE.check(owner, "combine", combine)
+        return self._intervals(keys, confidence, self._error_distribution(combine))
+
+    def _combined(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        if self.combine == "mean":
+            counters.mean(self._table, hashes, np.empty(hashes.size, np.uint32), out)
+        else:
+            out[:] = self._median(hashes)
+
+    def _median(self, hashes: np.ndarray) -> np.ndarray:
+        return self._sorted_rows(hashes)[1]
+
+    def _sorted_rows(self, hashes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The cells of each key times its signs, in order, and their median."""
+        out, slots = np.empty(hashes.size), np.empty(hashes.size, np.uint32)
+        rows = np.empty((self.depth, hashes.size), self._table.dtype)
+        counters.median(self._table, hashes, slots, rows, out)
+        return rows, out
+
+    def _error_distribution(self, combine: str | None = None) -> CellErrors:
+        return CellErrors(signed(drawn(self._table)), combine or self.combine)
+
+    def _limits_of(
+        self, hashes: np.ndarray, confidence: float, errors: CellErrors
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return errors.interval(self._sorted_rows(hashes)[0], confidence)
+
+    def _bound_by_cells(self, miss: float) -> float:
+        """The bound that the other cells of each row prove; infinite for a narrow table."""
+        bound = bound_of_means if self.combine == "mean" else bound_of_medians
+        return bound(self._table, miss)
+
+
+class ReleasedCountSketch(NoisyTable, SignedTable):
     """Private total weights of keys; made by `CountSketch.release`.
 
     It has the parameters of the sketch, and the distribution (`noise`) and `scale` of the noise. It
@@ -71,7 +158,7 @@ class ReleasedCountSketch(NoisyTable):
 
     width: Annotated[int, integer(2, 2**31)]
     depth: Annotated[int, integer(1, 32)]
-    combine: Annotated[str, one_of(("mean", "median"))]
+    combine: Annotated[str, COMBINE]
     version = 2  # a key has one hash, whatever its type
     _of = "CountSketch"
 
@@ -90,12 +177,6 @@ class ReleasedCountSketch(NoisyTable):
             says. One number for one key.
         """
         return answers_to(keys, self.seed, np.float64, self._combined)
-
-    def _combined(self, hashes: np.ndarray, out: np.ndarray) -> None:
-        if self.combine == "mean":
-            counters.mean(self._table, hashes, np.empty(hashes.size, np.uint32), out)
-        else:
-            out[:] = self._median(hashes)
 
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
@@ -141,11 +222,31 @@ class ReleasedCountSketch(NoisyTable):
 
         Notes
         -----
-        A part of the failure probability 1 - confidence is for an underestimate of F2 by all noisy
-        rows. The remainder is for collisions beyond Chebyshev's bound or noise beyond its tail
-        bound, in the mean of the rows or in half of them.
+        A key that is in cell J of a row reads its weight plus the load of all other keys in J, with
+        its own sign. J and the sign are uniform and independent of the loads. So a row is off by
+        more than t with probability (loads above t in size) / width, and the cells show all loads
+        but that of J. Half of the rows must be off, all on one side, for the median to be. The few
+        cells of heavy keys therefore do not count: the bound is that of the residual norm
+        [1]_, [2]_, but no heavy key need be known. For the mean, loads above the best cut are
+        charged their probability, and the others enter Chebyshev's inequality.
+
+        The noise is part of the loads. If the table is too narrow for this confidence, a part of
+        the failure probability is for an underestimate of F2 by all noisy rows. The remainder is
+        for collisions beyond Chebyshev's bound or noise beyond its tail bound, in the mean of the
+        rows or in half of them.
+
+        References
+        ----------
+        .. [1] Charikar, Chen, Farach-Colton. "Finding Frequent Items in Data Streams". ICALP 2002.
+        .. [2] Minton, Price. "Improved Concentration Bounds for Count-Sketch". SODA 2014.
+           https://arxiv.org/abs/1207.5200
         """
         miss = 1 - fraction.check("ReleasedCountSketch", "confidence", confidence)
+        found = self._bound_by_cells(miss)
+        return found if found < math.inf else self._bound_by_moment(miss)
+
+    def _bound_by_moment(self, miss: float) -> float:
+        """The bound by F2 and the tail of the noise."""
         low = miss * moment_fraction(self.width, self.depth, miss)
         moment, distribution = self._largest_moment(low), self._distribution
         averaged = self.depth if self.combine == "mean" else 1  # rows whose errors are averaged
@@ -167,12 +268,6 @@ class ReleasedCountSketch(NoisyTable):
         estimates = self._squares(np.zeros(self.depth)) - width * distribution.variance
         return largest_moment(float(estimates.max()), variance, all_rows_short(self.depth, miss))
 
-    def _median(self, hashes: np.ndarray) -> np.ndarray:
-        out, slots = np.empty(hashes.size), np.empty(hashes.size, np.uint32)
-        rows = np.empty((self.depth, hashes.size), np.int64)
-        counters.median(self._table, hashes, slots, rows, out)
-        return out
-
 
 MASS = integer(0)
 WIDEN = 2**31  # a sum of absolute weights from here on needs 64-bit cells
@@ -180,7 +275,7 @@ LARGEST_SUM = 1e250  # of real weights in a cell; a single weight is at most 1e2
 SCALE = 1e120  # the squares of such cells overflow
 
 
-class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
+class CountSketch(SignedTable, WeighedRelease[ReleasedCountSketch], KeyedSketch):
     """Unbiased total weights of keys under additions and removals, in fixed memory.
 
     Memory is width x depth cells, whatever the number of keys. Use `CountMin` instead if weights
@@ -239,7 +334,7 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
     width: Annotated[int, integer(2, 2**31)]
     depth: Annotated[int, integer(1, 32)]
     seed: Annotated[int, SEED]
-    combine: Annotated[str, one_of(("mean", "median"))]
+    combine: Annotated[str, COMBINE]
     cells: Annotated[str, one_of(("integer", "real"))]
     track: Annotated[int, integer(0, 2**20)]
     mass: int
@@ -383,12 +478,6 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         """
         return answers_to(keys, self.seed, np.float64, self._combined)
 
-    def _combined(self, hashes: np.ndarray, out: np.ndarray) -> None:
-        if self.combine == "mean":
-            counters.mean(self._table, hashes, np.empty(hashes.size, np.uint32), out)
-        else:
-            out[:] = self._median(hashes)
-
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
         """Select the keys of largest absolute weight.
@@ -440,12 +529,31 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
 
         Notes
         -----
-        The bound is Chebyshev's. The norm of all weights is estimated by the rows, and half of the
-        failure probability is for its being too low. The sum of the absolute weights also bounds
-        the norm, with certainty; this is better for few keys and small tables. It is not recorded
-        for real cells, whose bound may therefore be infinite.
+        A key that is in cell J of a row reads its weight plus the load of all other keys in J, with
+        its own sign. J and the sign are uniform and independent of the loads. So a row is off by
+        more than t with probability (loads above t in size) / width, and the cells show all loads
+        but that of J. Half of the rows must be off, all on one side, for the median to be. The few
+        cells of heavy keys therefore do not count: the bound is that of the residual norm
+        [1]_, [2]_, but no heavy key need be known. For the mean, loads above the best cut are
+        charged their probability, and the others enter Chebyshev's inequality.
+
+        If the table is too narrow for this confidence, the bound is Chebyshev's. The norm of all
+        weights is then estimated by the rows, and half of the failure probability is for its being
+        too low. The sum of the absolute weights also bounds the norm, with certainty. It is not
+        recorded for real cells, whose bound may therefore be infinite.
+
+        References
+        ----------
+        .. [1] Charikar, Chen, Farach-Colton. "Finding Frequent Items in Data Streams". ICALP 2002.
+        .. [2] Minton, Price. "Improved Concentration Bounds for Count-Sketch". SODA 2014.
+           https://arxiv.org/abs/1207.5200
         """
         miss = 1 - fraction.check("CountSketch", "confidence", confidence)
+        found = self._bound_by_cells(miss)
+        return found if found < math.inf else self._bound_by_norm(miss)
+
+    def _bound_by_norm(self, miss: float) -> float:
+        """Chebyshev's bound, by the norm of all weights."""
         norm = float(np.linalg.norm(self._table.astype(np.float64) / SCALE, axis=1).max()) * SCALE
         estimated = norm * _relative_bound(self.width, self.depth, self.combine, miss)
         if self.cells == "real":
@@ -521,12 +629,6 @@ class CountSketch(WeighedRelease[ReleasedCountSketch], KeyedSketch):
         if mass >= WIDEN and self.cells == "integer" and self._table.dtype != np.int64:
             self._table = self._table.astype(np.int64)
         self.mass = mass
-
-    def _median(self, hashes: np.ndarray) -> np.ndarray:
-        out, slots = np.empty(hashes.size, np.float64), np.empty(hashes.size, np.uint32)
-        rows = np.empty((self.depth, hashes.size), self._table.dtype)
-        counters.median(self._table, hashes, slots, rows, out)
-        return out
 
     def _track_these(self, heavy: Candidates) -> None:
         """Store the three arrays of the candidates at once, so that Ctrl-C cannot separate them."""
