@@ -130,7 +130,7 @@ class Paraboloid(NamedTuple):
     def negated_distances(self, queries: np.ndarray, products: np.ndarray) -> np.ndarray:
         """Scores of rows (q, k) from their products, float32; -inf stays -inf."""
         squares = np.square(lengths(queries - self.centre))[:, None] - 2 * products.astype("f8")
-        return -np.sqrt(np.maximum(squares, 0)).astype(np.float32)
+        return np.asarray(-np.sqrt(np.maximum(squares, 0)), np.float32)
 
 
 METRIC = one_of(("cosine", "inner", "euclidean"))

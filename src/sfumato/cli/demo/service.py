@@ -21,7 +21,7 @@ from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.serve import ServiceConfig, serve
 from sfumato.serve.page.generated import BOUNDS, choices, points, titles
-from sfumato.serve.releases import RequestLedger, create_budgets
+from sfumato.serve.routes.releases import RequestLedger, create_budgets
 from sfumato.store import Store, open_store
 from sfumato.store.events import EventBatch, new_event_ids
 from sfumato.telemetry import Rappor, ReportEncoder
@@ -123,7 +123,7 @@ def _fill(store: Store, folder: Path) -> None:
         kernel="gaussian",
         epsilon=0.5,
         bounds=BOUNDS,
-        ledger=ledger,  # type: ignore[arg-type]
+        ledger=ledger,
         dataset="places",
         release_id="places-map",
     )

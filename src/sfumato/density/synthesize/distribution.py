@@ -244,10 +244,8 @@ def _cells(
     rows = np.zeros((len(probabilities), of.groups, cut.size))
     for k, each in enumerate(probabilities):
         rows[k, cut, np.arange(cut.size)] = each + 1e-12 * together
-    rows = rows.reshape(-1, cut.size)
-    sums = rows.sum(axis=1, keepdims=True)
-    cumulative = np.cumsum(rows / np.maximum(sums, 1e-300), axis=1)
+    flat = rows.reshape(-1, cut.size)
+    sums = flat.sum(axis=1, keepdims=True)
+    cumulative = np.cumsum(flat / np.maximum(sums, 1e-300), axis=1)
     place = _by_row(cumulative, kinds * of.groups + groups, rng)
     return np.asarray(of.orders[column][place])
-
-

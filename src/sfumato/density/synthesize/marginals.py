@@ -8,7 +8,7 @@ step depends on the noisy tables before it, and their privacy costs add up.
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -121,7 +121,7 @@ def dependence_scores(layout: Layout, marginals: ClassMarginals, count: Counter)
     block = max(1, 2**20 // (layout.classes * layout.groups**2))
     for start in range(0, len(every), block):
         pairs = every[start : start + block]
-        counts = count(lambda codes, pairs=pairs: layout.pair_counts(codes, marginals, pairs))
+        counts = count(partial(layout.pair_counts, marginals=marginals, pairs=pairs))
         for at, pair in enumerate(pairs):
             expected = np.rint(np.minimum(marginals.independent(*pair), LARGEST_COUNT))
             out[start + at] = np.abs(counts[at] - expected.astype(np.int64)).sum()

@@ -46,11 +46,11 @@ class History:
 
     def table(self) -> MetricsHistory:
         """Return all samples by column."""
-        names = ("time", "requests", "refused", "failed", "events", "reports", "lag")
-        names = (*names, "milliseconds")
+        rates = ("requests", "refused", "failed", "events", "reports")
+        names = ("time", *rates, "lag", "milliseconds")
         columns = zip(*self._rows, strict=True) if self._rows else ((),) * len(names)
         by_name = {name: list(column) for name, column in zip(names, columns, strict=True)}
-        return MetricsHistory(STEP, **by_name)  # type: ignore[arg-type]
+        return MetricsHistory(STEP, **by_name)
 
     def _lag(self) -> float:
         return float(max(0, self._service.position - self._service.feed.current.position))

@@ -28,7 +28,7 @@ def bound_of_minima(table: np.ndarray, miss: float) -> float:
     """
 
     def suffices(t: float) -> bool:
-        return math.prod((_above(table, t) / table.shape[1]).tolist()) <= miss
+        return bool(math.prod((_above(table, t) / table.shape[1]).tolist()) <= miss)
 
     return _smallest(table, suffices)
 

@@ -19,12 +19,12 @@ FEWEST = 100  # simulated keys in a stratum
 
 
 def _smallest(rows: np.ndarray) -> np.ndarray:
-    return rows[0]
+    return np.asarray(rows[0])
 
 
 def _median(rows: np.ndarray) -> np.ndarray:
     depth = rows.shape[0]
-    return (rows[(depth - 1) // 2].astype(np.float64) + rows[depth // 2]) / 2
+    return np.asarray((rows[(depth - 1) // 2].astype(np.float64) + rows[depth // 2]) / 2)
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
@@ -62,7 +62,7 @@ def drawn(table: np.ndarray, rows: int | None = None) -> np.ndarray:
 def signed(loads: np.ndarray) -> np.ndarray:
     """The loads with a random sign each, as a key with random signs reads them."""
     signs = np.random.default_rng(1).integers(0, 2, loads.shape, np.int8) * np.int8(2) - np.int8(1)
-    return loads * signs
+    return np.asarray(loads * signs)
 
 
 class CellErrors:

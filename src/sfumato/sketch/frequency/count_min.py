@@ -193,7 +193,9 @@ def sorted_rows(
     """The cells of each key in order, of shape (depth, keys); their medians go to an array."""
     slots = np.empty(hashes.size, np.uint32)
     rows = np.empty((table.shape[0], hashes.size), table.dtype)
-    counters.middle(table, hashes, slots, rows, np.empty(hashes.size) if medians is None else medians)
+    counters.middle(
+        table, hashes, slots, rows, np.empty(hashes.size) if medians is None else medians
+    )
     return rows
 
 

@@ -167,7 +167,11 @@ def uniform_masses(nodes: Nodes) -> np.ndarray:
         nearest = np.rint(positions).astype(np.int64)
         far = positions - nearest
         along = np.zeros(spaces + 3)
-        for step, part in ((-1, (0.5 - far) ** 2 / 2), (0, 0.75 - far**2), (1, (0.5 + far) ** 2 / 2)):
+        for step, part in (
+            (-1, (0.5 - far) ** 2 / 2),
+            (0, 0.75 - far**2),
+            (1, (0.5 + far) ** 2 / 2),
+        ):
             along += np.bincount(nearest + step, part, spaces + 3)[: spaces + 3]
         out = np.multiply.outer(out, along / along.sum())
     return np.asarray(out)

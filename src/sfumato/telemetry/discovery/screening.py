@@ -289,14 +289,22 @@ def confirmed(
     ends = selective_intervals(count, error, thresholds, level)
     estimate, low, high = np.clip(ends, 0, clients)
     order = np.argsort(-estimate, kind="stable")
-    columns = [each[order] for each in (estimate, error, low, high, p_value)]
     value = [value[at] for at in order]
-    return DiscoveredStrings(value, *columns, len(candidates), clients, level, tuple(notes))
+    return DiscoveredStrings(
+        value,
+        estimate[order],
+        error[order],
+        low[order],
+        high[order],
+        p_value[order],
+        len(candidates),
+        clients,
+        level,
+        tuple(notes),
+    )
 
 
-def _of_all(
-    count: np.ndarray, error: np.ndarray, reporting: int, clients: int
-) -> np.ndarray:
+def _of_all(count: np.ndarray, error: np.ndarray, reporting: int, clients: int) -> np.ndarray:
     """Scale counts to all clients, of whom the reporting ones are a sample without replacement."""
     fraction = np.clip(count / reporting, 0, 1)
     sampling_variance = reporting * fraction * (1 - fraction) * (1 - reporting / clients)
