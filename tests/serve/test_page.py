@@ -126,7 +126,10 @@ def test_a_list_has_reasons_memory_and_age_and_follows_a_choice(world, view):
     reasons = page.locator("#list .because").all_text_contents()
     # A reader's list is of few of the 20 families, and its reasons are of the same family.
     assert len(set(family)) <= 4
-    assert sum(own in reason.split("Score")[0] for own, reason in zip(family, reasons)) >= 5
+    assert (
+        sum(own in reason.split("Score")[0] for own, reason in zip(family, reasons, strict=True))
+        >= 5
+    )
     assert all("taste" in reason and "popularity" in reason for reason in reasons)
     facts = page.locator("#model").inner_text()
     assert re.search(r"Memory\s+1\.\d MiB", facts)

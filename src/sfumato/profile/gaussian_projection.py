@@ -130,7 +130,8 @@ class ProjectionNoise:
         if sigma is None:
             change = _norm(norm_squared) * request.events
             one = gaussian_sigma(request.epsilon, request.delta, change=change)
-            exact = Fraction(math.isqrt(math.ceil(max(one * one, Fraction(SMOOTH))) + 2 * SMOOTH) + 1)
+            variance = math.ceil(max(one * one, Fraction(SMOOTH)))
+            exact = Fraction(math.isqrt(variance + 2 * SMOOTH) + 1)
         else:
             exact = Fraction(math.ceil(Fraction(sigma) * SCALE))  # rounded to more noise
         if exact > LARGEST:

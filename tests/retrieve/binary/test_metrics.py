@@ -5,8 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from sfumato.retrieve import BinaryIndex, IndexFormatError, file_format, learned, load, qolsh
-from sfumato.retrieve import tight_frame
+from sfumato.retrieve import (
+    BinaryIndex,
+    IndexFormatError,
+    file_format,
+    learned,
+    load,
+    qolsh,
+    tight_frame,
+)
 from sfumato.retrieve.serialization import NORM_VERSION
 
 COUNT, DIMENSION = 3000, 48

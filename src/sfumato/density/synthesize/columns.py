@@ -116,7 +116,8 @@ def _described(owner: str, name: str, column: str, value: Any) -> ColumnSpec:
         owner,
         name,
         f"must have, of column {column!r}, a tuple (low, high) of finite numbers, low below high, "
-        f"a range of two or more integers by steps of 1, or a list of categories, not {value!r:.80}.",
+        f"a range of two or more integers by steps of 1, or a list of categories, "
+        f"not {value!r:.80}.",
     )
 
 

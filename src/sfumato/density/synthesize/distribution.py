@@ -171,7 +171,7 @@ class PairTables:
 
     @cached_property
     def conditionals(self) -> list[np.ndarray]:
-        """Of each edge, classes by groups of the parent by cumulative probabilities of the child."""
+        """Of each edge: class, group of the parent, cumulative probabilities of the child."""
         return [
             self._conditional(edge, table.astype(np.float64))
             for edge, table in zip(self.edges, self.counts, strict=True)

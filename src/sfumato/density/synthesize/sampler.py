@@ -281,7 +281,7 @@ class PrivateTableSampler(BaseEstimator):
         return self
 
     def _check(self) -> dict[str, Any]:
-        """The parameters in plain types, with those of `privacy` expanded and the target's place."""
+        """The parameters in plain types, those of `privacy` expanded, and the target's place."""
         defaults = {**dict.fromkeys(self.get_params(deep=False)), "delta": 0.0}
         given = separate_parameters(OWNER, self.get_params(deep=False), defaults)
         plain = {**given, **checked_values(OWNER, LIMITS, given)}

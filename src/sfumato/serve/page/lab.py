@@ -163,8 +163,8 @@ class DensityLab:
         private = model.density(self._grid)
         error = float(np.abs(private - self._exact).mean() / self._exact.mean())
         sentence = (
-            f"At epsilon {epsilon:g} for each of {POINTS:,} generated points, the private map is off "
-            f"by {error:.0%} of the mean density on average."
+            f"At epsilon {epsilon:g} for each of {POINTS:,} generated points, the private map is "
+            f"off by {error:.0%} of the mean density on average."
         )
         return LabDensity(
             epsilon,

@@ -3,7 +3,8 @@
 A key that is in cell J of a row reads its own weight plus the load L[J] of all other keys, and of
 the noise of a release. J and the key's sign are uniform and independent of the loads and of other
 rows. So, given the loads, a row is off by more than t with probability (loads above t) / width. The
-cells are the loads, but for the key's own weight in J. Few cells hold heavy keys; they hardly count.
+cells are the loads, but for the key's own weight in J. Few cells hold heavy keys, so they hardly
+count.
 """
 
 import math

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-__all__ = ["SelectiveIntervals", "selective_intervals", "selection_thresholds"]
+__all__ = ["SelectiveIntervals", "selection_thresholds", "selective_intervals"]
 
 HALVINGS = 60  # of the range of counts that is searched for an end of an interval
 BEYOND = 10.0  # standard errors above the estimate, where every end lies below
