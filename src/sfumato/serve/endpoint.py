@@ -181,10 +181,14 @@ class Endpoint:
             raise StoreUnavailable("Store: the database does not answer.") from None
 
     def _check_media_type(self, call: Call) -> None:
+        if call.headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+            raise Problem(415, "The body must not be compressed.", field="content-encoding")
         given = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         wanted = self.takes or ("application/json",)
         if given.decode("latin-1") not in wanted:
-            raise Problem(415, f"The media type must be {' or '.join(wanted)}.")
+            raise Problem(
+                415, f"The media type must be {' or '.join(wanted)}.", field="content-type"
+            )
 
 
 def _answer_of(problem: Problem) -> Reply:
