@@ -180,7 +180,7 @@ def measured(folder, seconds):
         took, lost = under_load(service, 10_000, seconds, freshness(service, seconds))
         found = percentiles(took, 1.0)
         row("freshness under 10,000 events/s, p99 s", found["p99"], lost, all=found)
-        with service.client() as client:
+        with service.client("read") as client:
             print("readiness:", client.get("/readyz").json())
     return rows
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import resource
+import time
 
 import httpx
 import pytest
@@ -37,6 +38,37 @@ def test_a_database_that_is_away_gives_503_and_nothing_acknowledged_is_lost(
             service.until(lambda: post("after").status_code == 200)
         check_log(address, {"before", "away", "after"}, {"before", "after"})
         check_model(service)
+    postgres_server.give_back(address)
+
+
+def test_a_database_that_hangs_gives_503_and_lists_go_on(tmp_path, postgres_server):
+    address = postgres_server.new_database()
+    settings = SETTINGS.format(extra="write_seconds = 1.0")
+    with (
+        running(tmp_path, settings, database=address) as service,
+        service.client("ingest") as client,
+        service.client("read") as reader,
+    ):
+
+        def post(name):
+            return client.post("/events", json={"user": "u", "item": "i", "id": name})
+
+        assert post("before").status_code == 200
+        service.learned()
+        with postgres_server.hung():
+            late = post("late")
+            assert late.status_code == 503
+            assert late.json()["type"] == "urn:sfumato:problem:store-unavailable"
+            assert reader.get("/readyz").json()["database"] is False
+            end = time.monotonic() + 2  # longer than keys are fresh
+            while time.monotonic() < end:
+                answer = reader.get("/recommendations/u", params={"repeat": "true"})
+                assert answer.json()["items"], "lists are served from memory"
+                assert answer.elapsed.total_seconds() < 1
+                time.sleep(0.05)
+        service.until(lambda: post("after").status_code == 200)
+        assert reader.get("/readyz").json()["database"] is True
+    check_log(address, {"before", "late", "after"}, {"before", "after"})
     postgres_server.give_back(address)
 
 

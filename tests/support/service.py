@@ -13,7 +13,8 @@ import httpx
 
 from sfumato.store import open_store
 
-PATIENCE = 60.0  # seconds after which a process that does not answer is taken for broken
+# Seconds after which a process that does not answer is taken for broken; a busy machine needs more.
+PATIENCE = float(os.environ.get("SFUMATO_PATIENCE", "60"))
 SCOPES = ("ingest", "read", "admin")
 
 
@@ -74,7 +75,7 @@ class ServiceProcess:
 
     def learned(self):
         """Wait until the model has learned all of the log."""
-        with self.client() as client:
+        with self.client("read") as client:
 
             def caught_up():
                 answer = client.get("/readyz")

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,19 @@ class PostgresServer:
         else:
             self._process.send_signal(how)
         self._process.wait(timeout=120)
+
+    @contextmanager
+    def hung(self):
+        """The server neither answers nor drops a connection."""
+        tasks = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        processes = [self._process.pid, *map(int, tasks.read_text().split())]
+        for process in processes:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
 
     def remove(self):
         if self._process.poll() is None:

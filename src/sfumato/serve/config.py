@@ -120,6 +120,8 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Events, keys, reports or points of a request.
     body_seconds : float, default=10.0
         Time in which a request's head, and then its body, must have arrived.
+    write_seconds : float, default=10.0
+        Time in which events, reports and keys of sketches must be on the disk; 503 after it.
     rate : float, default=10000.0
         Requests per second of one key.
     burst : int, default=20000
@@ -167,6 +169,7 @@ class ServiceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     largest_body: Count = 4 << 20
     largest_batch: Count = 10_000
     body_seconds: Positive = 10.0
+    write_seconds: Positive = 10.0
     rate: Positive = 10_000.0
     burst: Count = 20_000
     connections: Count = 4000

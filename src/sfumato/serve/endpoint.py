@@ -1,5 +1,6 @@
 """A route with what it needs: scope, types of query, body and answer; checked before it runs."""
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -9,6 +10,7 @@ from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from sfumato.errors import StoreUnavailable
 from sfumato.serve.logs import log
 from sfumato.serve.protection.limits import body_bytes, read_body
 from sfumato.serve.protection.problems import MEDIA_TYPE, Problem, problem_of, unexpected
@@ -162,16 +164,31 @@ class Endpoint:
         in_flight.reserve(nbytes)
         try:
             call.body = await read_body(receive, settings.largest_body, settings.body_seconds)
-            made = await self.handler(call)
+            if self.scope == "ingest":
+                made = await self._written(call, settings.write_seconds)
+            else:
+                made = await self.handler(call)
             return made if type(made) is Reply else Reply(made)
         finally:
             in_flight.release(nbytes)
 
+    async def _written(self, call: Call, seconds: float) -> Any:
+        """Run what waits for the disk, but not for ever: a database may hang without an error."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.handler(call)
+        except TimeoutError:
+            raise StoreUnavailable("Store: the database does not answer.") from None
+
     def _check_media_type(self, call: Call) -> None:
+        if call.headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+            raise Problem(415, "The body must not be compressed.", field="content-encoding")
         given = call.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         wanted = self.takes or ("application/json",)
         if given.decode("latin-1") not in wanted:
-            raise Problem(415, f"The media type must be {' or '.join(wanted)}.")
+            raise Problem(
+                415, f"The media type must be {' or '.join(wanted)}.", field="content-type"
+            )
 
 
 def _answer_of(problem: Problem) -> Reply:

@@ -4,6 +4,7 @@ import asyncio
 import os
 from typing import Any
 
+from sfumato.errors import SfumatoError
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.learning.live_sketches import LiveSketch, ticking
 from sfumato.serve.learning.model_feed import ModelFeed
@@ -36,6 +37,7 @@ class Service:
         self.logs_requests = config.log_level == "debug"
         self.openapi = b""
         self.position = 0
+        self._looking: asyncio.Future[int] | None = None
         self.released_at = 0  # changes with every release that is made here
         self._neighbours: tuple[str, Any] = "", None
         self._neighbours_at = -1
@@ -55,10 +57,12 @@ class Service:
             open_store, config.database, waiting_limit=config.waiting_events
         )
         self.keys = KeyCheck(self.store)
+        await self.keys.refresh()
         self.feed = ModelFeed(config)
         await asyncio.to_thread(self._prepare)
         self._ticking = asyncio.create_task(ticking(self))
         self._sampling = asyncio.create_task(self.history.run())
+        self._reading_keys = asyncio.create_task(self.keys.refreshing())
         if config.trainer:
             await self.feed.start()
         self._gauges()
@@ -69,11 +73,22 @@ class Service:
         self.stopping = True
         self._ticking.cancel()
         self._sampling.cancel()
+        self._reading_keys.cancel()
         for live in self.sketches.values():
             await live.close()
         await self.feed.stop(self.config.shutdown_seconds)
         await asyncio.to_thread(self.store.close)
         log("info", "stopped")
+
+    async def answers(self, seconds: float) -> bool:
+        """Return whether the database answers in time; all that ask meanwhile share one look."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(asyncio.to_thread(self.store.position))
+        try:
+            self.position = await asyncio.wait_for(asyncio.shield(self._looking), seconds)
+        except (SfumatoError, OSError, TimeoutError):
+            return False
+        return True
 
     async def neighbours(self) -> tuple[str, Any]:
         """Return the newest private release of neighbours, and its name."""

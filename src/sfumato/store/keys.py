@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from sfumato.errors import ParameterError, ParameterTypeError
+from sfumato.errors import ParameterError, ParameterTypeError, StoreUnavailable
 from sfumato.store.backend import Backend, Session
 from sfumato.store.events import check_text
 from sfumato.store.group_commit import GroupWriter
@@ -37,6 +37,7 @@ class KeyRing:
         self._lock = threading.Lock()
         self._known: dict[str, tuple[ApiKey, bytes, bytes]] = {}
         self._read = -float("inf")
+        self._changed = False
 
     def create(
         self,
@@ -58,17 +59,18 @@ class KeyRing:
             "VALUES (?, ?, ?, ?, ?, ?, ?)"
         )
         writer.job(lambda session: session.execute(statement, row)).result()
-        self._read = -float("inf")
+        self._changed = True
         return ApiKey(key_id, name, given, created, None, _attributes(text)), secret
 
-    def check(self, secret: str, scope: str | None) -> ApiKey | None:
+    def check(self, secret: str, scope: str | None, longest_age: float | None) -> ApiKey | None:
         """Return the valid key of a secret."""
         if scope is not None and scope not in SCOPES:
             raise ParameterError.of("Store", "scope", f"must be one of {', '.join(SCOPES)}.")
         if not isinstance(secret, str) or len(secret) > LONGEST:
             return None
         prefix, _, rest = secret.partition("_")
-        key, salt, stored = self._current().get(rest.partition("_")[0], (None, NO_SALT, NO_HASH))
+        known = self._current() if longest_age is None else self._at_most(longest_age)
+        key, salt, stored = known.get(rest.partition("_")[0], (None, NO_SALT, NO_HASH))
         # An unknown key is hashed and compared too, so that it takes as long as a wrong one.
         same = hmac.compare_digest(_hash(salt, secret), stored)
         if key is None or not same or prefix != PREFIX or key.revoked is not None:
@@ -87,21 +89,44 @@ class KeyRing:
             return bool(done.rowcount == 1)
 
         revoked: bool = writer.job(mark).result()
-        self._read = -float("inf")
+        self._changed = True
         return revoked
 
     def listed(self) -> list[ApiKey]:
         """List all keys, oldest first."""
         return sorted((key for key, _, _ in self._load().values()), key=lambda key: key.created)
 
+    def refresh(self) -> None:
+        """Read all keys again."""
+        with self._lock:
+            self._reload()
+
     def _current(self) -> dict[str, tuple[ApiKey, bytes, bytes]]:
-        if time.monotonic() - self._read > FRESH:
+        if self._old():
             with self._lock:
-                if time.monotonic() - self._read > FRESH:
-                    begin = time.monotonic()
-                    self._known = self._load()
-                    self._read = begin
+                if self._old():
+                    self._reload()
         return self._known
+
+    def _at_most(self, age: float) -> dict[str, tuple[ApiKey, bytes, bytes]]:
+        """Return the copy in memory, whatever the database does, unless it is too old."""
+        if time.monotonic() - self._read > age:
+            raise StoreUnavailable(
+                f"Store: keys were not read for {age:g} s; the database does not answer."
+            )
+        return self._known
+
+    def _old(self) -> bool:
+        return self._changed or time.monotonic() - self._read > FRESH
+
+    def _reload(self) -> None:
+        begin, self._changed = time.monotonic(), False
+        try:
+            self._known = self._load()
+        except BaseException:
+            self._changed = True
+            raise
+        self._read = begin
 
     def _load(self) -> dict[str, tuple[ApiKey, bytes, bytes]]:
         with self._backend.reading() as session:

@@ -456,7 +456,9 @@ class Store:
         """
         return self._keys.create(self._writer, name, scopes, attributes)
 
-    def check_key(self, secret: str, scope: str | None = None) -> ApiKey | None:
+    def check_key(
+        self, secret: str, scope: str | None = None, *, longest_age: float | None = None
+    ) -> ApiKey | None:
         """Return the valid key of a secret, comparing in constant time.
 
         Parameters
@@ -465,17 +467,29 @@ class Store:
             Text that a client sent.
         scope : str or None, default=None
             Scope that the key must have; None takes any.
+        longest_age : float or None, default=None
+            Seconds since keys were last read, for a caller that must not wait for the database and
+            calls `refresh_keys` elsewhere; None reads them here when they are older than a second.
 
         Returns
         -------
         ApiKey or None
             None for an unknown, wrong or revoked key, or one without the scope.
 
+        Raises
+        ------
+        StoreUnavailable
+            If keys cannot be read, or were not read for `longest_age`.
+
         Notes
         -----
         Keys are read again every second: a revocation by another process takes effect within one.
         """
-        return self._keys.check(secret, scope)
+        return self._keys.check(secret, scope, longest_age)
+
+    def refresh_keys(self) -> None:
+        """Read all keys again, so that `check_key` knows those of other processes."""
+        self._keys.refresh()
 
     def revoke_key(self, key_id: str) -> bool:
         """Revoke a key for good.

@@ -54,6 +54,16 @@ def test_a_route_answers_only_keys_of_its_scope(service, method, route, scope):
             assert answer.headers["content-type"] == "application/problem+json"
 
 
+def test_whoever_has_no_key_learns_that_it_is_ready_and_no_number_of_events(service):
+    for given in (None, "ingest"):
+        with service.client(given) as client:
+            ready = client.get("/readyz").json()
+            assert set(ready) == {"status", "database", "trainer", "model"}
+            assert set(client.get("/healthz").json()) == {"status"}
+    with service.client("read") as client:
+        assert {"position", "lag"} <= set(client.get("/readyz").json())
+
+
 def test_wrong_revoked_and_misplaced_keys_are_refused(service):
     with service.client("admin") as admin:
         made = admin.post("/keys", json={"name": "short", "scopes": ["read"]}).json()
@@ -70,7 +80,8 @@ def test_wrong_revoked_and_misplaced_keys_are_refused(service):
         unknown = {"name": "x", "scopes": ["ingest"], "metric": "none", "origins": []}
         assert admin.post("/keys", json=unknown).json()["field"] == "metric"
     with service.client() as client:
-        for text in ("Bearer", "Bearer x", "Basic abc", "Bearer " + "k" * 5000):
+        wrong = ("Bearer", "Bearer x", "Basic abc", "Bearer " + "k" * 5000, "Bearer sfk_é_x")
+        for text in map(str.encode, wrong):
             assert client.get("/budget", headers={"authorization": text}).status_code == 401
         address = {"key": service.keys["read"]}
         assert client.get("/budget", params=address).status_code == 403

@@ -62,6 +62,14 @@ def body_of(rng, good):
     return rng.randbytes(rng.randrange(60))
 
 
+def is_json(body):
+    try:
+        json.loads(body, parse_constant=float.fromhex)  # of NaN, a ValueError
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def check(client, rng, rounds):
     for _ in range(rounds):
         route = rng.choice(list(GOOD))
@@ -69,9 +77,16 @@ def check(client, rng, rounds):
         media_type = rng.choice(["application/json"] * 4 + ["application/x-ndjson", "text/html"])
         answer = client.post(route, content=body, headers={"content-type": media_type})
         assert answer.status_code < 500, (route, body, answer.text)
+        if media_type == "text/html" or not (is_json(body) or media_type == "application/x-ndjson"):
+            assert answer.status_code >= 400, (route, body)
         if answer.status_code >= 400:
             assert answer.headers["content-type"] == "application/problem+json"
-            assert answer.json()["status"] == answer.status_code
+            problem = answer.json()
+            assert problem["status"] == answer.status_code
+            if answer.status_code == 422 and not problem["detail"].startswith(
+                ("The body", "There")
+            ):
+                assert problem["field"], (route, body, problem)
 
 
 def check_addresses(client, rng, rounds):

@@ -1,5 +1,6 @@
 """Events are durable when they are acknowledged, once each, and malformed ones are refused."""
 
+import gzip
 import json
 
 import pytest
@@ -52,13 +53,15 @@ def test_a_retry_is_a_duplicate(ingest):
         (b"{", 400, None, None),
         (b"[]", 422, None, None),
         (b"7", 422, None, None),
-        (b'{"user": "SECRET"}', 422, None, None),
+        (b'{"user": "SECRET"}', 422, "item", None),
+        (b'[{"user": 1, "item": 2}, {"user": "SECRET"}]', 422, "[1].item", 1),
         (b'{"user": "SECRET", "item": ""}', 422, "item", None),
         (b'{"user": "SECRET", "item": 1.5}', 422, "item", None),
         (b'{"user": "SECRET", "item": 1, "value": "SECRET"}', 422, "value", None),
         (b'{"user": "SECRET", "item": 1, "SECRET": 1}', 422, None, None),
         (b'[{"user": 1, "item": 2}, {"user": null, "item": "SECRET"}]', 422, "[1].user", 1),
-        (b'{"user": "SECRET\\u0000", "item": 1}', 422, "users", 0),
+        (b'{"user": "SECRET\\u0000", "item": 1}', 422, "user", 0),
+        (b'[{"user": 1, "item": 2}, {"user": 1, "item": "\\u0000"}]', 422, "item", 1),
         (b'{"user": "SECRET\\ud800", "item": 1}', 400, None, None),
         (b'{"user": "SECRET", "item": 1, "value": 1e999}', 422, "value", None),
         (b'{"user": "SECRET", "item": 1, "value": NaN}', 400, None, None),
@@ -106,6 +109,16 @@ def test_batches_bodies_and_media_types_are_limited(ingest):
     assert answer.status_code == 413
     text = ingest.post("/events", content=b"{}", headers={"content-type": "text/plain"})
     assert text.status_code == 415
+    packed = {"content-type": "application/json", "content-encoding": "gzip"}
+    small = gzip.compress(b" " * 10**6 + json.dumps(rows[0]).encode())
+    answer = ingest.post("/events", content=small, headers=packed)
+    assert (answer.status_code, answer.json()["field"]) == (415, "content-encoding")
+    blank = b"\n" * (1 << 20) + b"x"  # to look for the line in error takes long
+    answer = ingest.post("/events", content=blank, headers={"content-type": "application/x-ndjson"})
+    assert (answer.status_code, answer.json()["type"]) == (
+        413,
+        "urn:sfumato:problem:batch-too-large",
+    )
     lines = b'{"user": 1, "item": 2}\n{"user": 1, "item"\n'
     torn = ingest.post("/events", content=lines, headers={"content-type": "application/x-ndjson"})
     assert (torn.status_code, torn.json()["position"]) == (400, 1)

@@ -88,7 +88,15 @@ def test_a_release_is_charged_once_and_a_retry_returns_its_bytes(service, admin)
     assert "p1" in [each["release"] for each in admin.get("/releases").json()["releases"]]
     other = admin.post("/releases", json={**request, "epsilon": 2})
     assert other.status_code == 409, other.text
+    secret = admin.post("/keys", json={"name": "second", "scopes": ["admin"]}).json()["secret"]
+    held = {"authorization": f"Bearer {secret}"}
+    replayed = admin.post("/releases", json=request, headers=held)
+    assert (replayed.status_code, replayed.content) == (200, first.content)
+    taken = admin.post("/releases", json={**request, "delta": 1e-8}, headers=held)
+    assert taken.status_code == 409, taken.text
     assert spent(admin, "users") == charged
+    reserved = admin.post("/releases", json={**request, "release": "counter:new"})
+    assert (reserved.status_code, reserved.json()["field"]) == (422, "release")
 
 
 def test_similar_items_come_from_the_newest_release_of_neighbours(service, admin):

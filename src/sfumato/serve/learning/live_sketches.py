@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     ),
     "hyper-log-log": (HyperLogLog, {}),
 }
+COUNTER = "counter:"  # how names of running totals begin, which no other release may take
 REQUESTS = 10_000  # ids of requests that are remembered
 
 
@@ -46,7 +47,7 @@ class RunningCounter:
 
     def __init__(self, name: str, settings: CounterConfig, state: dict[str, Any] | None) -> None:
         self.name, self.settings = name, settings
-        self.release = f"counter:{name}"
+        self.release = f"{COUNTER}{name}"
         self.mechanism = BinaryTreeCounter(
             settings.epsilon, settings.steps, settings.delta, relation="add/remove"
         )

@@ -12,7 +12,7 @@ from sfumato.attack.decoders.joint import joint_decoder
 from sfumato.attack.decoders.single import popularity
 from sfumato.attack.decoders.taste_prior import learn_prior
 from sfumato.attack.numerics import sigmoid
-from sfumato.attack.profile_audit.evaluation import neighbour_recall
+from sfumato.attack.profile_audit.evaluation import NeighbourRecall, neighbour_recall
 from sfumato.attack.profile_audit.ground_truth import item_prior, truth_matrix
 from sfumato.density.kde import SketchDensity
 from sfumato.profile.blip import Blip
@@ -45,7 +45,7 @@ class _Attack:
     probabilities: np.ndarray
     claimed: np.ndarray
     guessed: np.ndarray
-    neighbours: float
+    neighbours: NeighbourRecall
 
 
 class PrivacyLab:
@@ -97,7 +97,7 @@ class PrivacyLab:
         for epsilon in EPSILONS:
             attack = self._attack(epsilon)
             rebuilt, guessed = (self._found(each) for each in (attack.claimed, attack.guessed))
-            steps.append(LabStep(epsilon, rebuilt, guessed, attack.neighbours))
+            steps.append(LabStep(epsilon, rebuilt, guessed, float(attack.neighbours.recall)))
         return LabCurve(len(self._truth), steps)
 
     def _found(self, claimed: np.ndarray) -> float:
@@ -116,7 +116,7 @@ class PrivacyLab:
         released = Blip(epsilon=epsilon).release(attacked, users=self._users)
         scores = joint_decoder(released, items, self._taste, sizes=EACH, threads=1)
         alone = popularity(released, items, self._popular)
-        recall = float(neighbour_recall(released, attacked).recall)
+        recall = neighbour_recall(released, attacked)
         return _Attack(released, sigmoid(scores), _highest(scores), _highest(alone), recall)
 
     @cached_property
@@ -210,11 +210,14 @@ def _highest(scores: np.ndarray) -> np.ndarray:
     return claimed
 
 
-def _sentence(epsilon: float, found: int, size: int, guessed: int, neighbours: float) -> str:
+def _sentence(
+    epsilon: float, found: int, size: int, guessed: int, neighbours: NeighbourRecall
+) -> str:
     return (
         f"At epsilon {epsilon:g} for each item, an attacker who names {EACH} titles is right about "
-        f"{found} of this reader's {size}; popularity alone, without any release, gives {guessed}. "
-        f"The same releases find {neighbours:.0%} of readers' true neighbours."
+        f"{found} of this reader's {size}, where guessing popular titles is right about {guessed}; "
+        f"the releases still find {neighbours.recall:.0%} of the readers most alike, "
+        f"where chance finds {neighbours.chance:.0%}."
     )
 
 

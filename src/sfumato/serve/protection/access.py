@@ -1,8 +1,7 @@
 """Who may call: keys with scopes, and origins of pages."""
 
-import hashlib
-import os
-import time
+import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyCheck", "Origins"]
 
-FRESH = 1.0  # seconds for which a key that was valid is taken for valid
-STALE = 60.0  # and for which, while the database cannot be reached
-REMEMBERED = 10_000
+REFRESH = 0.5  # seconds between two readings of the keys
+STALE = 60.0  # seconds for which the last ones count while the database does not answer
 
 
 class KeyCheck:
@@ -26,31 +24,30 @@ class KeyCheck:
 
     def __init__(self, store: "Store") -> None:
         self._store = store
-        self._salt = os.urandom(32)
-        self._valid: dict[bytes, tuple[ApiKey, float]] = {}  # by a keyed hash of the secret
 
     def find(self, secret: str) -> ApiKey | None:
-        """Return the valid key of a secret; the store compares it again every second."""
-        name = hashlib.blake2b(secret.encode("utf-8", "replace"), key=self._salt).digest()
-        found, now = self._valid.get(name), time.monotonic()
-        if found is not None and now - found[1] < FRESH:
-            return found[0]
-        try:
-            key = self._store.check_key(secret)
-        except StoreUnavailable:
-            if found is not None and now - found[1] < STALE:
-                return found[0]
-            raise
-        self._valid.pop(name, None)
-        if key is not None:
-            if len(self._valid) >= REMEMBERED:
-                self._valid.clear()
-            self._valid[name] = key, now
-        return key
+        """Return the valid key of a secret, from memory: no request waits for the database here."""
+        return self._store.check_key(secret, longest_age=STALE)
 
-    def forget(self) -> None:
-        """Compare all keys anew, since one was revoked."""
-        self._valid.clear()
+    async def refresh(self) -> None:
+        """Read the keys again, since one was made or revoked."""
+        await asyncio.to_thread(self._store.refresh_keys)
+
+    async def refreshing(self) -> None:
+        """Read the keys again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(REFRESH)
+            with suppress(StoreUnavailable):
+                await self.refresh()
+
+    def reads(self, call: Call) -> bool:
+        """Return whether a request has a key of the scope read, which it need not have."""
+        secret, in_query = _secret(call)
+        try:
+            key = self.find(secret) if secret and not in_query else None
+        except StoreUnavailable:
+            return False
+        return key is not None and "metric" not in key.attributes and key.permits("read")
 
     def check(self, endpoint: Endpoint, call: Call) -> ApiKey:
         """Return the key of a request; raise a problem if it does not permit the route."""

@@ -44,6 +44,7 @@ QUOTING = (
     (re.compile(r"^Object missing required field `([a-z_]+)`.*"), r"lacks the field \1"),
     (re.compile(r"^Expected (.*)"), r"must be: \1"),
 )
+MISSING = re.compile(r"^Object missing required field `([a-z_]+)`")
 EXPECTED = re.compile(r"^Expected `([^`]*)`")
 
 
@@ -145,7 +146,7 @@ def _malformed(error: Exception) -> Problem:
     found = PLACE.search(message)
     what = message[: found.start()] if found else message
     field = found[1].lstrip(".") if found else ""
-    expected = EXPECTED.match(what)
+    expected, missing = EXPECTED.match(what), MISSING.match(what)
     for pattern, sentence in QUOTING:
         what, changed = pattern.subn(sentence, what)
         if changed:
@@ -154,10 +155,11 @@ def _malformed(error: Exception) -> Problem:
         what = "is invalid"
     indexes = re.findall(r"\[(\d+)\]", field)
     what = what.replace("`", "")
+    place = ".".join(filter(None, (field, missing[1]))) if missing else field
     return Problem(
         422,
         f"{field or 'The body'} {what}.",
-        field=field or None,
+        field=place or None,
         expected=expected[1] if expected else None,
         position=int(indexes[0]) if indexes else None,
     )

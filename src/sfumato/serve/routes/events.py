@@ -4,14 +4,16 @@ import time
 
 import msgspec
 
+from sfumato.errors import ParameterError
 from sfumato.serve.endpoint import Call, Endpoint
-from sfumato.serve.protection.problems import Problem
+from sfumato.serve.protection.problems import Problem, problem_of
 from sfumato.serve.routes.messages import Accepted, Event
 from sfumato.store.events import EventBatch, new_event_ids
 
 __all__ = ["ENDPOINTS", "batch_of", "read_events"]
 
 NDJSON = "application/x-ndjson"
+COLUMNS = {"users": "user", "items": "item", "values": "value", "times": "time", "event_ids": "id"}
 _one = msgspec.json.Decoder(Event)
 _many = msgspec.json.Decoder(list[Event])
 
@@ -31,7 +33,7 @@ async def add_events(call: Call) -> Accepted:
 def read_events(body: bytes, lines: bool, limit: int) -> list[Event]:
     """Return the events of a body; raise a problem if there are none, or too many."""
     if lines:
-        events = _many_lines(body)
+        events = _many_lines(body, limit)
     elif body.lstrip()[:1] == b"[":
         events = _many.decode(body)
     else:
@@ -48,14 +50,18 @@ def read_events(body: bytes, lines: bool, limit: int) -> list[Event]:
     return events
 
 
-def _many_lines(body: bytes) -> list[Event]:
+def _many_lines(body: bytes, limit: int) -> list[Event]:
     """Decode lines; a problem names the position of its line."""
+    if body.count(b"\n") > 2 * limit:  # millions of blank lines would hold up all other requests
+        raise Problem(
+            413, f"There must be at most {2 * limit} lines in a request.", kind="batch-too-large"
+        )
     try:
         return _one.decode_lines(body)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        for position, line in enumerate(body.splitlines()):
+        for position, line in enumerate(body.split(b"\n")):
             try:
                 if line.strip():
                     _one.decode(line)
@@ -75,13 +81,19 @@ def batch_of(events: list[Event]) -> EventBatch:
     if None in ids:
         fresh = new_event_ids(len(ids))
         ids = [new if given is None else given for given, new in zip(ids, fresh, strict=True)]
-    return EventBatch(
-        [event.user for event in events],
-        [event.item for event in events],
-        [event.value for event in events],
-        [now if event.time is None else event.time for event in events],
-        ids,
-    )
+    try:
+        return EventBatch(
+            [event.user for event in events],
+            [event.item for event in events],
+            [event.value for event in events],
+            [now if event.time is None else event.time for event in events],
+            ids,
+        )
+    except ParameterError as error:  # of a column, where the request has rows
+        problem = problem_of(error)
+        assert problem is not None
+        problem.field = COLUMNS.get(error.parameter, error.parameter)
+        raise problem from None
 
 
 ENDPOINTS = [

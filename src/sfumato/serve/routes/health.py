@@ -1,12 +1,11 @@
 """Liveness, readiness and metrics."""
 
-import asyncio
-
-from sfumato.errors import SfumatoError
 from sfumato.serve.endpoint import Call, Endpoint, Reply
 from sfumato.serve.routes.messages import Health, Readiness
 
 __all__ = ["ENDPOINTS"]
+
+PATIENCE = 1.0  # seconds in which a database that is well answers
 
 
 async def healthz(call: Call) -> Health:
@@ -15,19 +14,16 @@ async def healthz(call: Call) -> Health:
 
 
 async def readyz(call: Call) -> Reply:
-    """Reply whether the database answers, and the first model is there."""
+    """Reply whether the database answers and a model is there; to a key also how many events."""
     service = call.service
-    try:
-        service.position = await asyncio.to_thread(service.store.position)
-        database = True
-    except (SfumatoError, OSError):
-        database = False
+    database = await service.answers(PATIENCE)
     trainer = service.feed.alive or not service.config.trainer
     model = service.feed.arrived.is_set() or not service.config.trainer
     ready = database and trainer and model and not service.stopping
-    lag = max(0, service.position - service.feed.current.position)
-    status = "ready" if ready else "not ready"
-    answer = Readiness(status, database, trainer, model, service.feed.current.position, lag)
+    answer = Readiness("ready" if ready else "not ready", database, trainer, model)
+    if service.keys.reads(call):  # counts of events are exact, so that no passer-by may watch them
+        answer.position = service.feed.current.position
+        answer.lag = max(0, service.position - answer.position)
     return Reply(answer, status=200 if ready else 503)
 
 

@@ -56,6 +56,7 @@ async def create_key(call: Call) -> Reply:
     key, secret = await asyncio.to_thread(
         call.service.store.create_key, wanted.name, wanted.scopes, attributes=attributes
     )
+    await call.service.keys.refresh()
     return Reply(NewKey(key_row(key), secret), status=201)
 
 
@@ -70,7 +71,7 @@ async def revoke_key(call: Call) -> KeyRow:
     key_id, store = call.path("key_id"), call.service.store
     if not await asyncio.to_thread(store.revoke_key, key_id):
         raise not_found("valid key", field="key_id")
-    call.service.keys.forget()
+    await call.service.keys.refresh()
     keys = await asyncio.to_thread(store.api_keys)
     found = [key_row(key) for key in keys if key.key_id == key_id]
     found[0].revoked = found[0].revoked or time.time()

@@ -315,12 +315,12 @@ class Health(Struct):
     status: str
 
 
-class Readiness(Struct):
-    """Whether requests can be served: database, model and the trainer's lag."""
+class Readiness(Struct, omit_defaults=True):
+    """Whether requests can be served; for a key of the scope read, the trainer's lag too."""
 
     status: str
     database: bool
     trainer: bool
     model: bool
-    position: int
-    lag: int
+    position: int | None = None
+    lag: int | None = None

@@ -13,6 +13,7 @@ from sfumato.recommend.private.neighbours import PrivateNeighbours
 from sfumato.recommend.private.popular import PrivatePopular
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.endpoint import Call, Endpoint, Reply
+from sfumato.serve.learning.live_sketches import COUNTER
 from sfumato.serve.protection.problems import Problem, not_found
 from sfumato.serve.routes.messages import (
     BudgetRow,
@@ -76,6 +77,8 @@ async def make_release(call: Call) -> Reply:
     wanted = _read(call.body)
     content = msgspec.json.encode(wanted)
     service = call.service
+    if wanted.release.startswith(COUNTER):
+        raise Problem(422, f"release must not begin with {COUNTER}", field="release")
     if wanted.dataset not in {
         each.name for each in await asyncio.to_thread(service.store.ledger.datasets)
     }:

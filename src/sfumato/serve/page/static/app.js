@@ -6,6 +6,12 @@ export const number = (value, digits = 0) =>
   Number(value).toLocaleString("en", { maximumFractionDigits: digits });
 export const percent = (value) => `${Math.round(100 * value)} %`;
 
+/** The factor by which epsilon lets odds change, in words. */
+export function factor(epsilon) {
+  if (epsilon > 13.8) return "more than a million";
+  return number(Math.exp(epsilon), epsilon < 2.3 ? 2 : 0);
+}
+
 /** An answer that is an error; the sentence comes from the service and contains no data. */
 class Refused extends Error {
   constructor(status, document) {
@@ -117,6 +123,20 @@ export function slider(steps, chosen, change) {
   show();
 }
 
+/** What is wider than its place can be moved by the keyboard, too. */
+function reachable() {
+  const fit = (place) => {
+    if (place.scrollWidth > place.clientWidth) place.tabIndex = 0;
+    else place.removeAttribute("tabindex");
+  };
+  const watch = new ResizeObserver((changes) => changes.forEach(({ target }) => fit(target)));
+  const filled = new MutationObserver((changes) => changes.forEach(({ target }) => fit(target)));
+  for (const place of document.querySelectorAll(".scroll")) {
+    watch.observe(place);
+    filled.observe(place, { childList: true });
+  }
+}
+
 function enter() {
   sessionStorage.removeItem(ITEM);
   part("view").hidden = part("leave").hidden = part("generated").hidden = true;
@@ -127,6 +147,7 @@ function enter() {
 /** Ask for a key where there is none, then run a view with the overview of the service. */
 export async function start(view) {
   takeKey();
+  reachable();
   let begun = false;
   const open = async () => {
     const overview = await attempt(() => call("/overview"));

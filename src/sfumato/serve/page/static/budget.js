@@ -1,7 +1,22 @@
 import { attempt, call, element, every, number, part, start, table } from "./app.js";
 
 let shown = "";
+// What a release is, by the class that its line begins with.
+const KINDS = {
+  ReleasedPopular: "How popular items are", ReleasedNeighbours: "Which items are alike",
+  ReleasedKernelGrid: "Map of a density", ReleasedKernelFourier: "Map of a density", ReleasedRace: "Map of a density",
+  ReleasedCountMin: "Counts of keys", ReleasedCountSketch: "Counts of keys", ReleasedHyperLogLog: "Number of distinct keys",
+  "running total of keys of the sketch": "Running total of keys",
+};
 const when = (text) => text.slice(0, 19).replace("T", " ");
+
+/** In plain words what a release is, and the mechanism for those who want it. */
+function what(text) {
+  const kind = KINDS[text.split(/[:,]/)[0]];
+  if (!kind) return text;
+  return element("div", {}, kind, element("details", {}, element("summary", { text: "mechanism" }),
+    element("p", { className: "soft", text })));
+}
 
 function budget(row) {
   const left = Math.max(0, row.remaining_epsilon);
@@ -9,12 +24,12 @@ function budget(row) {
   const bar = element("i");
   bar.style.setProperty("--share", `${100 * share}%`);
   const gauge = element("div", { className: share < 0.25 ? "gauge low" : "gauge", "aria-hidden": "true" }, bar);
-  const delta = row.delta ? ` and delta ${row.delta.toExponential(0)}` : "";
   return element("section", { className: "card", "aria-label": `Data set ${row.dataset}` },
     element("h3", { text: row.dataset }),
     element("p", { className: "big", text: `${number(left, 2)} of ${number(row.epsilon, 2)} left` }), gauge,
-    element("p", { className: "soft", text: `Spent epsilon ${number(row.spent_epsilon, 3)} of ${number(row.epsilon, 3)}${delta}, ` +
-      `for each ${row.unit}, ${row.relation}.` }));
+    element("p", { className: "soft", text: `Epsilon ${number(row.spent_epsilon, 3)} is spent. Protected is each ${row.unit}: ` +
+      (row.relation === "replace" ? `which one it is` : `whether it is there at all`) + ` (${row.relation})` +
+      (row.delta ? `, but for a probability of ${row.delta.toExponential(0)} (delta).` : ".") }));
 }
 
 async function statement(release) {
@@ -28,7 +43,7 @@ function releaseRow(each) {
   const button = element("button", { text: "Statement", type: "button", className: "quiet",
     "aria-label": `Statement of ${each.release}` });
   button.addEventListener("click", () => attempt(() => statement(each.release)));
-  return [each.release, each.what, each.dataset ?? "", `${number(each.nbytes)} bytes`, button];
+  return [each.release, what(each.what), each.dataset ?? "", `${number(each.nbytes)} bytes`, button];
 }
 
 async function refresh() {
@@ -40,11 +55,11 @@ async function refresh() {
   part("budgets").replaceChildren(...(ledger.budgets.length ? ledger.budgets.map(budget) : [none]));
   const columns = ["Release", "What", "Data set", "Size", "Guarantee"].map((name) => ({ name, numeric: name === "Size" }));
   part("releases").replaceChildren(releases.length
-    ? table("What has left, as stored bytes", columns, releases.map(releaseRow))
+    ? table("A retry gets the stored bytes; fresh noise is never drawn for it", columns, releases.map(releaseRow))
     : element("p", { className: "soft", text: "Nothing has been released." }));
-  const charges = ledger.charges.map((each) => [each.release, each.dataset, each.what, when(each.time)]);
+  const charges = ledger.charges.map((each) => [when(each.time), each.release, each.dataset, what(each.what)]);
   part("ledger").replaceChildren(charges.length
-    ? table("Charges in their order", ["Release", "Data set", "What", "Charged, UTC"].map((name) => ({ name })), charges)
+    ? table("Charges in their order", ["Charged, UTC", "Release", "Data set", "What"].map((name) => ({ name })), charges)
     : element("p", { className: "soft", text: "There is no charge." }));
 }
 

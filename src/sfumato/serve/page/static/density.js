@@ -1,4 +1,4 @@
-import { attempt, call, element, number, part, slider, start, table } from "./app.js";
+import { attempt, call, element, facts, factor, number, part, slider, start, table } from "./app.js";
 import { heatmap, ramp } from "./heatmap.js";
 
 const SIDE = 40;
@@ -18,7 +18,8 @@ function blocks(values, side) {
 
 function pair(answer) {
   const largest = Math.max(...answer.exact);
-  part("sentence").textContent = answer.sentence;
+  part("sentence").textContent = `${answer.sentence} Whether any one point is there changes the odds of ` +
+    `what is seen by a factor of at most ${factor(answer.epsilon)}.`;
   part("private-badge").textContent = answer.statement;
   const about = `${answer.points} generated points from ${answer.low} to ${answer.high} in both columns`;
   heatmap(part("exact"), answer.exact, answer.side, largest, `Exact density of ${about}`);
@@ -48,8 +49,10 @@ async function own(density) {
   part("own").hidden = false;
   heatmap(part("own"), answer.densities, SIDE, Math.max(...answer.densities),
     `Density ${density.name}, ${answer.statement}`);
-  part("own-about").textContent = `${density.name}: ${answer.statement}. Only the private release is here; ` +
-    `these ${number(points.length)} answers cost nothing more.`;
+  part("own-about").textContent = `Only the private release of ${density.name} is in this service. It was paid for ` +
+    `once: these ${number(points.length)} answers, and any others, cost nothing more.`;
+  const span = (axis) => `${number(density.low[axis], 2)} to ${number(density.high[axis], 2)}`;
+  facts(part("own-facts"), [["Guarantee", answer.statement], ["Left to right", span(0)], ["Bottom to top", span(1)]]);
 }
 
 start(async ({ densities }) => {

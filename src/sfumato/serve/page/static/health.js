@@ -1,5 +1,5 @@
 import { call, every, facts, number, part, start, table } from "./app.js";
-import { chart } from "./chart.js";
+import { chart, clock } from "./chart.js";
 
 const ROWS = 8; // samples of the table
 const one = (value) => number(value, 1);
@@ -16,8 +16,8 @@ function now(history, ready) {
     ["State", ready.status ?? "unknown", good ? "good" : "bad"],
     ["Requests a second", one(mean(history.requests))],
     ["Events a second", one(mean(history.events))],
-    ["Lag, events", number(ready.lag ?? 0)],
-    ["Mean time", `${one(mean(history.milliseconds))} ms`],
+    ["Events to learn", number(ready.lag ?? 0)],
+    ["Mean answer", `${one(mean(history.milliseconds))} ms`],
     ["Failures a second", one(errors), errors ? "bad" : ""],
   ], true);
   const state = `The service is ${ready.status}.`;
@@ -29,7 +29,7 @@ function samples(history) {
     failed: "Failed/s", milliseconds: "Mean ms" };
   const rows = history.time.slice(-ROWS).map((time, at, all) => {
     const index = history.time.length - all.length + at;
-    return [new Date(1000 * time).toLocaleTimeString("en-GB"),
+    return [clock(time),
       ...Object.keys(names).map((name) => history[name][index] === null ? "" : one(history[name][index]))];
   });
   const columns = [{ name: "Time" }, ...Object.values(names).map((name) => ({ name, numeric: true }))];
@@ -37,7 +37,8 @@ function samples(history) {
 }
 
 start(() => {
-  const draw = (id, series, height, least) => chart(part(id), { label: "time", time: true, height, series, least });
+  const draw = (id, series, height, least) => chart(part(id), { label: "at", time: true, height, series, least,
+    rest: ([times]) => times.length - 1 });
   const throughput = draw("throughput", [
     { label: "requests", colour: "--accent", value: one },
     { label: "events", colour: "--third", value: one },

@@ -1,9 +1,9 @@
-import { attempt, call, element, part, percent, slider, start, table } from "./app.js";
+import { attempt, call, element, factor, part, percent, slider, start, table } from "./app.js";
 import { chart } from "./chart.js";
 
 let chosen = 4;
 let turn = 0;
-const KINDS = { found: "rebuilt", "hidden-one": "still hidden", wrong: "wrongly claimed" };
+const KINDS = { found: "read, and named", "hidden-one": "read, still hidden", wrong: "wrongly named" };
 
 function kind({ present, claimed }) {
   if (present) return claimed ? "found" : "hidden-one";
@@ -17,11 +17,13 @@ function names(place, items) {
 
 function show(answer) {
   part("sentence").textContent = answer.sentence;
-  part("guarantee").textContent = `One item: ${answer.statement}. The whole profile of ${answer.size} ` +
-    `items: epsilon ${answer.profile_epsilon.toFixed(0)}.`;
+  part("guarantee").textContent = `What is proved: whatever an attacker knows, the release changes the odds ` +
+    `that any one title was read by a factor of at most ${factor(answer.epsilon)} (${answer.statement}). ` +
+    `For all ${answer.size} titles together it is epsilon ${answer.profile_epsilon.toFixed(0)}` +
+    (answer.profile_epsilon > 10 ? ", a bound that promises next to nothing." : ".");
   part("mosaic").replaceChildren(...answer.items.map((item) => {
     const name = kind(item);
-    const about = `${item.title}: ${KINDS[name] ?? "neither"}, probability ${percent(item.probability)}`;
+    const about = `${item.title}: ${KINDS[name] ?? "not read, not named"}; the attacker gives it ${percent(item.probability)}`;
     return element("i", { className: name, title: about });
   }));
   names("found", answer.items.filter((item) => kind(item) === "found"));
@@ -39,9 +41,10 @@ async function choose(epsilon) {
 function curve(found, draw) {
   const column = (name) => found.steps.map((step) => step[name]);
   const data = [column("epsilon"), column("rebuilt"), column("neighbours"), column("guessed")];
-  part("curve-about").textContent = `Means of ${found.profiles} generated profiles: how much of a ` +
-    "profile is rebuilt, and how many of a reader's true neighbours the releases still find.";
-  const columns = ["epsilon", "rebuilt", "neighbours found", "by popularity alone"];
+  part("curve-about").textContent = `Means of ${found.profiles} generated readers. Red is the harm: how much of ` +
+    "a profile the attacker names. Green is the use: how many of the readers most like one can still be " +
+    "found. Dashed is what guessing popular titles gives without any release.";
+  const columns = ["epsilon", "profile rebuilt", "similar readers found", "by popularity alone"];
   const rows = found.steps.map((step) => [String(step.epsilon), percent(step.rebuilt),
     percent(step.neighbours), percent(step.guessed)]);
   part("curve-table").replaceChildren(table("Fractions by epsilon",
@@ -54,9 +57,10 @@ start(async () => {
   const first = await call(`/lab?epsilon=${chosen}`);
   const draw = chart(part("curve"), {
     label: "epsilon", axis: "epsilon of each item", mark: () => chosen,
+    rest: ([epsilons]) => epsilons.indexOf(chosen),
     series: [
       { label: "profile rebuilt", colour: "--bad", value: percent, ticks: percent },
-      { label: "neighbours found", colour: "--accent", value: percent },
+      { label: "similar readers found", colour: "--accent", value: percent },
       { label: "by popularity alone", colour: "--soft", value: percent, dash: [5, 5] },
     ],
   });

@@ -44,7 +44,8 @@ async function show(user) {
   shown = user;
   part("list").replaceChildren(...list.items.map((item, at) => row(item, reasons[at], list.items[0].score)));
   part("list-about").textContent = list.items.length
-    ? `${list.items.length} items for ${user}, best first; the user's last items are left out.`
+    ? `${list.items.length} items for ${user}, best first, without what the user just had.` +
+      (overview.generated ? " Choose one, and watch the list follow." : "")
     : "There is no model yet: the first events bring one.";
 }
 
@@ -58,7 +59,6 @@ function model(row) {
     ["Age", row.age_seconds < 120 ? `${number(row.age_seconds, 1)} s` : `${number(row.age_seconds / 60)} min`],
     ["Events learned", number(row.position)],
     ["Items", number(row.items)],
-    ["Factors", number(row.factors)],
   ]);
 }
 

@@ -1,4 +1,4 @@
-import { attempt, call, element, every, number, part, start, table } from "./app.js";
+import { attempt, call, element, every, factor, number, part, start, table } from "./app.js";
 import { Telemetry, send } from "./sfumato-telemetry.js";
 
 let metric = null; // of the overview
@@ -33,8 +33,8 @@ function decoded(answer) {
   const columns = [{ name: "Value" }, { name: "Estimate and 95 % interval" }, { name: "Clients", numeric: true },
     { name: "Interval", numeric: true }, { name: "Detected" }];
   part("decoded").replaceChildren(table("Estimated from noisy reports; nobody's value is known", columns, lines));
-  const sentence = `${number(answer.reports)} reports. All reports of one client together cost epsilon ` +
-    `${number(answer.epsilon, 2)}, whoever reads them.`;
+  const sentence = `${number(answer.reports)} reports. Whoever reads all reports of one client can change the ` +
+    `odds between two values by a factor of at most ${factor(answer.epsilon)} (epsilon ${number(answer.epsilon, 2)}).`;
   if (part("decoded-about").textContent !== sentence) part("decoded-about").textContent = sentence;
   part("notes").replaceChildren(...answer.notes.map((text) => element("li", { text })));
   const values = rows.map((row) => row.value);
@@ -77,8 +77,9 @@ function choose(row) {
   part("send").disabled = !row.public_key;
   if (!client) return;
   const { epsilonOne, epsilonPermanent } = client.parameters;
-  part("box-about").textContent = `One report: epsilon ${epsilonOne.toFixed(2)}. All reports of one value: ` +
-    `epsilon ${epsilonPermanent.toFixed(2)}. ` + (row.public_key ? ""
+  part("box-about").textContent = `One report changes the odds between two values by a factor of at most ` +
+    `${factor(epsilonOne)} (epsilon ${epsilonOne.toFixed(2)}), all reports of your value together by ` +
+    `${factor(epsilonPermanent)} (epsilon ${epsilonPermanent.toFixed(2)}). ` + (row.public_key ? ""
       : "Sending needs public_key in the settings of the metric.");
   typed();
 }
