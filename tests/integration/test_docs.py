@@ -24,7 +24,7 @@ from support.benchmarks import benchmark
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "web/README.md")]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs" / "how_to").glob("*.md"))
 
 
 def module(path):
@@ -32,32 +32,6 @@ def module(path):
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "docs/clustering.md",
-        "docs/decomposition.md",
-        "docs/density.md",
-        "docs/engines.md",
-        "docs/mining.md",
-        "docs/privacy.md",
-        "docs/profiles.md",
-        "docs/recommend.md",
-        "docs/retrieval.md",
-        "docs/service.md",
-        "docs/sketches.md",
-        "docs/store.md",
-        "docs/telemetry.md",
-    ],
-)
-def test_the_code_of_the_pages_runs(name):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, name, "exec"), {})
 
 
 def test_every_public_name_of_engines_is_explained():
@@ -167,6 +141,14 @@ def test_rappor_page_is_the_measured_figures():
 def test_race_page_is_the_measured_figures():
     page = module(ROOT / "docs" / "race.py").page()
     assert (ROOT / "docs" / "race.md").read_text() == page, "run make docs"
+
+
+def test_the_caption_of_the_home_page_has_the_measured_figures():
+    epsilons, found = module(ROOT / "docs" / "home.py").figures()
+    at = epsilons.index(8)
+    caption = (ROOT / "docs" / "index.md").read_text().split("*Profiles of", 1)[1].split("*\n")[0]
+    wanted = [found[name][at] for name in ("single", "popularity", "messages, taste")]
+    assert re.findall(r"(\d+) %", caption) == [f"{each:.0f}" for each in wanted]
 
 
 PAGES_OF_BENCHMARKS = [("figures", "benchmarks"), ("calls", "calls"), ("spark", "spark")]
