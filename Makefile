@@ -116,6 +116,9 @@ docs: .venv/bench
 	$(BIN)/python docs/race.py
 	$(BIN)/python docs/race_pictures.py
 	$(BIN)/python docs/mining.py
+	$(BIN)/python docs/home.py
+	$(BIN)/python docs/how_private.py
+	$(BIN)/python docs/evidence.py
 	$(MAKE) site
 
 clean:

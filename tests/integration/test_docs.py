@@ -151,7 +151,12 @@ def test_the_caption_of_the_home_page_has_the_measured_figures():
     assert re.findall(r"(\d+) %", caption) == [f"{each:.0f}" for each in wanted]
 
 
-PAGES_OF_BENCHMARKS = [("figures", "benchmarks"), ("calls", "calls"), ("spark", "spark")]
+PAGES_OF_BENCHMARKS = [
+    ("figures", "benchmarks"),
+    ("calls", "calls"),
+    ("spark", "spark"),
+    ("how_private", "how_private"),
+]
 
 
 @pytest.mark.parametrize(("script", "name"), PAGES_OF_BENCHMARKS)
@@ -162,6 +167,19 @@ def test_pages_of_benchmarks_are_the_measured_figures(script, name):
 
 def test_the_table_of_discovery_is_the_measured_figures():
     assert benchmark("discovery").page() in (ROOT / "docs" / "telemetry.md").read_text()
+
+
+OWN = re.compile(r"`([A-Z][a-z]\w*[A-Z]\w*|[A-Z][a-z]{2,}|[a-z]+_[a-z_]+)(?:\(.*?\))?`")
+# Pages that explain to newcomers: what they name must be public. Its plain words are columns.
+ENTRANCES = [*(ROOT / "docs" / "how_to").glob("*.md"), *sorted((ROOT / "docs").glob("how_*.md"))]
+ENTRANCES += [ROOT / "docs" / "start.md"]
+
+
+@pytest.mark.parametrize("path", ENTRANCES, ids=lambda path: path.name)
+def test_classes_and_functions_that_an_entrance_names_are_public(path):
+    listed = (ROOT / "docs" / "api.txt").read_text()
+    public = set(re.findall(r"\w+", listed))
+    assert [name for name in OWN.findall(path.read_text()) if name not in public] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
