@@ -156,6 +156,7 @@ PAGES_OF_BENCHMARKS = [
     ("calls", "calls"),
     ("spark", "spark"),
     ("how_private", "how_private"),
+    ("evidence", "evidence"),
 ]
 
 
