@@ -87,6 +87,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/itemsets.py
 	$(BIN)/python benchmarks/similar.py
 	$(BIN)/python benchmarks/thesis_ch5.py
+	$(BIN)/python benchmarks/course.py
 	$(BIN)/python benchmarks/binary_factors.py
 	$(BIN)/python benchmarks/telemetry.py
 	$(BIN)/python benchmarks/discovery.py
@@ -117,6 +118,7 @@ docs: .venv/bench
 	$(BIN)/python docs/race_pictures.py
 	$(BIN)/python docs/mining.py
 	$(BIN)/python docs/home.py
+	$(BIN)/python docs/drawings.py
 	$(BIN)/python docs/how_private.py
 	$(BIN)/python docs/evidence.py
 	$(MAKE) site

@@ -4,6 +4,7 @@ import importlib.util
 import re
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -149,6 +150,27 @@ def test_the_caption_of_the_home_page_has_the_measured_figures():
     caption = (ROOT / "docs" / "index.md").read_text().split("*Profiles of", 1)[1].split("*\n")[0]
     wanted = [found[name][at] for name in ("single", "popularity", "messages, taste")]
     assert re.findall(r"(\d+) %", caption) == [f"{each:.0f}" for each in wanted]
+
+
+def test_every_room_has_its_place_on_how_it_works():
+    text = (ROOT / "docs" / "how_it_works.md").read_text()
+    headings = " ".join(re.findall(r"^## (.*)", text, re.M))
+    rooms = [path.parent.name for path in (ROOT / "src" / "sfumato").glob("*/__init__.py")]
+    assert [room for room in rooms if f"`{room}`" not in headings] == []
+
+
+def test_the_drawings_are_those_of_their_script():
+    drawings = module(ROOT / "docs" / "drawings.py")
+    text = (ROOT / "docs" / "how_it_works.md").read_text()
+    files = {path.stem: path.read_text() for path in (ROOT / "docs" / "drawings").glob("*.svg")}
+    assert files == {name: drawings.svg(name) for name in drawings.DRAWINGS}
+    assert sorted(re.findall(r"drawings/(\w+)\.svg", text)) == sorted(files)
+    for drawn in files.values():  # nothing lies outside
+        root = ElementTree.fromstring(drawn)
+        width, height = map(int, root.attrib["viewBox"].split()[2:])
+        for each in root.iter():
+            assert 0 <= float(each.attrib.get("x", 0)) <= width
+            assert 0 <= float(each.attrib.get("y", 0)) <= height
 
 
 PAGES_OF_BENCHMARKS = [
