@@ -124,5 +124,5 @@ docs: .venv/bench
 	$(MAKE) site
 
 clean:
-	rm -rf docs/_build docs/reference .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/reference docs/examples .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

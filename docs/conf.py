@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import api  # noqa: E402
+import notebooks  # noqa: E402
 
 import sfumato  # noqa: E402
 
@@ -139,4 +140,5 @@ def setup(app: Any) -> None:
     app.add_lexer("mermaid", TextLexer)  # diagrams are drawn where the page is read as Markdown
     app.connect("autodoc-process-docstring", escape, priority=900)
     app.connect("builder-inited", write_reference)
+    app.connect("builder-inited", notebooks.write)
     app.connect("autodoc-skip-member", leave_out)

@@ -11,7 +11,7 @@ from support.pages import ROOT, blocks, follow, lines_of, parse, shell_lines
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "web/README.md")]
 PAGES += sorted((ROOT / "docs").glob("**/*.md"))
-PAGES = [page for page in PAGES if "_build" not in page.parts]
+PAGES = [page for page in PAGES if not {"_build", "reference", "examples"} & {*page.parts}]
 START = ROOT / "docs" / "start.md"
 # Pages of one session: later blocks use what earlier ones made, shell and Python in one folder.
 GUIDES = sorted((ROOT / "docs" / "how_to").glob("*.md"))
