@@ -87,6 +87,7 @@ bench: .venv/bench .venv-peers/ready
 	$(BIN)/python benchmarks/itemsets.py
 	$(BIN)/python benchmarks/similar.py
 	$(BIN)/python benchmarks/thesis_ch5.py
+	$(BIN)/python benchmarks/course.py
 	$(BIN)/python benchmarks/binary_factors.py
 	$(BIN)/python benchmarks/telemetry.py
 	$(BIN)/python benchmarks/discovery.py
@@ -116,8 +117,12 @@ docs: .venv/bench
 	$(BIN)/python docs/race.py
 	$(BIN)/python docs/race_pictures.py
 	$(BIN)/python docs/mining.py
+	$(BIN)/python docs/home.py
+	$(BIN)/python docs/drawings.py
+	$(BIN)/python docs/how_private.py
+	$(BIN)/python docs/evidence.py
 	$(MAKE) site
 
 clean:
-	rm -rf docs/_build docs/reference .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf docs/_build docs/reference docs/examples .venv .venv-peers .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,6 +16,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 import api  # noqa: E402
+import notebooks  # noqa: E402
 
 import sfumato  # noqa: E402
 
@@ -26,7 +27,8 @@ exclude_patterns = ["_build", "*_notes.md"]
 html_theme = "furo"
 html_title = "Sfumato"
 html_show_sourcelink = False
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 default_role = "code"  # `name` in our docstrings is code
 autodoc_typehints = "none"  # types stand in the docstrings, and are checked against signatures
 autodoc_member_order = "bysource"
@@ -138,4 +140,5 @@ def setup(app: Any) -> None:
     app.add_lexer("mermaid", TextLexer)  # diagrams are drawn where the page is read as Markdown
     app.connect("autodoc-process-docstring", escape, priority=900)
     app.connect("builder-inited", write_reference)
+    app.connect("builder-inited", notebooks.write)
     app.connect("autodoc-skip-member", leave_out)

@@ -150,6 +150,7 @@ COMMANDS = [
     ("tune train.csv --dense --epochs 1 --factors 4", "of NN trials"),
     ("compare train.csv --models popular,item-neighbours", "2 of 2 fits"),
     ("split train.csv -o a.csv b.csv", ""),
+    ("generate -o made.csv", ""),
     ("inspect model.sfu", ""),
     ("demo --once", ""),
     ("audit profiles train.csv --epsilon 2 --attacked 20 -o audit", "140 of 140 attacks"),

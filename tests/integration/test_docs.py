@@ -4,6 +4,7 @@ import importlib.util
 import re
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import typer
@@ -24,7 +25,7 @@ from support.benchmarks import benchmark
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "web/README.md")]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "docs" / "how_to").glob("*.md"))
 
 
 def module(path):
@@ -32,32 +33,6 @@ def module(path):
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "README.md",
-        "docs/clustering.md",
-        "docs/decomposition.md",
-        "docs/density.md",
-        "docs/engines.md",
-        "docs/mining.md",
-        "docs/privacy.md",
-        "docs/profiles.md",
-        "docs/recommend.md",
-        "docs/retrieval.md",
-        "docs/service.md",
-        "docs/sketches.md",
-        "docs/store.md",
-        "docs/telemetry.md",
-    ],
-)
-def test_the_code_of_the_pages_runs(name):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, name, "exec"), {})
 
 
 def test_every_public_name_of_engines_is_explained():
@@ -169,7 +144,42 @@ def test_race_page_is_the_measured_figures():
     assert (ROOT / "docs" / "race.md").read_text() == page, "run make docs"
 
 
-PAGES_OF_BENCHMARKS = [("figures", "benchmarks"), ("calls", "calls"), ("spark", "spark")]
+def test_the_caption_of_the_home_page_has_the_measured_figures():
+    epsilons, found = module(ROOT / "docs" / "home.py").figures()
+    at = epsilons.index(8)
+    caption = (ROOT / "docs" / "index.md").read_text().split("*Profiles of", 1)[1].split("*\n")[0]
+    wanted = [found[name][at] for name in ("single", "popularity", "messages, taste")]
+    assert re.findall(r"(\d+) %", caption) == [f"{each:.0f}" for each in wanted]
+
+
+def test_every_room_has_its_place_on_how_it_works():
+    text = (ROOT / "docs" / "how_it_works.md").read_text()
+    headings = " ".join(re.findall(r"^## (.*)", text, re.M))
+    rooms = [path.parent.name for path in (ROOT / "src" / "sfumato").glob("*/__init__.py")]
+    assert [room for room in rooms if f"`{room}`" not in headings] == []
+
+
+def test_the_drawings_are_those_of_their_script():
+    drawings = module(ROOT / "docs" / "drawings.py")
+    text = (ROOT / "docs" / "how_it_works.md").read_text()
+    files = {path.stem: path.read_text() for path in (ROOT / "docs" / "drawings").glob("*.svg")}
+    assert files == {name: drawings.svg(name) for name in drawings.DRAWINGS}
+    assert sorted(re.findall(r"drawings/(\w+)\.svg", text)) == sorted(files)
+    for drawn in files.values():  # nothing lies outside
+        root = ElementTree.fromstring(drawn)
+        width, height = map(int, root.attrib["viewBox"].split()[2:])
+        for each in root.iter():
+            assert 0 <= float(each.attrib.get("x", 0)) <= width
+            assert 0 <= float(each.attrib.get("y", 0)) <= height
+
+
+PAGES_OF_BENCHMARKS = [
+    ("figures", "benchmarks"),
+    ("calls", "calls"),
+    ("spark", "spark"),
+    ("how_private", "how_private"),
+    ("evidence", "evidence"),
+]
 
 
 @pytest.mark.parametrize(("script", "name"), PAGES_OF_BENCHMARKS)
@@ -180,6 +190,19 @@ def test_pages_of_benchmarks_are_the_measured_figures(script, name):
 
 def test_the_table_of_discovery_is_the_measured_figures():
     assert benchmark("discovery").page() in (ROOT / "docs" / "telemetry.md").read_text()
+
+
+OWN = re.compile(r"`([A-Z][a-z]\w*[A-Z]\w*|[A-Z][a-z]{2,}|[a-z]+_[a-z_]+)(?:\(.*?\))?`")
+# Pages that explain to newcomers: what they name must be public. Its plain words are columns.
+ENTRANCES = [*(ROOT / "docs" / "how_to").glob("*.md"), *sorted((ROOT / "docs").glob("how_*.md"))]
+ENTRANCES += [ROOT / "docs" / "start.md"]
+
+
+@pytest.mark.parametrize("path", ENTRANCES, ids=lambda path: path.name)
+def test_classes_and_functions_that_an_entrance_names_are_public(path):
+    listed = (ROOT / "docs" / "api.txt").read_text()
+    public = set(re.findall(r"\w+", listed))
+    assert [name for name in OWN.findall(path.read_text()) if name not in public] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)

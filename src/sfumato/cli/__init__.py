@@ -17,6 +17,7 @@ from sfumato.cli import (
     compare,
     density,
     engines,
+    generate,
     index,
     input_files,
     mine,
@@ -180,6 +181,7 @@ app.command()(models.recommend)
 app.command()(tuning.tune)
 app.command()(compare.compare)
 app.command()(split.split)
+app.command()(generate.generate)
 app.command()(serve.serve)
 
 

@@ -1,0 +1,1 @@
+"""What each source measured, and what we measure: rows of docs/evidence.md, from JSON."""
