@@ -53,7 +53,8 @@ def module(path):
         "docs/telemetry.md",
     ],
 )
-def test_the_code_of_the_pages_runs(name):
+def test_the_code_of_the_pages_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.S)
     assert blocks
     for block in blocks:
