@@ -116,6 +116,8 @@ docs: .venv/bench
 	$(BIN)/python docs/race.py
 	$(BIN)/python docs/race_pictures.py
 	$(BIN)/python docs/mining.py
+	$(BIN)/python docs/comparison.py
+	$(BIN)/python docs/licences.py
 	$(MAKE) site
 
 clean:
