@@ -24,8 +24,9 @@ STATED = {
 }
 HEAD = """# Licences of dependencies
 
-Sfumato itself is under Apache-2.0. The wheel contains uPlot (MIT, its licence beside it) and no other code of others. Installing brings
-these packages, each under its own licence. Written by `python docs/licences.py` from their metadata.
+Sfumato itself is under Apache-2.0. The wheel contains uPlot (MIT, its licence beside it) and no
+other code of others. Installing brings these packages, each under its own licence. Written by
+`python docs/licences.py` from their metadata, for Python 3.11.
 
 | package | licence | comes with |
 |---|---|---|
