@@ -1,5 +1,6 @@
 """Catalogue: the ids of the items that may be recommended, in a fixed and public order."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
@@ -104,7 +105,7 @@ class Catalogue:
             return positions(ids, self.ids)
         return self._few(ids)
 
-    places = renamed_method("places", "positions")
+    places: Callable[..., Any] = renamed_method("places", "positions")
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """Return the ids at the given positions.
