@@ -254,8 +254,6 @@ class Interactions(Page, Table):
             np.array_equal(mine[name], others[name]) for name in mine
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
     def filter(self, rows: Any) -> "Interactions":
         """Select rows by a mask or by their positions.
 

@@ -72,8 +72,6 @@ class Catalogue:
             return NotImplemented
         return self.kind == other.kind and np.array_equal(self.ids, other.ids)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"Catalogue({len(self)} items, {self.kind})"
 
