@@ -85,4 +85,4 @@ def test_a_room_that_is_not_there_is_refused_by_name():
 
 def test_the_rows_of_a_room_are_json():
     result = CliRunner().invoke(app, ["demo", "mine", "--json"])
-    assert {"question", "answer", "truth"} <= set(json.loads(result.stdout)[0])
+    assert {"question", "answer", "truth"} <= set(json.loads(result.stdout)["rows"][0])
