@@ -121,6 +121,8 @@ docs: .venv/bench
 	$(BIN)/python docs/drawings.py
 	$(BIN)/python docs/how_private.py
 	$(BIN)/python docs/evidence.py
+	$(BIN)/python docs/comparison.py
+	$(BIN)/python docs/licences.py
 	$(MAKE) site
 
 clean:

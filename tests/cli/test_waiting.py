@@ -310,7 +310,7 @@ def impatient(monkeypatch):
 @pytest.fixture
 def here(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(import_module("sfumato.cli.demo"), "tour", lambda console: [])
+    monkeypatch.setattr(import_module("sfumato.cli.demo"), "summary", lambda console: {})
 
 
 def test_every_command_shows_its_work_on_a_terminal(here, impatient, folder):

@@ -452,7 +452,7 @@ def test_history_has_rates_and_bounded_length(monkeypatch):
 
 DEMO = """
 import sfumato.cli.demo
-sfumato.cli.demo.tour = lambda console=None: []
+sfumato.cli.demo.summary = lambda console=None: {}
 from sfumato.cli import app
 app(["demo"])
 """
@@ -531,7 +531,7 @@ def test_the_demo_ends_after_the_tables_where_that_is_wanted(monkeypatch, ends):
     import sfumato.cli.demo as package
 
     monkeypatch.delenv("ONCE", raising=False)
-    monkeypatch.setattr(package, "tour", lambda console=None: [])
+    monkeypatch.setattr(package, "summary", lambda console=None: {})
     begun = []
     monkeypatch.setattr(sfumato.cli, "_demo_service", begun.append)
     assert CliRunner().invoke(sfumato.cli.app, ["demo", *ends]).exit_code == 0

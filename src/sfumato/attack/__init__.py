@@ -3,6 +3,9 @@
 Each name is imported when it is first used.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from sfumato.core.deprecation import on_demand, renamed
 
 TYPE_CHECKING = False
@@ -96,7 +99,7 @@ __all__ = [
 
 _RENAMED = {"Truth": "GroundTruth"}
 
-__getattr__ = renamed(
+__getattr__: Callable[..., Any] = renamed(
     __name__,
     _RENAMED,
     on_demand(

@@ -254,23 +254,35 @@ def _inspect_packed(file: Path, json: bool) -> None:
 
 @app.command()
 def demo(
+    room: Annotated[
+        str | None,
+        typer.Argument(help="Tour of one room; without it, a summary of all, then the service."),
+    ] = None,
     json: Json = False,
     once: Annotated[
         bool,
-        typer.Option("--once", envvar="ONCE", help="End after the tables, without the service."),
+        typer.Option("--once", envvar="ONCE", help="End after the summary, without the service."),
     ] = False,
 ) -> None:
-    """A tour on a generated shop, each answer beside the truth; then the service and its page."""
+    """A tour on generated data, each answer beside the truth; then the service and its page."""
     import io
 
     from rich.console import Console
 
     from sfumato.cli import printing
-    from sfumato.cli.demo import tour
+    from sfumato.cli.demo import ROOMS, WIDTH, summary, visit
 
-    rows = tour(console=Console(file=io.StringIO()) if json else None)
+    quiet = Console(file=io.StringIO(), width=WIDTH) if json else None
+    if room is not None:
+        if room not in ROOMS:
+            raise ValueError(f"ROOM must be one of {', '.join(ROOMS)}, not {room!r:.100}.")
+        rows = visit(room, quiet)
+        if json:
+            printing.rows(rows, json)
+        return
+    found = summary(quiet)
     if json:
-        printing.rows(rows, json)
+        printing.rows([{"room": name, **row} for name in found for row in found[name]], json)
     elif not once:
         _demo_service(Console())
 

@@ -99,6 +99,8 @@ class Advance:
     total: int | None
 
     def __init__(self, title: str, unit: str, line: "_Line | None" = None) -> None:
+        self.title: str
+        self.unit: str
         self.title, self.unit, self._line = title, unit, line
         self.done, self.total, self._note = 0, None, ""
         self._begin = time.monotonic()

@@ -188,12 +188,12 @@ class KeyColumn:
     """
 
     def __init__(self, column: Any, *, name: str = "keys", strict: bool = False) -> None:
-        self.pieces = _pieces(column, name, strict)
+        self.pieces: list[_Piece] = _pieces(column, name, strict)
         kinds = {piece.kind for piece in self.pieces}
         if strict and len(kinds) > 1:
             raise TypeError(f"{name}: integers and text are mixed; give one type of key.")
         self.kind = "" if not kinds else "integers" if kinds == {"integers"} else "text"
-        self.size = sum(piece.size for piece in self.pieces)
+        self.size: int = sum(piece.size for piece in self.pieces)
 
     def __repr__(self) -> str:
         return described(self, size=self.size, kind=self.kind)

@@ -78,8 +78,9 @@ class _OneThread(ContextDecorator):
         _LIMIT.leave()
 
 
-one_blas_thread = _OneThread(scipy=True)
-one_numpy_thread = _OneThread(scipy=False)  # where nothing inside calls SciPy's linear algebra
+one_blas_thread: _OneThread = _OneThread(scipy=True)
+# Where nothing inside calls SciPy's linear algebra.
+one_numpy_thread: _OneThread = _OneThread(scipy=False)
 
 
 def blas_threads(size: int) -> AbstractContextManager[None]:

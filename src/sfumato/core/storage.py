@@ -150,8 +150,6 @@ class Stored:
             and all(np.array_equal(mine[name], yours[name]) for name in mine)
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return described(self, **self.parameters)
 

@@ -127,8 +127,8 @@ class between:
         return f"a number from {self.low} to {self.high}, {self.high} excluded"
 
 
-fraction = between(0, 1, above=True)
-positive = between(0, math.inf, above=True)
+fraction: between = between(0, 1, above=True)
+positive: between = between(0, math.inf, above=True)
 DELTA = between(0, 1)
 
 
@@ -182,9 +182,9 @@ class _PowerOfTwo:
         return [0, -0.5, 0.1, 3, math.nan, math.inf, "much", None, True]
 
 
-rational = _Rational()  # above 0, taken exactly
-number = _Number()  # of either sign, within 2**53, taken exactly
-power_of_two = _PowerOfTwo()  # 1, 2, 4 or 1/2, 1/4 and so on
+rational: _Rational = _Rational()  # above 0, taken exactly
+number: _Number = _Number()  # of either sign, within 2**53, taken exactly
+power_of_two: _PowerOfTwo = _PowerOfTwo()  # 1, 2, 4 or 1/2, 1/4 and so on
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ class _Flag:
         return [None, 1, "yes"]
 
 
-flag = _Flag()
+flag: _Flag = _Flag()
 
 
 class _RandomState:

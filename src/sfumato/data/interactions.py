@@ -202,10 +202,11 @@ class Interactions(Page, Table):
         times: np.ndarray | None,
         invalid: str = "refuse",
     ) -> None:
+        self.invalid: str
         self.invalid, self.has_ratings = invalid, ratings is not None
         self._users, self._items = _locked(users), _locked(items)
-        self.ratings = _locked(np.ones(len(users)) if ratings is None else ratings)
-        self.times = None if times is None else _locked(times)
+        self.ratings: Any = _locked(np.ones(len(users)) if ratings is None else ratings)
+        self.times: Any | None = None if times is None else _locked(times)
         self.report = None
         self._cache = {}
 
@@ -252,8 +253,6 @@ class Interactions(Page, Table):
         return mine.keys() == others.keys() and all(
             np.array_equal(mine[name], others[name]) for name in mine
         )
-
-    __hash__ = None  # type: ignore[assignment]
 
     def filter(self, rows: Any) -> "Interactions":
         """Select rows by a mask or by their positions.

@@ -60,8 +60,8 @@ class LocalEngine(Engine):
     lacks: Mapping[str, str] = {}  # this engine supports every option
 
     def __init__(self, threads: int | None = None, *, memory_limit: int | None = None) -> None:
-        self.threads = THREADS.check("map_merge", "threads", threads)
-        self.memory_limit = MEMORY.check("map_merge", "memory_limit", memory_limit)
+        self.threads: Any = THREADS.check("map_merge", "threads", threads)
+        self.memory_limit: Any = MEMORY.check("map_merge", "memory_limit", memory_limit)
 
     @property
     def cores(self) -> int:
@@ -220,7 +220,7 @@ def map_merge(
     )
 
 
-lacks = LocalEngine.lacks
+lacks: Mapping[str, str] = LocalEngine.lacks
 
 
 def _step(sketch: Any, column: str | Sequence[str] | None, weights: str | None) -> Step:

@@ -156,8 +156,6 @@ class Release(Stored):
             return NotImplemented
         return super().__eq__(other) is True and self.statement == other.statement
 
-    __hash__ = None
-
     def __repr__(self) -> str:
         return described(self, self.statement.headline, **self.parameters)
 

@@ -3,6 +3,9 @@
 Each name is imported when it is first used.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from sfumato.core.deprecation import on_demand
 
 TYPE_CHECKING = False
@@ -27,7 +30,7 @@ __all__ = [
     "load",
 ]
 
-__getattr__ = on_demand(
+__getattr__: Callable[..., Any] = on_demand(
     __name__,
     {
         "blip": (

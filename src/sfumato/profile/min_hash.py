@@ -1,6 +1,7 @@
 """Minima: private one-permutation MinHash of profiles, by randomized response on every bin."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -99,10 +100,12 @@ class Compared:
     """
 
     def __init__(self, here: Answers, there: Answers) -> None:
+        self.here: Answers
+        self.there: Answers
         self.here, self.there = here, there
-        self.worth = np.array([self._worth(*kind) for kind in KINDS])
-        self.probabilities = np.array([self._probabilities(*kind) for kind in KINDS])
-        self.undo = np.linalg.inv(self.probabilities)
+        self.worth: np.ndarray = np.array([self._worth(*kind) for kind in KINDS])
+        self.probabilities: np.ndarray = np.array([self._probabilities(*kind) for kind in KINDS])
+        self.undo: np.ndarray = np.linalg.inv(self.probabilities)
 
     def variance(self, cases: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Variance due to the answers alone, of a quantity with these slopes in the four counts.
@@ -200,7 +203,7 @@ class ReleasedMinima(PairwiseProfiles):
         """
         return self._placed(items)[0]
 
-    places = renamed_method("places", "positions")
+    places: Callable[..., Any] = renamed_method("places", "positions")
 
     def ranks(self, items: Ids) -> np.ndarray:
         """Compute the rank of each item; the lowest rank in a bin determines its symbol.

@@ -3,6 +3,9 @@
 Each name is imported when it is first used, so that a program loads only the models it uses.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from sfumato.core.deprecation import on_demand
 
 TYPE_CHECKING = False
@@ -96,7 +99,7 @@ __all__ = [
     "recommend_package",
 ]
 
-__getattr__ = on_demand(
+__getattr__: Callable[..., Any] = on_demand(
     __name__,
     {
         "all_users": ("recommend_all",),

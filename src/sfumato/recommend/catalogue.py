@@ -1,5 +1,6 @@
 """Catalogue: the ids of the items that may be recommended, in a fixed and public order."""
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Self
 
@@ -71,8 +72,6 @@ class Catalogue:
             return NotImplemented
         return self.kind == other.kind and np.array_equal(self.ids, other.ids)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return f"Catalogue({len(self)} items, {self.kind})"
 
@@ -104,7 +103,7 @@ class Catalogue:
             return positions(ids, self.ids)
         return self._few(ids)
 
-    places = renamed_method("places", "positions")
+    places: Callable[..., Any] = renamed_method("places", "positions")
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """Return the ids at the given positions.

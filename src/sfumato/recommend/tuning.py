@@ -98,7 +98,7 @@ class TrialLog:
     """
 
     def __init__(self, path: str | os.PathLike[str], header: dict[str, Any]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._found: dict[str, dict[str, Any]] = {}
         first = json.dumps(header, sort_keys=True).encode() + b"\n"
         data = self.path.read_bytes() if self.path.exists() else b""

@@ -94,8 +94,6 @@ class EventBatch:
             return NotImplemented
         return self.lists() == other.lists()
 
-    __hash__ = None  # type: ignore[assignment]
-
     @cached_property
     def users(self) -> pa.StringArray:
         """User ids."""

@@ -25,9 +25,10 @@ class QueuedWrite:
     __slots__ = ("future", "job", "loop", "outcome", "weight")
 
     def __init__(self, job: EventBatch | Job, loop: asyncio.AbstractEventLoop | None) -> None:
+        self.job: EventBatch | Callable[..., Any]
         self.job, self.loop = job, loop
         self.future: Any = Future() if loop is None else loop.create_future()
-        self.weight = max(1, len(job)) if isinstance(job, EventBatch) else 1
+        self.weight: int = max(1, len(job)) if isinstance(job, EventBatch) else 1
         self.outcome: Any = None
 
 

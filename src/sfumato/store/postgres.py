@@ -110,7 +110,7 @@ class PostgresSession:
 
     def __init__(self, connection: PostgresConnection) -> None:
         self._connection = connection
-        self.execute = connection.execute
+        self.execute: Callable[..., Any] = connection.execute
 
     def stream(self, statement: str, rows: int) -> Iterator[list[Any]]:
         """Run a statement, and yield its result in pieces of so many rows."""
@@ -158,7 +158,7 @@ class PostgresBackend:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        self.location = location_of(address)
+        self.location: str = location_of(address)
         self._lock = threading.RLock()  # of the connection that writes
         self._pool = threading.Lock()  # of those that read
         self._writer: PostgresConnection | None = None

@@ -85,7 +85,7 @@ class PostgresLedgerStorage:
     process, until it is durable; so charges are in one order, as in the ledger's file.
     """
 
-    blob_limit = float("inf")
+    blob_limit: float = float("inf")
     blobs = ""
 
     def __init__(self, connect: Callable[[], PostgresConnection], location: str) -> None:

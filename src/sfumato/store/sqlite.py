@@ -83,7 +83,7 @@ class SqliteBackend:
         if not create and not os.path.exists(self._path):
             raise StoreUnavailable(f"Store: there is no store {path}.")
         self._check_mark()
-        self.turns = Turns(f"{self._path}-turn")
+        self.turns: Turns = Turns(f"{self._path}-turn")
 
     def close(self) -> None:
         """Close all connections."""

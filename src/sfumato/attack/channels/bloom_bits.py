@@ -25,6 +25,7 @@ class PackedRows:
     """
 
     def __init__(self, packed: np.ndarray, length: int) -> None:
+        self.shape: tuple[int, int]
         self._packed, self.shape = packed, (len(packed), length)
 
     @classmethod
@@ -85,8 +86,11 @@ class BitChannel:
 
     def __init__(self, bits: Any, positions: Any, flip: float, sizes: Sizes | None = None) -> None:
         self._bits = bits if isinstance(bits, PackedRows) else PackedRows.of(bits)
+        self.users: int
         self.users, self._length = self._bits.shape
         self._starts, self._positions = _distinct(np.asarray(positions, np.int32))
+        self.items: int
+        self.flip: float
         self.items, self.flip = self._starts.size - 1, max(float(flip), LEAST_FLIP)
         self._given = sizes
 
@@ -244,6 +248,7 @@ class _BitState:
         flip: float,
         inside: np.ndarray,
     ) -> None:
+        self.order: np.ndarray
         self.order, length = chosen, bits.size
         answers = np.where(bits, 1, -1).astype(np.int32)
         cover = np.bincount(_part(starts, positions, inside)[1], minlength=length).astype(np.int32)

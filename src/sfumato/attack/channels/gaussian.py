@@ -54,6 +54,8 @@ class VectorChannel:
         self._codes, self._powers, scale = scaled_codes(codewords)
         self._factors = Factor(self._codes), Factor(self._codes.T)
         self._vectors = np.asarray(vectors, np.float32) / np.float32(scale)
+        self.users: int
+        self.items: int
         self.users, self.items = len(self._vectors), len(self._codes)
         self._noise = max((float(sigma) / scale) ** 2, LEAST_NOISE)
         self._given = sizes
@@ -211,6 +213,7 @@ class VectorState:
         noise: float,
         inside: np.ndarray,
     ) -> None:
+        self.order: np.ndarray
         self.order, self._codes, self._noise = chosen, codes, noise
         self._gram = codes @ codes.T / np.float32(noise)
         self._gains = np.zeros(-(-chosen.size // gibbs.BLOCK) * gibbs.BLOCK)
@@ -278,10 +281,12 @@ class SignChannel:
         self._codes, self._powers, scale = scaled_codes(codewords)
         self._factors = Factor(self._codes), Factor(self._codes.T)
         self._signs = np.where(np.asarray(signs, bool), np.float32(1), np.float32(-1))
+        self.users: int
+        self.items: int
         self.users, self.items = len(self._signs), len(self._codes)
         self._noise = max((float(sigma) / scale) ** 2, LEAST_NOISE)
         nothing = np.full(self.users, np.inf)
-        self.sizes = sizes or Sizes(np.full(self.users, np.nan), nothing, nothing)
+        self.sizes: Sizes = sizes or Sizes(np.full(self.users, np.nan), nothing, nothing)
 
     def __repr__(self) -> str:
         return described(self, users=self.users, items=self.items, dimensions=self._codes.shape[1])

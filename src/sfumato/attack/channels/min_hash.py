@@ -54,11 +54,13 @@ class SymbolChannel:
         sizes: Sizes | None = None,
     ) -> None:
         self._answers = np.asarray(answers, np.int64)
+        self.users: Any
         self.users, self._bins = self._answers.shape
         positions, symbols = np.asarray(positions, np.int64), np.asarray(symbols, np.int64)
         self._order = np.lexsort((np.asarray(ranks), positions))
         self._positions, self._symbols = positions[self._order], symbols[self._order]
         self._starts = np.searchsorted(self._positions, np.arange(self._bins + 1))
+        self.items: Any
         self.items, self._empty, self._given = positions.size, int(empty), sizes
         self._false = max(float(chance), LEAST_PROBABILITY)
         self._true = 1 - self._false * self._empty
@@ -197,7 +199,7 @@ class _SymbolState:
     ) -> None:
         rank = np.empty(channel.items, np.int64)
         rank[channel._order] = np.arange(channel.items)
-        self.order = chosen[np.argsort(rank[chosen])]
+        self.order: np.ndarray = chosen[np.argsort(rank[chosen])]
         at = rank[self.order]
         bins = channel._positions[at]
         first, last = (np.searchsorted(bins, bins, side) for side in ("left", "right"))

@@ -31,7 +31,7 @@ class Chain:
         self._draws, self._key = np.random.default_rng(key), np.uint64(key)
         inside = begin[:slots]
         self._state = observed.state(row, chosen, inside)
-        self.order = self._state.order
+        self.order: np.ndarray = self._state.order
         self._odds = np.exp(reordered(chosen, log_odds, self.order))
         within = np.isin(self.order, chosen[inside])
         self._slots = np.full(slots, -1, np.int64)

@@ -31,6 +31,7 @@ class Fixed:
     personal = False
 
     def __init__(self, probabilities: np.ndarray, total: float | None) -> None:
+        self.total: float | None
         self._log_odds, self.total = log_odds(probabilities), total
 
     def log_odds(self, ratios: np.ndarray, rows: slice) -> np.ndarray:

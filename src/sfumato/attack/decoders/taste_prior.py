@@ -44,6 +44,9 @@ class TastePrior:
     personal = True
 
     def __init__(self, bias: np.ndarray, directions: np.ndarray, total: float) -> None:
+        self.bias: np.ndarray
+        self.directions: np.ndarray
+        self.total: float
         self.bias, self.directions, self.total = bias, directions, total
         self._squares = _Squares(directions)
         self._slopes, self._logits = Factor(directions), Factor(directions.T)

@@ -278,6 +278,7 @@ def _first_allowed(correct: int, guesses: int, canaries: int, delta: float, doub
     return low
 
 
+GAUSSIAN_DELTA: between
 EPSILON, GAUSSIAN_DELTA = between(0, math.inf), fraction
 # Beyond this sigma a discrete Gaussian differs from the continuous one by 1 / (24 sigma**2) of mu,
 # which more than 1e9 trials would be needed to detect.

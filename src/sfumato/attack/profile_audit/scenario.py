@@ -262,20 +262,23 @@ class Scenario:
     def __init__(
         self, owner: str, interactions: Interactions, mechanism: Any, settings: AttackSettings
     ) -> None:
+        self.settings: AttackSettings
         self._owner, self.settings = owner, settings.checked(owner)
-        self.mechanism = _mechanism(owner, mechanism)
+        self.mechanism: Any = _mechanism(owner, mechanism)
         coded = _enough(owner, interactions).coded()
         people = coded.user_ids.size
         order = np.random.default_rng(self.settings.random_state).permutation(people)
-        self.known_users = min(max(round(self.settings.known * people), 1), people - 2)
-        self.most = self.settings.attacked(coded.item_ids.size)
+        self.known_users: int = min(max(round(self.settings.known * people), 1), people - 2)
+        self.most: int = self.settings.attacked(coded.item_ids.size)
         attacked = np.sort(order[self.known_users :][: self.most])
         known = interactions.filter(np.isin(coded.user_codes, order[: self.known_users]))
-        self.rows = interactions.filter(np.isin(coded.user_codes, attacked))
+        self.rows: Interactions = interactions.filter(np.isin(coded.user_codes, attacked))
+        self.users: np.ndarray
+        self.candidates: np.ndarray
         self.users, self.candidates = coded.user_ids[attacked], coded.item_ids
-        self.n = min(self.settings.n, self.users.size - 1)
+        self.n: int = min(self.settings.n, self.users.size - 1)
         self._attacker = Attacker.who_knows(known, self.candidates)
-        self.learned = self._attacker.learned
+        self.learned: int = self._attacker.learned
         self._points: dict[float, Point] = {}
 
     @cached_property

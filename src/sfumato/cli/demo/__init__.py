@@ -1,191 +1,169 @@
-"""`sfumato demo`: a tour on a generated shop, each answer beside the truth."""
+"""`sfumato demo`: a tour of every room on generated data, each answer beside something to compare.
 
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+`summary` runs all tours and prints one table; `visit` prints the tour of one room.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from io import StringIO
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from sfumato import sketch
-from sfumato.attack import audit
-from sfumato.cli.demo.density import density
-from sfumato.cli.demo.recommend import models, profiles
-from sfumato.cli.demo.retrieve import retrieval
-from sfumato.cli.demo.telemetry import telemetry
-from sfumato.engine import map_merge
-from sfumato.privacy import BudgetExceeded, Ledger
-from sfumato.privacy.mechanisms.additive import Laplace
+from sfumato.cli import waiting
 
-__all__ = ["tour"]
+__all__ = ["ROOMS", "WIDTH", "summary", "visit"]
 
-EVENTS, ITEMS, USERS, RATINGS = 2_000_000, 100_000, 50_000, 400_000
+WIDTH = 80  # columns, however wide the terminal is
+Row = dict[str, Any]
+Headline = tuple[str, str, str]  # a question, its answer, and what it is compared with
 
 
-class _Shop:
-    """Purchases of a generated shop: Zipf-popular items, users of uneven appetite."""
+@dataclass(frozen=True)
+class Room:
+    """The tour of a room: the function that prints it, and the row of the summary."""
 
-    def __init__(self, events: int) -> None:
-        random = np.random.default_rng(7)
-        cumulative = np.cumsum(1 / np.arange(1, ITEMS + 1) ** 1.1)
-        self.item = np.searchsorted(cumulative, random.random(events) * cumulative[-1])
-        self.user = (USERS * random.random(events) ** 2).astype(np.int64)
-        self.names = pa.array([f"item {i}" for i in range(ITEMS)]).take(pa.array(self.item))
-        self.counts = np.bincount(self.item, minlength=ITEMS)
+    module: str  # of this folder
+    tour: str  # a function of it: Console -> rows
+    headline: Callable[[list[Row]], Headline]
+    see: str  # what a reader should see in the tour, in one line
 
-    def basket(self, user: int) -> np.ndarray:
-        return np.unique(self.item[self.user == user])
+    def visited(self, console: Console, **sizes: int) -> list[Row]:
+        """Print the tour and return its rows."""
+        tour = getattr(import_module(f"{__name__}.{self.module}"), self.tour)
+        rows: list[Row] = tour(console, **sizes)
+        return rows
 
 
-def tour(
-    events: int = EVENTS, ratings: int = RATINGS, console: Console | None = None
-) -> list[dict[str, Any]]:
-    """Run every stop of the tour, print it, and return its rows."""
-    console = console or Console()
-    console.print(f"[bold]A shop with {events:,} purchases[/], generated; nothing is downloaded.\n")
-    shop = _Shop(events)
-    rows = [row for stop in STOPS for row in _shown(stop(shop), console)]
-    rows += models(console, ratings)
-    rows += profiles(console)
-    rows += retrieval(console)
-    rows += telemetry(console)
-    rows += density(console)
-    console.print(
-        "Each sketch is as small after a billion events. Next: README.md, docs/recommend.md, "
-        "docs/profiles.md, docs/retrieval.md, docs/telemetry.md, docs/density.md, docs/privacy.md"
+def _sketch(rows: list[Row]) -> Headline:
+    row = _named(rows, "question", "item 0")
+    memory = row["memory"]
+    return f"sales of one item, by {memory}", row["answer"], f"truth {row['truth']}"
+
+
+def _privacy(rows: list[Row]) -> Headline:
+    row = _named(rows, "question", "item 0, private")
+    return "the same, released at epsilon 1", row["answer"], f"truth {row['truth']}"
+
+
+def _recommend(rows: list[Row]) -> Headline:
+    ndcg = {row["lists"]: row["ndcg"] for row in rows if "lists" in row}
+    best = ndcg["linear items (the default of sfumato fit)"]
+    return "next choices, NDCG of ten", f"{best:.3f}", f"popularity {ndcg['most popular']:.3f}"
+
+
+def _profile(rows: list[Row]) -> Headline:
+    row = next(row for row in rows if row["release"] == "Blip" and row["epsilon"] > 20)
+    return (
+        f"profile rebuilt, epsilon {row['epsilon']:.0f} an item",
+        f"{row['attack']:.0%}",
+        f"popularity {row['popularity']:.0%}",
     )
+
+
+def _retrieve(rows: list[Row]) -> Headline:
+    row, signs = (_named(rows, "code", name) for name in ("learned", "random directions"))
+    return (
+        f"nearest found, {row['bytes']} of 256 bytes",
+        f"{row['first']:.0%}",
+        f"plain signs {signs['first']:.0%}",
+    )
+
+
+def _telemetry(rows: list[Row]) -> Headline:
+    row = rows[0]
+    return "one word's count, sent by nobody", f"{row['estimate']:,.0f}", f"truth {row['truth']:,}"
+
+
+def _density(rows: list[Row]) -> Headline:
+    row = next(row for row in rows if row["question"].startswith("right classes"))
+    return (
+        "right classes, epsilon 1",
+        f"{row['private']:.0%}",
+        f"no privacy {row['not_private']:.0%}",
+    )
+
+
+def _mine(rows: list[Row]) -> Headline:
+    row = _named(rows, "question", "copied articles that were found")
+    return "edited copies of articles found", row["answer"], f"planted {row['truth']}"
+
+
+def _named(rows: list[Row], column: str, value: str) -> Row:
+    return next(row for row in rows if row.get(column) == value)
+
+
+ROOMS = {
+    "sketch": Room(
+        "sketches", "sketches", _sketch, "See: kilobytes that never grow answer near the truth."
+    ),
+    "privacy": Room(
+        "sketches",
+        "privacy",
+        _privacy,
+        "See: noise hides each sale; the budget refuses one release too many.",
+    ),
+    "recommend": Room(
+        "recommend",
+        "models",
+        _recommend,
+        "See: lists beat popularity; a quarter of the memory costs little.",
+    ),
+    "profile": Room(
+        "recommend",
+        "profiles",
+        _profile,
+        "See: an epsilon that finds neighbours lets an attacker rebuild the profile.",
+    ),
+    "retrieve": Room(
+        "retrieve", "retrieval", _retrieve, "See: learned codes find more from as few bytes."
+    ),
+    "telemetry": Room(
+        "telemetry", "telemetry", _telemetry, "See: counts of words that nobody sent in clear."
+    ),
+    "density": Room(
+        "density", "density", _density, "See: private answers near those without privacy."
+    ),
+    "mine": Room(
+        "mining", "mining", _mine, "See: every planted pattern comes out, and nothing else."
+    ),
+}
+
+
+def visit(room: str, console: Console | None = None) -> list[Row]:
+    """Print the tour of one room, and return its rows."""
+    console = console or Console(width=WIDTH)
+    rows = ROOMS[room].visited(console)
+    console.print(ROOMS[room].see)
     return rows
 
 
-def _shown(stop: Iterator[Any], console: Console) -> Iterator[dict[str, Any]]:
-    console.print(f"[bold cyan]{next(stop)}[/]")
+def summary(
+    console: Console | None = None, sizes: Mapping[str, dict[str, int]] | None = None
+) -> dict[str, list[Row]]:
+    """Run the tours of all rooms, print one table of them, and return the rows by room.
+
+    `sizes` has arguments of tours by room, such as {"sketch": {"events": 1000}}.
+    """
+    console = console or Console(width=WIDTH)
+    console.print("Every room of Sfumato on generated data; nothing is downloaded.\n")
+    found: dict[str, list[Row]] = {}
+    with waiting.progress("sfumato demo", "rooms") as advance:
+        for done, (name, room) in enumerate(ROOMS.items()):
+            advance(done, len(ROOMS))
+            found[name] = room.visited(
+                Console(file=StringIO(), width=WIDTH), **(sizes or {}).get(name, {})
+            )
     table = Table(box=None, pad_edge=False)
-    for name in ("question", "sketch says", "truth", "memory"):
-        table.add_column(name, justify="left" if name == "question" else "right", min_width=12)
-    for question, answer, truth, memory in stop:
-        table.add_row(question, answer, truth, memory)
-        yield {"question": question, "answer": answer, "truth": truth, "memory": memory}
+    for name in ("room", "question", "answer", "beside it"):
+        table.add_column(name, justify="right" if name == "answer" else "left")
+    for name, rows in found.items():
+        table.add_row(name, *ROOMS[name].headline(rows))
     console.print(table)
-    console.print()
-
-
-def _size(made: Any) -> str:
-    return f"{made.nbytes / 1024:,.0f} KiB" if made.nbytes >= 1024 else f"{made.nbytes} bytes"
-
-
-def _how_often(shop: _Shop) -> Iterator[Any]:
-    yield "How often was it bought?  CountMin.from_error(0.0001).update(names)"
-    counts = sketch.CountMin.from_error(0.0001, 0.99).update(shop.names)
-    for item in (0, 10, 1000):
-        says = int(counts.estimate([f"item {item}"])[0])
-        yield f"item {item}", f"{says:,}", f"{shop.counts[item]:,}", _size(counts)
-    bound = f"+{counts.error_bound(0.99):,.0f}"
-    yield "at most too high by, 99 % of items", bound, "", ""
-
-
-def _best_sellers(shop: _Shop) -> Iterator[Any]:
-    yield "Which sell best?  CountSketch(8192, 5, combine='median', track=20).update(names)"
-    best = sketch.CountSketch(8192, 5, combine="median", track=20).update(shop.names)
-    order = np.argsort(-shop.counts)
-    keys, values = best.heavy_hitters(3)
-    for rank, (key, value) in enumerate(zip(keys, values, strict=True)):
-        truth = f"item {order[rank]}: {shop.counts[order[rank]]:,}"
-        yield f"number {rank + 1}", f"{key}: {value:,.0f}", truth, _size(best)
-
-
-def _how_many(shop: _Shop) -> Iterator[Any]:
-    yield "How many different customers?  HyperLogLog().update(users)"
-    customers = sketch.HyperLogLog().update(shop.user)
-    yield (
-        "customers",
-        f"{customers.estimate():,.0f}",
-        f"{np.unique(shop.user).size:,}",
-        _size(customers),
+    console.print(
+        "\nSee: each answer beside the truth, the trivial, or the same without privacy."
+        "\nMore of a room: sfumato demo ROOM. Documentation: docs/start.md."
     )
-
-
-def _bought(shop: _Shop) -> Iterator[Any]:
-    yield "Was it ever bought?  BloomFilter.from_capacity(100_000, 0.01).update(names)"
-    bought = sketch.BloomFilter.from_capacity(ITEMS, 0.01).update(shop.names)
-    yield "item 1", str(bool(bought.contains(["item 1"])[0])), "True", _size(bought)
-    false_positives = bought.contains([f"not for sale {i}" for i in range(10_000)]).mean()
-    yield "false positive rate", f"{false_positives:.2%}", "0 %", ""
-
-
-def _similar(shop: _Shop) -> Iterator[Any]:
-    yield "How similar are two baskets?  MinHash(256).update(a).similarity(MinHash(256).update(b))"
-    one, other = shop.basket(0), shop.basket(1)
-    left, right = sketch.MinHash(256).update(one), sketch.MinHash(256).update(other)
-    truth = np.intersect1d(one, other).size / np.union1d(one, other).size
-    yield "customers 0 and 1", f"{left.similarity(right):.3f}", f"{truth:.3f}", _size(left)
-
-
-def _directions(shop: _Shop) -> Iterator[Any]:
-    yield "How similar are two customers?  CosineSketch(1024).update(rows)"
-    random = np.random.default_rng(1)
-    tastes = random.normal(size=(2, 64)) + random.normal(size=64)
-    truth = float(tastes[0] @ tastes[1] / np.linalg.norm(tastes[0]) / np.linalg.norm(tastes[1]))
-    codes = sketch.CosineSketch(1024).update(tastes)
-    yield "cosine of two vectors", f"{codes.cosine(codes)[0, 1]:.3f}", f"{truth:.3f}", _size(codes)
-
-
-def _released(shop: _Shop) -> Iterator[Any]:
-    yield "What may be released?  sketch.release(epsilon=1, ledger=ledger, dataset='orders')"
-    counts = sketch.CountSketch(8192, 5, combine="median").update(shop.names)
-    with tempfile.TemporaryDirectory() as folder:
-        ledger = Ledger(Path(folder) / "shop.ledger")
-        ledger.create("orders", epsilon=1.5)
-        released = counts.release(1, ledger=ledger, dataset="orders", release_id="june")
-        for item in (0, 10, 1000):
-            says = float(released.estimate([f"item {item}"])[0])
-            yield f"item {item}, private", f"{says:,.0f}", f"{shop.counts[item]:,}", _size(released)
-        bound = f"+-{released.error_bound(0.99):,.0f}"
-        yield "off by at most, 99 % of items", bound, "", ""
-        again = counts.release(1, ledger=ledger, dataset="orders", release_id="june")
-        spent = f"epsilon {ledger.spent('orders').epsilon:g}"
-        yield "a retry: same bytes, spent", f"{again == released}, {spent}", "epsilon 1", ""
-        try:
-            counts.release(1, ledger=ledger, dataset="orders")
-        except BudgetExceeded:
-            yield "one more, of a budget of 1.5", "refused", "refused", ""
-
-
-def _measured(shop: _Shop) -> Iterator[Any]:
-    yield "Does the guarantee hold?  audit(Laplace(1, epsilon=1), (0, 1))"
-    honest = audit(Laplace(1, epsilon=1), (0, 1), 20_000)
-    broken = audit(lambda x, n, s: Laplace(1, 4).sample(x, n), (0, 1), 20_000, claimed=1)
-    verdict = "missed" if broken else "caught"
-    yield "epsilon measured, at least", f"{honest.epsilon:.2f}", "at most 1", ""
-    yield (
-        "the same with a quarter of the noise",
-        f"{broken.epsilon:.2f}: {verdict}",
-        "4: caught",
-        "",
-    )
-
-
-def _together(shop: _Shop) -> Iterator[Any]:
-    yield "Two threads, one answer?  map_merge(table, lambda: CountMin(65536), column='item')"
-    direct = sketch.CountMin(65536).update(shop.item)
-    parts = map_merge({"item": shop.item}, lambda: sketch.CountMin(65536), column="item", threads=2)
-    yield "merged = built at once, bit for bit", str(parts == direct), "True", _size(direct)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "items.sketch"
-        direct.save(path)
-        yield "saved and read back", str(sketch.load(path) == direct), "True", ""
-
-
-STOPS = (
-    _how_often,
-    _best_sellers,
-    _how_many,
-    _bought,
-    _similar,
-    _directions,
-    _together,
-    _released,
-    _measured,
-)
+    return found

@@ -258,6 +258,9 @@ class PageHeader:
         self._fields = np.full((9, 9), -1, np.int64)  # field 8 of the header is the last
         outer = np.empty(DEEPEST, np.int64)
         self.size = kernels.page_header(np.uint64(data.address), data.size, outer, self._fields)
+        self.kind: int
+        self.decompressed: int
+        self.stored: int
         self.kind, self.decompressed, self.stored = map(int, self._fields[0, 1:4])
         if self.size > 0 and min(self.decompressed, self.stored) < 0:
             self.size = -1

@@ -40,6 +40,7 @@ class SparkRows:
     """
 
     def __init__(self, engine: "SparkEngine", frame: Any) -> None:
+        self.frame: Any
         self._engine, self.frame = engine, frame
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """Clusters: k-means, BFR and CURE of data larger than memory, hierarchies, private centres."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from sfumato.core.deprecation import on_demand
 
@@ -45,7 +46,7 @@ __all__ = [
 ]
 
 # Names are imported on first use, so that commands which cluster nothing do not load scikit-learn.
-__getattr__ = on_demand(
+__getattr__: Callable[..., Any] = on_demand(
     __name__,
     {
         "bfr.bfr": ("BFR",),

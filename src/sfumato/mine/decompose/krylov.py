@@ -38,8 +38,11 @@ class BlockLanczos:
     """
 
     def __init__(self, matrix: Matrix, block: int, draws: np.random.Generator) -> None:
+        self.matrix: Matrix
+        self.block: int
+        self.draws: np.random.Generator
         self.matrix, self.block, self.draws = matrix, min(block, matrix.shape[1]), draws
-        self.columns = matrix.shape[1]
+        self.columns: int = matrix.shape[1]
         self.size = 0
         self._rows = np.empty((0, self.columns), matrix.dtype)  # the basis, one vector per row
         self._projected = np.empty((0, 0))

@@ -139,9 +139,19 @@ class PrivatePCA(ComponentEstimator):
         release_id: str | None = None,
         privacy: Privacy | None = None,
     ) -> None:
+        self.bounds: Any
         self.n_components, self.whiten, self.bounds = n_components, whiten, bounds
+        self.epsilon: float | None
+        self.delta: float
+        self.privacy: Privacy | None
         self.epsilon, self.delta, self.privacy = epsilon, delta, privacy
+        self.ledger: Any
+        self.dataset: str | None
+        self.release_id: str | None
         self.ledger, self.dataset, self.release_id = ledger, dataset, release_id
+        self.unit: str | None
+        self.relation: str | None
+        self.contributions: int | None
         self.unit, self.relation, self.contributions = unit, relation, contributions
 
     def __sklearn_clone__(self) -> Self:

@@ -67,10 +67,19 @@ class Itemsets(Table):
         missed: float = 0.0,
         explain: Sequence[dict[str, Any]] = (),
     ) -> None:
-        self.levels = [level for level in levels if level[1].size]
+        self.levels: list[tuple[np.ndarray, np.ndarray]] = [
+            level for level in levels if level[1].size
+        ]
+        self.items: np.ndarray
+        self.n_baskets: int
+        self.min_count: int
         self.items, self.n_baskets, self.min_count = items, n_baskets, min_count
+        self.method: str
+        self.reason: str
+        self.exact: bool
+        self.missed: float
         self.method, self.reason, self.exact, self.missed = method, reason, exact, missed
-        self.explain = list(explain)
+        self.explain: list[dict[str, Any]] = list(explain)
 
     @classmethod
     def from_codes(

@@ -40,6 +40,7 @@ class Rules(Table):
     """
 
     def __init__(self, columns: dict[str, Any], metric: str) -> None:
+        self.metric: str
         self._all, self.metric = columns, metric
 
     def __len__(self) -> int:

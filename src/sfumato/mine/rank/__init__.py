@@ -1,6 +1,7 @@
 """Ranking of the nodes of graphs by their links, and measures of graphs."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from sfumato.core.deprecation import on_demand
 
@@ -67,7 +68,7 @@ __all__ = [
 ]
 
 # Names are imported on first use, so that a command loads no more than it needs.
-__getattr__ = on_demand(
+__getattr__: Callable[..., Any] = on_demand(
     __name__,
     {
         "figure": ("plot_ranks",),

@@ -56,6 +56,7 @@ class TextIndex:
             raise ParameterError.of(
                 OWNER, "texts", f"must be as many as ids, {nodes.size}, not {len(column)}."
             )
+        self.ids: np.ndarray
         self.ids, owner = distinct(nodes)
         words = _words(column)
         rows = np.repeat(owner, np.asarray(pc.list_value_length(words), np.int64))

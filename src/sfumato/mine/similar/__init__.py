@@ -3,6 +3,9 @@
 Each name is imported when it is first used.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from sfumato.core.deprecation import on_demand
 
 TYPE_CHECKING = False
@@ -43,7 +46,7 @@ __all__ = [
     "similarity_join",
 ]
 
-__getattr__ = on_demand(
+__getattr__: Callable[..., Any] = on_demand(
     __name__,
     {
         "banding": (

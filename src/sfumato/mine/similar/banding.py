@@ -85,7 +85,9 @@ class SCurve:
                 raise ValueError(
                     f'SCurve: a step must be ("and", n) or ("or", n), not {step!r:.100}.'
                 )
-        self.steps = tuple((kind, COUNT.check("SCurve", kind, n)) for kind, n in steps)
+        self.steps: tuple[tuple[str, int], ...] = tuple(
+            (kind, COUNT.check("SCurve", kind, n)) for kind, n in steps
+        )
 
     @classmethod
     def and_or(cls, rows: int, bands: int) -> "SCurve":

@@ -39,6 +39,10 @@ class BandJoin:
     def __init__(
         self, keys: np.ndarray, rows: np.ndarray, signatures: np.ndarray, least: int
     ) -> None:
+        self.keys: np.ndarray
+        self.rows: np.ndarray
+        self.signatures: np.ndarray
+        self.least: int
         self.keys, self.rows, self.signatures, self.least = keys, rows, signatures, least
 
     def chunks(

@@ -82,7 +82,7 @@ class EnginePairs:
         self._documents: Rows = engine.rows(source, [plan.id_column, plan.text_column])
         fold = partial(_kind, plan)
         found = engine.fold(source, fold, lambda a, b: a or b, columns=[plan.id_column])
-        self.kind = pa.int64() if found in (None, "integers") else pa.string()
+        self.kind: Any = pa.int64() if found in (None, "integers") else pa.string()
 
     def estimated(self) -> Iterator[Pairs]:
         """Pairs that share a band, with similarities estimated from their signatures."""

@@ -39,11 +39,13 @@ class PairOutput:
         remedy: str,
         kind: pa.DataType | None = None,
     ) -> None:
+        self.owner: str
+        self.remedy: str
         self.owner, self.remedy = owner, remedy
-        self.most = PAIRS.check(owner, "max_pairs", most)
+        self.most: int = PAIRS.check(owner, "max_pairs", most)
         self.path = None if path is None else Path(path)
         kind = pa.int64() if kind is None else kind
-        self.schema = pa.schema({"first": kind, "second": kind, value: pa.float64()})
+        self.schema: Any = pa.schema({"first": kind, "second": kind, value: pa.float64()})
         self.count = 0
         self._parts: list[pa.Table] = []
         self._writer: Any = None

@@ -69,6 +69,8 @@ class TextSets:
     """Sets of the shingles of texts, of which only one block is held at a time."""
 
     def __init__(self, texts: Texts, shingling: Shingling) -> None:
+        self.texts: Texts
+        self.shingling: Shingling
         self.texts, self.shingling = texts, shingling
         self._fingerprints = np.zeros(len(texts), np.uint64)
 

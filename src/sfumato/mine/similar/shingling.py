@@ -206,7 +206,7 @@ class ShingleSets:
                 f"{found.dtype} of shape {found.shape}; hash other values by hash_column first."
             )
         self.hashes = found
-        self.offsets = checked_offsets("ShingleSets", offsets, found.size, "hashes")
+        self.offsets: np.ndarray = checked_offsets("ShingleSets", offsets, found.size, "hashes")
 
     def __len__(self) -> int:
         return self.offsets.size - 1

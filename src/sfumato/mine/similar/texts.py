@@ -26,6 +26,7 @@ class Texts:
     def __init__(self, owner: str, texts: Any) -> None:
         column = _arrow(owner, texts)
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        self.chunks: list[Any]
         self.chunks, row = [], 0
         for chunk in chunks:
             if len(chunk):

@@ -3,6 +3,9 @@
 Each name is imported when it is first used.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from sfumato.core.deprecation import on_demand
 
 TYPE_CHECKING = False
@@ -53,7 +56,7 @@ __all__ = [
     "variance_delta",
 ]
 
-__getattr__ = on_demand(
+__getattr__: Callable[..., Any] = on_demand(
     __name__,
     {
         "accountant": ("Accountant",),

@@ -58,8 +58,8 @@ class Accountant:
     """
 
     def __init__(self, method: str = "pld", relation: str = "add/remove") -> None:
-        self.method = one_of(composition.METHODS).check("Accountant", "method", method)
-        self.relation = one_of(RELATIONS).check("Accountant", "relation", relation)
+        self.method: str = one_of(composition.METHODS).check("Accountant", "method", method)
+        self.relation: str = one_of(RELATIONS).check("Accountant", "relation", relation)
         self._branches: list[Counter[Loss]] = [Counter()]
         self._epsilons: list[tuple[float, float]] = []  # answers, which later ones stay above
         self._deltas: list[tuple[float, float]] = []

@@ -103,7 +103,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+        self.path: str = os.path.abspath(os.fspath(path))
         if not os.path.isdir(os.path.dirname(self.path)):
             raise FileNotFoundError(f"Ledger: there is no folder for {os.fspath(path)}.")
         if os.path.isdir(self.path):

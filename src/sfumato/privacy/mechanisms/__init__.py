@@ -1,6 +1,7 @@
 """Mechanisms of differential privacy, each with its domain, adjacency, sensitivity and loss."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from sfumato.core.deprecation import on_demand
 
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 # Who needs one mechanism does not load the others.
-__getattr__ = on_demand(
+__getattr__: Callable[..., Any] = on_demand(
     __name__,
     {
         "additive": ("Gaussian", "Laplace"),

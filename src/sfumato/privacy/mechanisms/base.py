@@ -32,8 +32,6 @@ class Answer:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Answer) and self.to_bytes() == other.to_bytes()
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return described(self, self.statement.headline, value=self.value)
 

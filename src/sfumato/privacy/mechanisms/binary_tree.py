@@ -176,6 +176,7 @@ class TreeCount:
     """
 
     def __init__(self, mechanism: BinaryTreeCounter) -> None:
+        self.mechanism: BinaryTreeCounter
         self.mechanism, self.step, self._total = mechanism, 0, 0
         self._carry = np.zeros(mechanism.levels, np.int64)
 

@@ -15,6 +15,7 @@ become more. So batches can be sampled as they come, and evicted rows be forgott
 """
 
 import re
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -96,9 +97,9 @@ class _Bound:
 
     def __init__(self, per_user: int, per_item: int | None = None) -> None:
         owner = type(self).__name__
-        self.per_user = MOST.check(owner, "per_user", per_user)
+        self.per_user: int = MOST.check(owner, "per_user", per_user)
         limit = self.per_user if per_item is None else per_item
-        self.per_item = MOST.check(owner, "per_item", limit)
+        self.per_item: int = MOST.check(owner, "per_item", limit)
 
     def __repr__(self) -> str:
         return described(self, per_user=self.per_user, per_item=self.per_item)
@@ -148,7 +149,7 @@ class ContributionSample(_Bound):
 
     def __init__(self, per_user: int, per_item: int | None = None, *, seed: int) -> None:
         super().__init__(per_user, per_item)
-        self.seed = SEED.check("ContributionSample", "seed", seed)
+        self.seed: int = SEED.check("ContributionSample", "seed", seed)
         self.rows = 0  # of all batches
         self._numbers = _Numbers()
         self._batches = [_no_rows()]  # the sample, then batches that were not sampled yet
@@ -194,7 +195,7 @@ class ContributionSample(_Bound):
         self._sample()
         return self._batches[0][2].copy()
 
-    kept = renamed_method("kept", "retained")
+    kept: Callable[..., Any] = renamed_method("kept", "retained")
 
     def _sample(self) -> None:
         """Sample the waiting batches into the sample."""

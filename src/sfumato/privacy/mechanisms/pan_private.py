@@ -157,6 +157,8 @@ class NoisyCount:
     """Running pan-private counter; `state` is all that it stores of the data."""
 
     def __init__(self, mechanism: PanPrivateCounter, state: int) -> None:
+        self.mechanism: PanPrivateCounter
+        self.ended: bool
         self.mechanism, self.state, self.made, self.ended = mechanism, state, 0, False
 
     def update(self, counts: Any) -> Self:
@@ -332,6 +334,8 @@ class PanPrivateTable:
     """Running pan-private table; it cannot merge: two noisy bits do not make one of either."""
 
     def __init__(self, mechanism: PanPrivateDistinct, bits: np.ndarray) -> None:
+        self.mechanism: PanPrivateDistinct
+        self.bits: np.ndarray
         self.mechanism, self.bits, self.made = mechanism, bits, 0
 
     def update(self, users: Any, *, source: Source | None = None) -> Self:

@@ -151,8 +151,9 @@ class ShareSource:
     """
 
     def __init__(self, of: int, source: Source | None = None) -> None:
+        self.of: int
         self.of, self.added = of, 0
-        self.insecure = stated(source) == INSECURE
+        self.insecure: bool = stated(source) == INSECURE
         self._source = source or SystemSource()
 
     def __repr__(self) -> str:

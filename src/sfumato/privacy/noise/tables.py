@@ -57,11 +57,11 @@ class SamplingTable:
 
     def __init__(self, distribution: ExactDistribution) -> None:
         self.distribution = distribution
-        self.floors = np.array(distribution.floors(BITS), np.uint64)
+        self.floors: np.ndarray = np.array(distribution.floors(BITS), np.uint64)
         leading = min(max(self.floors.size.bit_length() + 2, 8), 16)
-        self.shift = BITS - leading
+        self.shift: int = BITS - leading
         starts = np.arange(1 << leading, dtype=np.uint64) << np.uint64(self.shift)
-        self.guide = np.searchsorted(self.floors, starts).astype(np.uint32)
+        self.guide: np.ndarray = np.searchsorted(self.floors, starts).astype(np.uint32)
 
     @property
     def looked_up(self) -> tuple[np.ndarray, np.ndarray, int]:

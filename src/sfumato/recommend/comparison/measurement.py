@@ -50,6 +50,7 @@ class SplitData:
 
     def __init__(self, data: Interactions, protocol: EvaluationProtocol, repeat: int) -> None:
         self.protocol = protocol
+        self.train: Interactions
         self.train, test = protocol.parts(data, repeat)
         if protocol.objective == "ranking" and protocol.relevant_from is not None:
             test = test.filter(test.ratings >= protocol.relevant_from)
@@ -59,12 +60,16 @@ class SplitData:
                 "compare: the split leaves no row to learn from or none to find; give more data, "
                 "another split or test_size, or a lower relevant_from."
             )
+        self.user_ids: np.ndarray
+        self.item_ids: np.ndarray
         self.user_ids, self.item_ids = data.coded().user_ids, data.coded().item_ids
+        self.users: np.ndarray
+        self.items: np.ndarray
         self.users, self.items = self._codes(data, test)
         users, items = self._codes(data, self.train)
         # Codes above those of the data are for other items of a catalogue, one per slot of a list.
         shape = self.item_ids.size + self.longest_list, self.user_ids.size
-        self.owners = csr_array((np.ones(users.size, np.float32), (items, users)), shape=shape)
+        self.owners: Any = csr_array((np.ones(users.size, np.float32), (items, users)), shape=shape)
         self.owners.data[:] = 1.0  # a pair that the data has twice is one owner
 
     @staticmethod

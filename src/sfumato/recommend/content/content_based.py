@@ -121,7 +121,11 @@ class ContentBased(HistoryModel):
         stop_words: str = "",
     ) -> None:
         super().__init__(weighting=weighting, relevant_from=relevant_from)
+        self.prior: float
+        self.terms: int | None
         self.prior, self.terms = prior, terms
+        self.min_documents: int
+        self.stop_words: str
         self.min_documents, self.stop_words = min_documents, stop_words
 
     @property

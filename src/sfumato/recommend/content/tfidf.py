@@ -94,6 +94,9 @@ class TfIdf(Parameters):
     def __init__(
         self, *, terms: int | None = None, min_documents: int = 1, stop_words: str = ""
     ) -> None:
+        self.terms: int | None
+        self.min_documents: int
+        self.stop_words: str
         self.terms, self.min_documents, self.stop_words = terms, min_documents, stop_words
 
     def fit(self, features: Features) -> Self:

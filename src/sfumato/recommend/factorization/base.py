@@ -1,5 +1,6 @@
 """Factorization: the base of models that predict and rank by vectors of users and items."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -337,7 +338,7 @@ class Factorization(Estimator, in_files=False):
         vector = self._folded_in(what, ratings, ridge)
         return self._ranked(vector[None], n, allowed, listed(what, self.catalogue_), True)
 
-    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
+    recommend_guest: Callable[..., Any] = renamed_method("recommend_guest", "recommend_fold_in")
 
     def _user_vectors(self, ids: np.ndarray) -> np.ndarray:
         """Return float32 (len(ids), factors): components and, last, the bias of each user."""

@@ -120,6 +120,7 @@ class BayesianFactorization(SampledFactorization):
         random_state: RandomState = 0,
     ) -> None:
         self.factors, self.epochs, self.burn_in = factors, epochs, burn_in
+        self.implicit: str | None
         self.implicit, self.bounds, self.random_state = implicit, bounds, random_state
 
     def _chain(

@@ -91,6 +91,9 @@ class SketchedFactors(Factorization):
     _statement: PrivacyStatement | None = None
 
     def __init__(self, *, cells: int, depth: int = 4, seed: int = 0) -> None:
+        self.cells: int
+        self.depth: int
+        self.seed: int
         self.cells, self.depth, self.seed = cells, depth, seed
 
     def fit(self, model: PrivateFactorization) -> Self:

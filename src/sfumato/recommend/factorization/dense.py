@@ -167,9 +167,15 @@ class DenseFactorization(Descent):
         random_state: RandomState = 0,
     ) -> None:
         self.objective = objective
+        self.epochs: int
         self.factors, self.epochs = factors, epochs
+        self.learning_rate: float
+        self.decay: float
         self.learning_rate, self.decay = learning_rate, decay
+        self.regularization: float | tuple[float, ...]
         self.regularization, self.clip, self.noise = regularization, clip, noise
+        self.threads: int
+        self.bounds: tuple[float, float] | None
         self.threads, self.bounds, self.random_state = threads, bounds, random_state
 
     def resize(self, factors: int) -> Self:

@@ -52,12 +52,14 @@ class GibbsChain:
         random: Generator,
     ) -> None:
         by_user, by_item = _grouped(users, items), _grouped(items, users)
+        self.random: np.random.Generator
+        self.rows: tuple[Any, Any]
         self.random, self.rows = random, by_user[:2]
-        self.residuals = np.asarray(targets, np.float32)[by_user[2]]
-        self.users = GibbsSide(
+        self.residuals: Any = np.asarray(targets, np.float32)[by_user[2]]
+        self.users: GibbsSide = GibbsSide(
             by_user[0], by_item[:2], implicit in ("users", "both"), factors, random
         )
-        self.items = GibbsSide(
+        self.items: GibbsSide = GibbsSide(
             by_item[0], by_user[:2], implicit in ("items", "both"), factors, random
         )
         self.precision = 1.0
@@ -135,17 +137,23 @@ class GibbsSide:
         random: Generator,
     ) -> None:
         counts = np.diff(starts)
+        self.size: int
+        self.counts: np.ndarray
+        self.members: tuple[np.ndarray, np.ndarray]
         self.size, self.counts, self.members = counts.size, counts, members
         self.own = random.standard_normal((factors + 1, counts.size), np.float32)
         self.own *= np.float32(START)
         self.own[0] = 0
-        self.total = self.own.copy()
+        self.total: np.ndarray = self.own.copy()
         others = members[0].size - 1 if implicit else 0
-        self.implicit = np.zeros((factors + 1, others), np.float32)
-        self.weights = (1 / np.sqrt(counts)).astype(np.float32)
+        self.implicit: np.ndarray = np.zeros((factors + 1, others), np.float32)
+        self.weights: np.ndarray = (1 / np.sqrt(counts)).astype(np.float32)
         self.precisions, self.degrees = np.ones(counts.size, np.float32), 8.0
         self.mean = 0.0
-        self.sums = np.empty(counts.size, np.float32), np.empty(counts.size, np.float32)
+        self.sums: tuple[np.ndarray, np.ndarray] = (
+            np.empty(counts.size, np.float32),
+            np.empty(counts.size, np.float32),
+        )
         self._room = np.zeros((counts.size, 4), np.float32)
 
     def values(self, component: int) -> np.ndarray:

@@ -123,7 +123,11 @@ class ImputedSVD(StoredVectors):
         bounds: tuple[float, float] | None = None,
         random_state: RandomState = 0,
     ) -> None:
+        self.factors: int
+        self.shrinkage: float
+        self.iterations: int
         self.factors, self.shrinkage, self.iterations = factors, shrinkage, iterations
+        self.bounds: tuple[float, float] | None
         self.bounds, self.random_state = bounds, random_state
 
     def fit(

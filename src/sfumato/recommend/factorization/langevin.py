@@ -45,15 +45,25 @@ class LangevinChain:
         plain: dict[str, Any],
         random: Generator,
     ) -> None:
+        self.plain: dict[str, Any]
+        self.random: np.random.Generator
         self.plain, self.random, self.epoch = plain, random, 0
-        self.rows = ShuffledRatings(users.copy(), items.copy(), np.asarray(targets, np.float32))
+        self.rows: ShuffledRatings = ShuffledRatings(
+            users.copy(), items.copy(), np.asarray(targets, np.float32)
+        )
         factors = plain["factors"]
+        self.factors: Any
+        self.size: Any
         self.factors, self.size = factors, -(-(factors + 2) // LANES) * LANES
-        self.counts = [np.bincount(codes).astype(np.float32) for codes in (users, items)]
-        self.tables = [self._started(counts.size, side) for side, counts in enumerate(self.counts)]
-        self.sums = [aligned(table.shape, np.float32) for table in self.tables]
+        self.counts: list[np.ndarray] = [
+            np.bincount(codes).astype(np.float32) for codes in (users, items)
+        ]
+        self.tables: list[np.ndarray] = [
+            self._started(counts.size, side) for side, counts in enumerate(self.counts)
+        ]
+        self.sums: list[np.ndarray] = [aligned(table.shape, np.float32) for table in self.tables]
         # Of each side's numbers; the last is that of the bias.
-        self.priors = [np.full(factors + 1, START**-2) for _ in self.tables]
+        self.priors: list[np.ndarray] = [np.full(factors + 1, START**-2) for _ in self.tables]
         self.precision, self._squares = 1.0, float(np.square(targets).sum())
 
     def sweep(self) -> None:
@@ -227,6 +237,9 @@ class LangevinFactorization(SampledFactorization):
         random_state: RandomState = 0,
     ) -> None:
         self.factors, self.epochs, self.burn_in = factors, epochs, burn_in
+        self.batches: int
+        self.learning_rate: float
+        self.decay: float
         self.batches, self.learning_rate, self.decay = batches, learning_rate, decay
         self.bounds, self.random_state = bounds, random_state
 

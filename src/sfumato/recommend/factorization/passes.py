@@ -111,6 +111,8 @@ class Undo:
         *,
         copied: bool = True,
     ) -> None:
+        self.regions: list[tuple[np.ndarray, np.ndarray | None]]
+        self.log: np.ndarray
         self.regions, self.log, self._undo = regions, log, undo
         self._copies = snapshot(regions) if copied else []
 

@@ -34,6 +34,7 @@ class MeanVectors:
     """
 
     def __init__(self, components: int) -> None:
+        self.components: int
         self.components, self.count, self.mean = components, 0, 0.0
 
     def add(self, sample: Sample) -> None:

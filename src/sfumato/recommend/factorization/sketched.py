@@ -212,10 +212,22 @@ class SketchFactorization(Descent):
         random_state: RandomState = 0,
     ) -> None:
         self.objective = objective
+        self.depth: int
+        self.space_gain: float
+        self.cells: int | None
         self.factors, self.depth, self.space_gain, self.cells = factors, depth, space_gain, cells
+        self.layout: str
+        self.readout: str
+        self.seed: int
         self.layout, self.readout, self.active, self.seed = layout, readout, active, seed
+        self.epochs: int
+        self.learning_rate: float
+        self.decay: float
         self.epochs, self.learning_rate, self.decay = epochs, learning_rate, decay
+        self.regularization: float
         self.regularization, self.clip, self.noise = regularization, clip, noise
+        self.threads: int
+        self.bounds: tuple[float, float] | None
         self.threads, self.bounds, self.random_state = threads, bounds, random_state
 
     def fit_rows(

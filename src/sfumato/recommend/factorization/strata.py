@@ -130,8 +130,10 @@ class RatingStrata:
     def __init__(self, rows: Rows, columns: tuple[str, str, str], seed: int, groups: int) -> None:
         hashed = rows.map(_StratumHashing(columns, seed, groups), SCHEMA)
         every = hashed.shuffle("group").persist()
-        self.strata = [every.map(_StratumSelection(at), GROUPED).persist() for at in range(groups)]
-        self.users = every.map(_distinct_users, USERS).persist()
+        self.strata: list[Rows] = [
+            every.map(_StratumSelection(at), GROUPED).persist() for at in range(groups)
+        ]
+        self.users: Rows = every.map(_distinct_users, USERS).persist()
         self._source = [every]
 
     def count_users(self) -> int:

@@ -132,13 +132,19 @@ class SVDpp(EpochVectors):
         bounds: tuple[float, float] | None = None,
         random_state: RandomState = 0,
     ) -> None:
+        self.factors: int
+        self.epochs: int
         self.factors, self.epochs = factors, epochs
+        self.learning_rate: float
+        self.decay: float
+        self.regularization: float
         self.learning_rate, self.decay, self.regularization = learning_rate, decay, regularization
         self.user_regularization = user_regularization
         self.item_regularization = item_regularization
         self.implicit_regularization = implicit_regularization
         self.user_bias_regularization = user_bias_regularization
         self.item_bias_regularization = item_bias_regularization
+        self.bounds: tuple[float, float] | None
         self.bounds, self.random_state = bounds, random_state
 
     def _training(self, plain: dict[str, Any], train: Interactions) -> SvdppTraining:

@@ -34,7 +34,12 @@ class SvdppTraining:
         self, owner: str, plain: dict[str, Any], rated: RatedRows, mean: float, scale: float
     ) -> None:
         self.owner = owner  # the model's name in errors
+        self.plain: dict[str, Any]
+        self.random: np.random.Generator
         self.plain, self.random = plain, np.random.default_rng(plain["random_state"])
+        self.starts: np.ndarray
+        self.items: np.ndarray
+        self.rows: np.ndarray
         self.starts, self.items, self.rows = rated.starts, rated.positions, np.arange(len(rated))
         users, items = rated.starts.size - 1, rated.items
         with np.errstate(over="ignore"):  # overflow of float32 is reported as divergence
@@ -42,15 +47,22 @@ class SvdppTraining:
         self.prior = BiasPrior()
         if plain["regularization"] > 0:
             self.prior = BiasPrior.of_codes(rated.user_rows, self.items, targets)
+        self.scale: float
+        self.targets: np.ndarray
         self.scale, self.targets = scale * self.prior.unit, targets / np.float32(self.prior.unit)
+        self.p: np.ndarray
+        self.q: np.ndarray
         self.p, self.q = (_started(n, plain["factors"], self.random) for n in (users, items))
-        self.y = aligned(self.q.shape, np.float32)
-        self.biases = np.zeros(users, np.float32), np.zeros(items, np.float32)
+        self.y: np.ndarray = aligned(self.q.shape, np.float32)
+        self.biases: tuple[np.ndarray, np.ndarray] = (
+            np.zeros(users, np.float32),
+            np.zeros(items, np.float32),
+        )
         for own, given in zip(
             self.biases, (self.prior.user_biases, self.prior.item_biases), strict=True
         ):
             own[: np.size(given)] = given  # the last ones may have no ratings
-        self.sums = aligned(2 * self.p.shape[1], np.float32)
+        self.sums: np.ndarray = aligned(2 * self.p.shape[1], np.float32)
 
     def epoch(self, number: int) -> None:
         """Run one epoch, the first is 0; raise ValueError if numbers overflow."""

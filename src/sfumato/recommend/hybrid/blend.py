@@ -128,8 +128,14 @@ class BellKorBlend(PartsModel):
         bounds: tuple[float, float] | None = None,
         random_state: int = 0,
     ) -> None:
+        self.probe: float
+        self.folds: int | None
         self.parts, self.probe, self.folds = parts, probe, folds
+        self.probe_by: str
+        self.by_support: bool
         self.probe_by, self.by_support = probe_by, by_support
+        self.bounds: tuple[float, float] | None
+        self.random_state: int
         self.bounds, self.random_state = bounds, random_state
 
     def _check_together(self, plain: dict[str, Any]) -> None:

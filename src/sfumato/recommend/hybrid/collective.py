@@ -117,6 +117,9 @@ class CollectiveItems(LinearItems):
             relevant_from=relevant_from,
         )
         self.feature_weight = feature_weight
+        self.terms: int | None
+        self.min_documents: int
+        self.stop_words: str
         self.terms, self.min_documents, self.stop_words = terms, min_documents, stop_words
 
     def fit(

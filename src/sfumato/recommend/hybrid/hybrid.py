@@ -154,8 +154,15 @@ class Hybrid(PartsModel):
         bounds: tuple[float, float] | None = None,
         random_state: int = 0,
     ) -> None:
+        self.combine: str
+        self.support: int
         self.parts, self.combine, self.support = parts, combine, support
+        self.short_list: int | None
+        self.relevant_from: float | None
         self.short_list, self.relevant_from = short_list, relevant_from
+        self.probe: float
+        self.bounds: tuple[float, float] | None
+        self.random_state: int
         self.probe, self.bounds, self.random_state = probe, bounds, random_state
 
     @property

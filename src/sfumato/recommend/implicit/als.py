@@ -187,9 +187,18 @@ class ALS(Factorization):
         threads: int = 1,
         random_state: RandomState = 0,
     ) -> None:
+        self.factors: int
+        self.regularization: float | None
+        self.confidence: float
         self.factors, self.regularization, self.confidence = factors, regularization, confidence
+        self.epochs: int
+        self.solver: str
+        self.cg_steps: int
         self.epochs, self.solver, self.cg_steps = epochs, solver, cg_steps
+        self.weighting: str
+        self.relevant_from: float | None
         self.weighting, self.relevant_from = weighting, relevant_from
+        self.threads: int
         self.threads, self.random_state = threads, random_state
 
     @property

@@ -151,9 +151,9 @@ class PreferenceRows:
     ) -> None:
         coded = rows.map(_PreferenceCoding(reading, users, items, scale), BY_USER)
         merging = _PairMerging(reading.weighting == "equal")
-        self.by_user = coded.shuffle("user").map(merging, BY_USER).persist()
-        self.by_item = self.by_user.shuffle("item").map(_sorted_by_item, BY_ITEM).persist()
-        self.shape = len(users), len(items)
+        self.by_user: Rows = coded.shuffle("user").map(merging, BY_USER).persist()
+        self.by_item: Rows = self.by_user.shuffle("item").map(_sorted_by_item, BY_ITEM).persist()
+        self.shape: tuple[int, int] = len(users), len(items)
 
     def columns(self) -> ItemTotals:
         """Return how many rows and what total weight each item has."""

@@ -56,9 +56,12 @@ class ImplicitAlternation:
     ) -> None:
         users, items = weights.shape
         self.plain = plain
-        self.users = initial(users, plain["factors"], random)
-        self.items = aligned((items, self.users.shape[1]), np.float32)
-        self.sides = ConfidenceRows.of(weights), ConfidenceRows.of(weights.T.tocsr())
+        self.users: np.ndarray = initial(users, plain["factors"], random)
+        self.items: np.ndarray = aligned((items, self.users.shape[1]), np.float32)
+        self.sides: tuple[ConfidenceRows, ConfidenceRows] = (
+            ConfidenceRows.of(weights),
+            ConfidenceRows.of(weights.T.tocsr()),
+        )
 
     def epoch(self, ridge: float) -> None:
         """Solve all items, then all users, with this penalty per unit of confidence."""

@@ -71,6 +71,8 @@ class HistoryModel(Estimator, in_files=False):
     histories_: Histories
 
     def __init__(self, *, weighting: str = "equal", relevant_from: float | None = None) -> None:
+        self.weighting: str
+        self.relevant_from: float | None
         self.weighting, self.relevant_from = weighting, relevant_from
 
     @property

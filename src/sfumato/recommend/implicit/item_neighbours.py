@@ -105,7 +105,12 @@ class ItemNeighbours(ItemWeightModel):
         relevant_from: float | None = None,
     ) -> None:
         super().__init__(weighting=weighting, relevant_from=relevant_from)
+        self.neighbours: int
+        self.metric: str
         self.neighbours, self.metric = neighbours, metric
+        self.transform: str
+        self.exponent: float
+        self.shrinkage: float
         self.transform, self.exponent, self.shrinkage = transform, exponent, shrinkage
         self.prior = prior
 

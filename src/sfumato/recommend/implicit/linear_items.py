@@ -110,7 +110,11 @@ class LinearItems(ItemWeightModel):
         relevant_from: float | None = None,
     ) -> None:
         super().__init__(weighting=weighting, relevant_from=relevant_from)
+        self.regularization: float | None
+        self.dense_items: int
         self.regularization, self.dense_items = regularization, dense_items
+        self.block_items: int
+        self.neighbours: int
         self.block_items, self.neighbours = block_items, neighbours
         self.prior = prior
 

@@ -123,8 +123,13 @@ class InterpolationWeights(RatingNeighbours):
         bounds: tuple[float, float] | None = None,
     ) -> None:
         RatingModel.__init__(self, bounds=bounds)
+        self.weights: str
+        self.implicit: bool
         self.neighbours, self.weights, self.implicit = neighbours, weights, implicit
+        self.regularization: float
         self.regularization, self.shrinkage = regularization, shrinkage
+        self.epochs: int
+        self.learning_rate: float | None
         self.epochs, self.learning_rate = epochs, learning_rate
 
     def _learn(self, rows: RatedRows, plain: dict[str, Any]) -> bool:

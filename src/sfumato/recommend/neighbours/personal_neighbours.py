@@ -103,9 +103,12 @@ class PersonalNeighbours:
         neighbours: int = 200,
         damping: float = 0.3,
     ) -> None:
-        self.neighbours = NEIGHBOURS.check("PersonalNeighbours", "neighbours", neighbours)
-        self.damping = float(DAMPING.check("PersonalNeighbours", "damping", damping))
+        self.neighbours: int = NEIGHBOURS.check("PersonalNeighbours", "neighbours", neighbours)
+        self.damping: float = float(DAMPING.check("PersonalNeighbours", "damping", damping))
         _check_sources(means, similar)
+        self.mean_: float
+        self.low_: float
+        self.high_: float
         self.mean_, self.low_, self.high_ = means.mean_, means.low_, means.high_
         self.catalogue_: Catalogue = means.catalogue_
         self._biases = means.item_vectors_[:, -1].astype(np.float64)

@@ -95,10 +95,12 @@ class RawProfiles:
             raise TypeError(f"RawProfiles: interactions must be Interactions, not {kind}.")
         if not len(interactions):
             raise ValueError("RawProfiles: interactions must have at least one row, not 0.")
-        self.least_common = COMMON.check("RawProfiles", "least_common", least_common)
-        self.threads = THREADS.check("RawProfiles", "threads", threads)
+        self.least_common: int = COMMON.check("RawProfiles", "least_common", least_common)
+        self.threads: int = THREADS.check("RawProfiles", "threads", threads)
         self._rated = interactions.has_ratings
         coded = interactions.coded()
+        self.users_: np.ndarray
+        self.items_: np.ndarray
         self.users_, self.items_ = coded.user_ids, coded.item_ids
         self._set(coded.user_codes, coded.item_codes, interactions.ratings)
 

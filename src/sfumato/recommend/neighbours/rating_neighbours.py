@@ -156,9 +156,22 @@ class RatingNeighbours(RatingModel):
         random_state: int = 0,
     ) -> None:
         super().__init__(bounds=bounds)
+        self.by: str
+        self.metric: str
+        self.neighbours: int
+        self.prediction: str
         self.by, self.metric, self.neighbours, self.prediction = by, metric, neighbours, prediction
+        self.shrinkage: float
+        self.significance: int
+        self.min_overlap: int
         self.shrinkage, self.significance, self.min_overlap = shrinkage, significance, min_overlap
+        self.exponent: float
+        self.damping: float
+        self.slope: float | None
         self.exponent, self.damping, self.slope = exponent, damping, slope
+        self.stored: int | None
+        self.search: str
+        self.random_state: int
         self.stored, self.search, self.random_state = stored, search, random_state
 
     @property

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -149,8 +149,15 @@ class UserNeighbours(UserNeighboursFile):
         predicts: str = "memberships",
         threads: int = 1,
     ) -> None:
+        self.neighbours: int | None
+        self.threshold: float | None
         self.neighbours, self.threshold = neighbours, threshold
+        self.metric: str
+        self.weighting: str
+        self.shrink: bool
         self.metric, self.weighting, self.shrink = metric, weighting, shrink
+        self.predicts: str
+        self.threads: int
         self.predicts, self.threads = predicts, threads
 
     @renamed_arguments(measure="metric")
@@ -306,7 +313,7 @@ class UserNeighbours(UserNeighboursFile):
         masked = barred(self._scores(near, weights), allowed, excluded, slice(0, 1))
         return listing(self.catalogue_, *best(masked, n, minimum), True)
 
-    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
+    recommend_guest: Callable[..., Any] = renamed_method("recommend_guest", "recommend_fold_in")
 
     def similar_users(self, users: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Find the n users most similar to each user.

@@ -50,7 +50,7 @@ class EventRows:
         items: Catalogue,
         accounts: Accounts,
     ) -> None:
-        self.sizes = {"users": len(accounts), "items": len(items)}
+        self.sizes: dict[str, int] = {"users": len(accounts), "items": len(items)}
         self._by_text = plain["unit"] == "user"
         schema = BY_TEXT if self._by_text else BY_POSITION
         by = None if self._by_text else accounts

@@ -295,8 +295,14 @@ class PrivateFactorization(PrivateFile):
         seed: int = 0,
         privacy: Privacy | None = None,
     ) -> None:
+        self.bounds: tuple[float, float]
         self.epsilon, self.delta, self.bounds = epsilon, delta, bounds
+        self.factors: int | None
         self.unit, self.covers, self.factors = unit, covers, factors
+        self.per_user: int | None
+        self.rows: int | None
+        self.seed: int
+        self.privacy: Privacy | None
         self.per_user, self.rows, self.seed, self.privacy = per_user, rows, seed, privacy
 
     def fit(

@@ -1,5 +1,6 @@
 """Base of private models whose lists come from a release and a user's own items."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -101,7 +102,7 @@ class PrivateLists(Parameters):
         """
         return self._released().recommend_fold_in(items, n=n, filter=filter)
 
-    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
+    recommend_guest: Callable[..., Any] = renamed_method("recommend_guest", "recommend_fold_in")
 
     def save(self, path: Any) -> None:
         """Write the release to a file, for `load`.

@@ -219,9 +219,20 @@ class PrivateNeighbours(PrivateLists):
         seed: int = 0,
         privacy: Privacy | None = None,
     ) -> None:
+        self.epsilon: float | None
+        self.delta: float
+        self.per_user: int
         self.epsilon, self.delta, self.per_user = epsilon, delta, per_user
+        self.unit: str
+        self.relation: str
         self.unit, self.relation = unit, relation
+        self.width: int | None
+        self.depth: int
+        self.weight: int | None
         self.width, self.depth, self.weight = width, depth, weight
+        self.neighbours: int
+        self.seed: int
+        self.privacy: Privacy | None
         self.neighbours, self.seed, self.privacy = neighbours, seed, privacy
 
     def fit(

@@ -79,6 +79,10 @@ class NoisySums:
     def __init__(
         self, events: EventSums, budget: Budget, most: int = 1, source: Source | None = None
     ) -> None:
+        self.events: EventSums
+        self.budget: Budget
+        self.most: int
+        self.source: Source | None
         self.events, self.budget, self.most, self.source = events, budget, most, source
         self.remaining = Fraction(1)
         if budget.sigma(most**2 * LARGEST, Fraction(1, 16)) > WIDEST:

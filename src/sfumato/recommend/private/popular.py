@@ -100,7 +100,11 @@ class PrivatePopular(PrivateLists):
         per_user: int | None = None,
         privacy: Privacy | None = None,
     ) -> None:
+        self.epsilon: float | None
+        self.delta: float | None
         self.epsilon, self.delta = epsilon, delta
+        self.per_user: int | None
+        self.privacy: Privacy | None
         self.per_user, self.privacy = per_user, privacy
 
     def fit(

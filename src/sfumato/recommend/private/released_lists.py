@@ -1,6 +1,7 @@
 """Base of releases that recommend items from noisy sums, public lists and a user's own items."""
 
 import os
+from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, Any, Self
 
@@ -134,7 +135,7 @@ class ReleasedLists(Release, in_files=False):
         found, scores = self._best(np.zeros(positions.size, np.int64), positions, 1, n, filter)
         return self._answer(found, scores, True)
 
-    recommend_guest = renamed_method("recommend_guest", "recommend_fold_in")
+    recommend_guest: Callable[..., Any] = renamed_method("recommend_guest", "recommend_fold_in")
 
     def _popularity(self) -> np.ndarray:
         """Return the noisy popularity of all items, a new array."""

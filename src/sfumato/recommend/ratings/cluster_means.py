@@ -98,6 +98,9 @@ class ClusterMeans(ClusteredMeans):
         random_state: int = 0,
     ) -> None:
         super().__init__(bounds=bounds)
+        self.clusters: int
+        self.damping: float | None
+        self.iterations: int
         self.clusters, self.damping, self.iterations = clusters, damping, iterations
         self.random_state = random_state
 

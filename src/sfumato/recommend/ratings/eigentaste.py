@@ -127,6 +127,9 @@ class Eigentaste(ClusteredMeans):
         bounds: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(bounds=bounds)
+        self.gauge: int | list[Any]
+        self.levels: int
+        self.damping: float | None
         self.gauge, self.levels, self.damping = gauge, levels, damping
 
     def __repr__(self) -> str:

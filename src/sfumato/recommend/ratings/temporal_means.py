@@ -151,8 +151,16 @@ class TemporalMeans(RatingModel):
         bounds: tuple[float, float] | None = None,
     ) -> None:
         super().__init__(bounds=bounds)
+        self.bin_days: float
+        self.exponent: float
+        self.day: float
+        self.damping: float | tuple[float, float] | None
         self.bin_days, self.exponent, self.day, self.damping = bin_days, exponent, day, damping
+        self.trend_damping: float | None
+        self.bin_damping: float | None
         self.trend_damping, self.bin_damping = trend_damping, bin_damping
+        self.drift_damping: float | None
+        self.session_damping: float | None
         self.drift_damping, self.session_damping = drift_damping, session_damping
         self.select = select
 

@@ -150,8 +150,15 @@ class TimeSVDpp(RatingModel):
         bounds: tuple[float, float] | None = None,
         random_state: RandomState = 0,
     ) -> None:
+        self.factors: int
+        self.epochs: int
         self.factors, self.epochs = factors, epochs
+        self.learning_rate: float
+        self.decay: float
+        self.regularization: float
         self.learning_rate, self.decay, self.regularization = learning_rate, decay, regularization
+        self.implicit_regularization: float
+        self.bin_days: float
         self.implicit_regularization, self.bin_days = implicit_regularization, bin_days
         self.bin_regularization = bin_regularization
         self.day_regularization = day_regularization

@@ -26,19 +26,25 @@ class TimeTraining(SvdppTraining):
         super().__init__(owner, plain, rated, mean, scale)
         assert rated.times is not None
         times, users = rated.times, rated.user_rows
+        self.earliest: float
+        self.latest: float
         self.earliest, self.latest = float(times.min()), float(times.max())
-        self.bin_seconds = plain["bin_days"] * DAY
+        self.bin_seconds: Any = plain["bin_days"] * DAY
         count = _bin_count(owner, self.earliest, self.latest, self.bin_seconds)
-        self.user_times = np.column_stack(rated.user_times())
-        self.deviations = deviations(times - self.user_times[users, 1]).astype(np.float32)
+        self.user_times: np.ndarray = np.column_stack(rated.user_times())
+        self.deviations: np.ndarray = deviations(times - self.user_times[users, 1]).astype(
+            np.float32
+        )
         bins = bins_of(times, self.earliest, self.bin_seconds, count)
-        self.bins = self.items.astype(np.int64) * count + bins
+        self.bins: Any = self.items.astype(np.int64) * count + bins
         keys = day_keys(users, times, self.earliest, self.latest)
+        self.day_keys: np.ndarray
+        self.days: np.ndarray
         self.day_keys, self.days = np.unique(keys, return_inverse=True)
-        self.drift = aligned(self.p.shape, np.float32)
-        self.slope = np.zeros(len(self.p), np.float32)
-        self.bin_biases = np.zeros((rated.items, count), np.float32)
-        self.day_biases = np.zeros(self.day_keys.size, np.float32)
+        self.drift: np.ndarray = aligned(self.p.shape, np.float32)
+        self.slope: np.ndarray = np.zeros(len(self.p), np.float32)
+        self.bin_biases: np.ndarray = np.zeros((rated.items, count), np.float32)
+        self.day_biases: np.ndarray = np.zeros(self.day_keys.size, np.float32)
 
     def step(self, *rows: Any) -> None:
         columns = self.deviations, self.bins, self.days

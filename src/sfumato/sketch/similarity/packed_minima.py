@@ -79,8 +79,6 @@ class PackedMinima(KeyedSketch, in_files=False):
             return NotImplemented
         return bool(Sketch.__eq__(self._packed(), other._packed()))
 
-    __hash__ = None  # type: ignore[assignment]
-
     @property
     def _match(self) -> float:
         """The probability that different minima agree in the stored bits."""

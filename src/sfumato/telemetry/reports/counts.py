@@ -197,8 +197,6 @@ class Counts:
             and np.array_equal(self._id_hashes.sorted(), other._id_hashes.sorted())
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         counted = f"{len(self)} reports of parameters {self.scheme.fingerprint}"
         return f"Counts({counted}, refused {self.refused})"

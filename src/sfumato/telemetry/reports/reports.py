@@ -136,8 +136,6 @@ class Reports:
             for name in ("cohorts", "payload", "ids")
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
             "Reports: the columns do not change; `take` or `concat` makes new ones."

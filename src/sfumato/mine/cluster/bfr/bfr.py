@@ -269,7 +269,7 @@ class BFR(ClusterMixin, BaseEstimator):
 
     def _take_names(self, names: list[str]) -> None:
         self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, object)
+        self.feature_names_in_: np.ndarray = np.array(names, object)
 
     def _finish(self, summary: BFRSummary) -> None:
         found = summary.clusters(finish=self.outliers == "assign")

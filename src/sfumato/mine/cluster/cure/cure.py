@@ -210,7 +210,7 @@ class CURE(ClusterMixin, BaseEstimator):
                 raise ValueError(f"{owner}: the source must have at least one row.")
             self._represent(points, count, plain)
             self.n_features_in_ = len(batches.columns)
-            self.feature_names_in_ = np.array(batches.columns, object)
+            self.feature_names_in_: np.ndarray = np.array(batches.columns, object)
             self.__dict__.pop("labels_", None)
         return self
 

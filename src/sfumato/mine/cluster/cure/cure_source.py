@@ -24,10 +24,12 @@ class PointBatches:
     def __init__(
         self, owner: str, source: Any, columns: Sequence[str], batch_rows: int | None
     ) -> None:
+        self.owner: str
+        self.columns: list[str]
         self.owner, self.columns = owner, list(columns)
         text = self.columns if _is_text(source) else ()
         self._batches = read_batches(source, self.columns, batch_rows=batch_rows, text=text)
-        self.rows = self._batches.rows
+        self.rows: int | None = self._batches.rows
 
     def __iter__(self) -> Iterator[np.ndarray]:
         row = 0

@@ -62,7 +62,7 @@ class EngineRows:
     """Columns of numbers of an engine, kept in their partitions until `unpersist`."""
 
     def __init__(self, engine: "Engine", source: Any, columns: Sequence[str]) -> None:
-        self.columns = list(columns)
+        self.columns: list[str] = list(columns)
         self._rows: Rows = engine.rows(source, self.columns).persist()
 
     def moments(self) -> ColumnMoments:
@@ -93,6 +93,7 @@ class EngineLloyd:
     """Centres of rows in partitions, one pass over them per iteration."""
 
     def __init__(self, rows: EngineRows, centres: np.ndarray) -> None:
+        self.rows: EngineRows
         self.rows, self.centres = rows, np.array(centres, np.float64)
 
     def run(self, max_iter: int, tol: float, progress: Any = None) -> tuple[int, Sums]:

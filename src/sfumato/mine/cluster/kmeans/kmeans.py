@@ -266,7 +266,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         _warn_of_empty(found.counts)
         self.__dict__.pop("labels_", None)
         self.n_features_in_ = len(rows.columns)
-        self.feature_names_in_ = np.array(rows.columns, object)
+        self.feature_names_in_: np.ndarray = np.array(rows.columns, object)
         self.cluster_centers_, self.counts_ = lloyd.centres, found.counts.astype(np.float64)
         self.inertia_, self.loss_ = found.inertia, found.inertia / (2 * moments.rows)
         self.n_iter_ = n_iter

@@ -27,11 +27,13 @@ class Lloyd:
     def __init__(self, points: np.ndarray, weights: np.ndarray | None, centres: np.ndarray) -> None:
         kind, k = points.dtype, len(centres)
         self.points = points
-        self.weights = np.empty(0, kind) if weights is None else weights
+        self.weights: np.ndarray = np.empty(0, kind) if weights is None else weights
         self.centres = np.ascontiguousarray(centres, kind)
-        self.labels = np.full(len(points), -1, np.int32)
+        self.labels: np.ndarray = np.full(len(points), -1, np.int32)
+        self.sums: np.ndarray
+        self.masses: np.ndarray
         self.sums, self.masses = np.zeros((k, points.shape[1])), np.zeros(k)
-        self.counts = np.zeros(k, np.int64)
+        self.counts: np.ndarray = np.zeros(k, np.int64)
         self._upper, self._lower = np.zeros(len(points), kind), np.zeros(len(points), kind)
         # Products of d + 2 rounded factors, and a root: the relative error of a distance.
         self._slack = kind.type((points.shape[1] + 4) * np.finfo(kind).eps)

@@ -60,8 +60,10 @@ class Supports:
     def __init__(
         self, candidates: Sequence[np.ndarray], n: int, block_bytes: int = BLOCK_BYTES
     ) -> None:
-        self.candidates = [each for each in candidates if each.size]
-        self.counts = [np.zeros(each.shape[0], np.int64) for each in self.candidates]
+        self.candidates: list[np.ndarray] = [each for each in candidates if each.size]
+        self.counts: list[np.ndarray] = [
+            np.zeros(each.shape[0], np.int64) for each in self.candidates
+        ]
         used = np.zeros(n, bool)
         for each in self.candidates:
             used[each] = True

@@ -66,15 +66,19 @@ class Passes:
         explain: list[dict[str, Any]] | None,
         longest: int = LONGEST,
     ) -> None:
+        self.method: str
+        self.baskets: Baskets
+        self.limit: int | None
+        self.explain: list[dict[str, Any]] | None
         self.method, self.baskets, self.limit, self.explain = method, baskets, memory_limit, explain
-        self.size = baskets.size  # counts the items first, unless that is done
+        self.size: int = baskets.size  # counts the items first, unless that is done
         self._before = baskets.passes - 1
-        self.longest = integer(2).check(OWNER, "longest", longest)
-        self.budget = sys.maxsize if memory_limit is None else memory_limit // 2
-        self.tables = None if memory_limit is None else self.budget
-        self.block_bytes = min(BLOCK_BYTES, self.budget // 4)
+        self.longest: int = integer(2).check(OWNER, "longest", longest)
+        self.budget: int = sys.maxsize if memory_limit is None else memory_limit // 2
+        self.tables: int | None = None if memory_limit is None else self.budget
+        self.block_bytes: int = min(BLOCK_BYTES, self.budget // 4)
         # Reading takes several copies of a chunk: decoded, coded and arranged.
-        self.chunk_bytes = (
+        self.chunk_bytes: int = (
             CHUNK_BYTES if memory_limit is None else min(CHUNK_BYTES, self.budget // 16)
         )
 

@@ -152,7 +152,7 @@ class BucketCounts:
     ) -> None:
         kind = _counter_type(min_count)
         self.width, self._cap, self._filters = np.uint64(width), kind(min_count), filters
-        self.hashes = rng.integers(0, 2**32, filters.hashes.shape[1], np.uint32)
+        self.hashes: Any = rng.integers(0, 2**32, filters.hashes.shape[1], np.uint32)
         self._counts = np.zeros(width, kind)
 
     def add(self, chunk: BasketChunk) -> None:

@@ -114,9 +114,12 @@ class CutBaskets:
     """Baskets by the canonical text of their items, cut to at most `max_items` different ones."""
 
     def __init__(self, baskets: Any, max_items: int, seed: int) -> None:
+        self.baskets: Baskets
+        self.max_items: int
         self.baskets, self.max_items = Baskets._by_row(baskets), max_items
+        self.size: int
         baskets, self.size = self.baskets, self.baskets.size
-        self.names = texts(baskets.items)
+        self.names: Any = texts(baskets.items)
         self._hashes = hash_column(self.names, seed, name="items")
         blank = pc.equal(pc.utf8_trim_whitespace(self.names), "")
         self._named = ~np.asarray(blank)
@@ -160,7 +163,7 @@ class CutRows:
 
     def __init__(self, rows: "Rows", column: str, max_items: int, seed: int) -> None:
         self._rows, self._how = rows, (column, max_items, seed)
-        self.size = int(self._total(lambda cut: np.int64(cut.size)))
+        self.size: int = int(self._total(lambda cut: np.int64(cut.size)))
 
     def own_items(self) -> pa.Array:
         """Return the different texts of the items in order of text; they are private."""

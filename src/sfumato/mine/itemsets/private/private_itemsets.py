@@ -137,8 +137,16 @@ class PrivateItemsets:
         seed: int = 0,
         privacy: Privacy | None = None,
     ) -> None:
+        self.epsilon: float | None
+        self.delta: float
+        self.privacy: Privacy | None
         self.epsilon, self.delta, self.privacy = epsilon, delta, privacy
+        self.max_items: int
+        self.max_size: int
+        self.min_support: float
         self.max_items, self.max_size, self.min_support = max_items, max_size, min_support
+        self.max_candidates: int
+        self.seed: int
         self.vocabulary, self.max_candidates, self.seed = vocabulary, max_candidates, seed
         for name, limit in LIMITS.items():
             setattr(self, name, limit.check(OWNER, name, getattr(self, name)))

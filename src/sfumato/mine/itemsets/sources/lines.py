@@ -49,7 +49,12 @@ class LineSource:
     def __init__(
         self, path: Path, *, marked: bool, separator: str | None, text: bool, encoding: str
     ) -> None:
+        self.path: Path
+        self.name: str
+        self.marked: bool
         self.path, self.name, self.marked = path, str(path), marked
+        self.separator: str | None
+        self.encoding: str
         self.separator, self.encoding = separator, encoding
         self.text = True if text else None  # None: not decided yet
 

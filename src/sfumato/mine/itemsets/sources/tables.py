@@ -31,13 +31,15 @@ class ListSource:
     """Baskets of a Parquet column of lists, the only one unless it is named."""
 
     def __init__(self, path: Path, item: str | None) -> None:
+        self.path: Path
+        self.name: str
         self.path, self.name = path, str(path)
         try:
             with pq.ParquetFile(path) as file:
                 schema, metadata = file.schema_arrow, file.metadata
         except pa.ArrowException:
             raise ValueError(f"{path}: cannot be read as Parquet.") from None
-        self.column = self._chosen(schema, item)
+        self.column: str = self._chosen(schema, item)
         size = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
         self._row_bytes = max(16, 4 * size // max(metadata.num_rows, 1))  # unpacked to int64
         self._lenient = False
@@ -86,8 +88,12 @@ class LongSource:
         self, path: Path, basket: str, item: str, text: bool, given: TextFormat = GIVEN
     ) -> None:
         self.given = given
+        self.path: Path
+        self.name: str
+        self.basket: str
+        self.item: str
         self.path, self.name, self.basket, self.item = path, str(path), basket, item
-        self.text = [item] if text else []
+        self.text: list[str] = [item] if text else []
         self._ordered: bool | None = None
         self._check_columns()
 
@@ -161,6 +167,10 @@ class _LongRows:
     """
 
     def __init__(self, path: Path, basket: str, item: str, given: TextFormat = GIVEN) -> None:
+        self.path: Path
+        self.name: str
+        self.basket: str
+        self.item: str
         self.path, self.name, self.basket, self.item = path, str(path), basket, item
         self.given = given
 

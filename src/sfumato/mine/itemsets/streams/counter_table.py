@@ -49,6 +49,7 @@ class CounterTable:
     """
 
     def __init__(self, size: int) -> None:
+        self.size: int
         self.size, self.undercount = size, 0
         self._room = max(2 * size, ROOM)
         self._clear()

@@ -147,7 +147,7 @@ class EdgeFile:
         header: bool | None = None,
         encoding: str | None = "utf-8",
     ) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         if self.path.is_dir():
             raise IsADirectoryError(f"{OWNER}: {self.path} is a folder; give one file of it.")
         if not self.path.is_file():
@@ -155,16 +155,16 @@ class EdgeFile:
         named = optional(one_of(FORMATS)).check(OWNER, "format", format)
         self.given = formats.TextFormat.checked(OWNER, delimiter, header, encoding)
         flag.check(OWNER, "weighted", weighted)
-        self.text = flag.check(OWNER, "text", text)
+        self.text: bool = flag.check(OWNER, "text", text)
         requested = [source, target, *([] if weight is None else [weight])]
         by_name = self._is_table() if named is None else named == "table"
-        self.table = by_name or (named is None and self._shows_columns(requested))
+        self.table: Any | bool = by_name or (named is None and self._shows_columns(requested))
         if weighted and (by_name or weight is not None):
             raise ParameterError.of(
                 OWNER, "weighted", "is of lines; name the column of weights by weight=."
             )
-        self.names = self._columns(requested, weighted)
-        self.has_weights = len(self.names) > 2
+        self.names: list[str] = self._columns(requested, weighted)
+        self.has_weights: bool = len(self.names) > 2
 
     def _is_table(self) -> bool:
         """Whether the ending or an option says so."""

@@ -53,7 +53,7 @@ class SortedEdges:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         rows = connection.execute("SELECT count(*) FROM nodes").fetchall()
-        self.n_nodes = int(rows[0][0])
+        self.n_nodes: int = int(rows[0][0])
 
     def write_nodes(self, path: Path) -> None:
         """Write the ids by position."""

@@ -139,9 +139,17 @@ class Graph(Page):
         if loops == "drop" or join != "keep" or weights.size:
             size = kernels.compact(targets, weights, loops == "drop", JOIN[join], offsets)
             targets, weights = shortened(targets, size), shortened(weights, size)
+        self.nodes: np.ndarray
+        self.offsets: np.ndarray
+        self.targets: np.ndarray
         self.nodes, self.offsets, self.targets = nodes, offsets, targets
-        self.weights = weights if weights.size and not (weights == 1.0).all() else None
-        self.policy = {"self_loops": loops, "multi_edges": "drop" if join == "max" else join}
+        self.weights: np.ndarray | None = (
+            weights if weights.size and not (weights == 1.0).all() else None
+        )
+        self.policy: dict[str, str] = {
+            "self_loops": loops,
+            "multi_edges": "drop" if join == "max" else join,
+        }
         self._incoming: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None
         self._loops: int | None = None
         self._layout: Any = None  # of the pull kernel

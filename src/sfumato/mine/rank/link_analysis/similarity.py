@@ -87,8 +87,17 @@ class Similarities(Table):
         weight: float = 0.0,
         samples: int = 0,
     ) -> None:
+        self.first: np.ndarray
+        self.second: np.ndarray
+        self.scores: np.ndarray
+        self.std_errors: np.ndarray
         self.first, self.second, self.scores, self.std_errors = first, second, scores, std_errors
+        self.method: str
+        self.all_scores: np.ndarray
+        self.truncation: float
         self.method, self.all_scores, self.truncation = method, all_scores, truncation
+        self.weight: float
+        self.samples: int
         self.weight, self.samples = weight, samples
 
     def __len__(self) -> int:

@@ -107,6 +107,9 @@ class SpamMass(Table):
     """
 
     def __init__(self, nodes: np.ndarray, ranks: np.ndarray, trust: np.ndarray) -> None:
+        self.nodes: np.ndarray
+        self.ranks: np.ndarray
+        self.trust: np.ndarray
         self.nodes, self.ranks, self.trust = nodes, ranks, trust
 
     def __repr__(self) -> str:

@@ -84,7 +84,7 @@ class DiskGraph:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
+        self.folder: Path = Path(folder)
         path = self.folder / META
         if not path.is_file():
             raise FileNotFoundError(f"{OWNER}: {self.folder} has no {META}; write a graph first.")

@@ -170,6 +170,7 @@ class DiskRanks(Ranks):
         self._graph = graph
         if nodes is not None:
             self.__dict__["nodes"] = nodes
+        self.cost: DiskCost
         self.scores, self.cost, self.method = scores, cost, f"pagerank on disk, {cost.method}"
         self.iterations, self.residual = about["iterations"], about["residual"]
         self.converged = about["converged"]

@@ -61,12 +61,12 @@ class EngineEdges:
         rows = engine.rows(source, columns.names)
         nodes = np.sort(rows.fold(partial(_nodes, columns), _both))
         nothing = np.empty(0, np.int64)
-        self.graph = Graph(nothing, nothing, nodes=nodes)
+        self.graph: Graph = Graph(nothing, nothing, nodes=nodes)
         if not self.graph.n_nodes:
             raise ParameterError.of(columns.owner, "graph", "must have an edge: it has no node.")
         coded = partial(_coded, columns, IdIndex(nodes))
         self._rows: Rows = rows.map(coded, CODED).persist()
-        self.out = self.pulled(None)
+        self.out: np.ndarray = self.pulled(None)
 
     def pulled(self, given: np.ndarray | None) -> np.ndarray:
         """What each node gets of `given` along its in-edges; None sums the out-weights instead."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,7 @@ class PullLayout:
 
     def __init__(self, graph: Graph) -> None:
         n, offsets = graph.n_nodes, graph.in_offsets
+        self.order: np.ndarray
         self.order, by_out = np.empty(n, np.int32), np.empty(n, np.int32)
         nodes = np.arange(n, dtype=np.int32)
         kernels.by_degree(graph.offsets, nodes, by_out)
@@ -34,22 +36,27 @@ class PullLayout:
         cell = np.empty(n, np.int32)
         cell[by_out] = nodes
         sums = out_weights(graph)[self.order]
-        self.inverse = np.divide(1.0, sums, out=np.zeros(n), where=sums > 0)
+        self.inverse: Any = np.divide(1.0, sums, out=np.zeros(n), where=sums > 0)
         degrees = np.diff(offsets)[self.order]
         # Nodes without any edge are the last rows, as equal in-degrees have falling out-degrees.
-        self.active = max(1, int(np.count_nonzero((degrees > 0) | (sums > 0))))
+        self.active: int = max(1, int(np.count_nonzero((degrees > 0) | (sums > 0))))
+        self.rows: np.ndarray
+        self.degree: np.ndarray
+        self.edges: np.ndarray
         self.rows, self.degree, self.edges = _segments(degrees[: self.active])
         work = self.edges + ROW * self.rows[:-1]
         _, firsts = np.unique(work // BLOCK, return_index=True)
-        self.blocks = np.append(firsts, self.degree.size)
+        self.blocks: np.ndarray = np.append(firsts, self.degree.size)
         weights = NO_WEIGHTS if graph.in_weights is None else graph.in_weights
+        self.sources: np.ndarray
+        self.weights: np.ndarray
         self.sources, self.weights = np.empty(graph.n_edges, np.uint32), np.empty(weights.size)
         kernels.lay_out(
             offsets[self.order], graph.sources, weights, cell,
             self.rows, self.degree, self.edges, self.sources, self.weights,
         )  # fmt: skip
-        self.cell = cell[self.order].astype(np.uint32)
-        self.sums = np.zeros((self.blocks.size - 1, 2))
+        self.cell: np.ndarray = cell[self.order].astype(np.uint32)
+        self.sums: np.ndarray = np.zeros((self.blocks.size - 1, 2))
 
     @contextmanager
     def workers(self, threads: int) -> Iterator["Workers"]:
@@ -66,6 +73,9 @@ class Workers:
     """Threads that each own every n-th block of a layout."""
 
     def __init__(self, layout: PullLayout, pool: ThreadPoolExecutor | None, threads: int) -> None:
+        self.layout: PullLayout
+        self.pool: ThreadPoolExecutor | None
+        self.threads: int
         self.layout, self.pool, self.threads = layout, pool, threads
 
     def pull(

@@ -56,7 +56,12 @@ class Ranks(Table):
         converged: bool = True,
         method: str = "pagerank",
     ) -> None:
+        self.nodes: np.ndarray
+        self.scores: np.ndarray
         self.nodes, self.scores = nodes, scores
+        self.iterations: int
+        self.residual: float
+        self.converged: bool
         self.iterations, self.residual, self.converged = iterations, residual, converged
         self.method = method
 

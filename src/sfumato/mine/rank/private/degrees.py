@@ -121,7 +121,12 @@ class PrivateDegreeHistogram:
         nodes: Ids | None = None,
         privacy: Privacy | None = None,
     ) -> None:
+        self.epsilon: float | None
+        self.privacy: Privacy | None
         self.epsilon, self.privacy = epsilon, privacy
+        self.max_degree: int
+        self.degree: str
+        self.method: str
         self.max_degree, self.degree, self.method = max_degree, degree, method
         self.nodes = nodes
         for name, limit in LIMITS.items():

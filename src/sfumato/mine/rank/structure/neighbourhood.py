@@ -76,7 +76,12 @@ class NeighbourhoodFunction(Table):
         complete: bool = True,
         replicates: np.ndarray | None = None,
     ) -> None:
+        self.pairs: np.ndarray
+        self.std_error: float
+        self.method: str
         self.pairs, self.std_error, self.method = pairs, std_error, method
+        self.complete: bool
+        self.replicates: np.ndarray | None
         self.complete, self.replicates = complete, replicates
 
     def __repr__(self) -> str:

@@ -48,6 +48,10 @@ class TriangleCounts(Table):
     def __init__(
         self, nodes: np.ndarray, by_node: np.ndarray, degrees: np.ndarray, total: int
     ) -> None:
+        self.nodes: np.ndarray
+        self.by_node: np.ndarray
+        self.degrees: np.ndarray
+        self.total: int
         self.nodes, self.by_node, self.degrees, self.total = nodes, by_node, degrees, total
 
     def __repr__(self) -> str:
