@@ -170,6 +170,7 @@ def test_race_page_is_the_measured_figures():
 
 
 PAGES_OF_BENCHMARKS = [("figures", "benchmarks"), ("calls", "calls"), ("spark", "spark")]
+PAGES_OF_BENCHMARKS += [("service", "service")]
 
 
 @pytest.mark.parametrize(("script", "name"), PAGES_OF_BENCHMARKS)
