@@ -1,6 +1,6 @@
 """Writes the table of docs/service.md from benchmarks/results/service.json (make docs).
 
-`python docs/service.py --pictures` also takes the pictures of the page, with Debian's Chromium.
+`python docs/service.py --picture` also takes a picture of the privacy lab, in Debian's Chromium.
 """
 
 import json
@@ -59,8 +59,8 @@ def page():
     return MARKED.sub(lambda found: found[1] + table() + found[2], PAGE.read_text())
 
 
-def take_pictures():
-    """Pictures of the privacy lab and of telemetry on the demo's world."""
+def take_picture():
+    """Take a picture of the privacy lab."""
     import subprocess
 
     from playwright.sync_api import sync_playwright
@@ -86,15 +86,11 @@ def take_pictures():
             page = browser.new_page(viewport={"width": 1100, "height": 800})
             page.goto(link)
             page.wait_for_selector("#list li")
-            for slug, ready in (("lab", "#curve canvas"), ("telemetry", "#decoded tbody tr")):
-                page.goto(f"{link.partition('/#')[0]}/page/{slug}")
-                page.wait_for_selector(ready)
-                if slug == "lab":
-                    page.get_by_label("Epsilon of each item").fill("7")
-                else:
-                    page.get_by_label("A value").fill("drama")
-                page.wait_for_timeout(2000)
-                page.screenshot(path=DOCS / f"page_{slug}.png", full_page=True)
+            page.goto(f"{link.partition('/#')[0]}/page/lab")
+            page.wait_for_selector("#curve canvas")
+            page.get_by_label("Epsilon of each item").fill("7")
+            page.wait_for_timeout(2000)
+            page.screenshot(path=DOCS / "page_lab.png", full_page=True)
             browser.close()
     finally:
         demo.terminate()
@@ -103,5 +99,5 @@ def take_pictures():
 
 if __name__ == "__main__":
     PAGE.write_text(page())
-    if "--pictures" in sys.argv:
-        take_pictures()
+    if "--picture" in sys.argv:
+        take_picture()

@@ -3,12 +3,14 @@
 import json
 import re
 import socket
+import time
 
 import pytest
 
 from sfumato.serve.app import ENDPOINTS
 from sfumato.serve.protection.limits import RateLimits
 from sfumato.serve.protection.problems import Problem
+from sfumato.store import open_store
 from support.service import running
 
 ORIGIN = "https://shop.example"
@@ -74,6 +76,13 @@ def test_wrong_revoked_and_misplaced_keys_are_refused(service):
         assert admin.delete(f"/keys/{made['key']['key_id']}").status_code == 404
         listed = admin.get("/keys").json()["keys"]
         assert made["secret"] not in json.dumps(listed)
+        other = admin.post("/keys", json={"name": "other", "scopes": ["read"]}).json()
+        with open_store(service.database) as store:  # as another process
+            store.revoke_key(other["key"]["key_id"])
+        held = {"authorization": f"Bearer {other['secret']}"}
+        end = time.monotonic() + 20  # two seconds are stated, on a machine that is not busy
+        while admin.get("/budget", headers=held).status_code == 200:
+            assert time.monotonic() < end
         assert [key["revoked"] is not None for key in listed if key["name"] == "short"] == [True]
         bad = {"name": "x", "scopes": ["root"]}
         assert admin.post("/keys", json=bad).json()["field"] == "scopes"
