@@ -109,6 +109,7 @@ docs: .venv/bench
 	$(BIN)/python docs/journeys.py --write
 	$(BIN)/python docs/figures.py
 	$(BIN)/python docs/calls.py
+	$(BIN)/python docs/service.py
 	$(BIN)/python docs/spark.py
 	$(BIN)/python docs/factorization.py
 	$(BIN)/python docs/reconstruction.py

@@ -179,6 +179,7 @@ PAGES_OF_BENCHMARKS = [
     ("spark", "spark"),
     ("how_private", "how_private"),
     ("evidence", "evidence"),
+    ("service", "service"),
 ]
 
 

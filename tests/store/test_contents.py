@@ -5,7 +5,13 @@ import hashlib
 import numpy as np
 import pytest
 
-from sfumato.errors import BudgetExceeded, ParameterError, ParameterTypeError, StoreDamaged
+from sfumato.errors import (
+    BudgetExceeded,
+    ParameterError,
+    ParameterTypeError,
+    StoreDamaged,
+    StoreUnavailable,
+)
 from sfumato.sketch import CountMin
 from sfumato.store import keys as keys_module
 from sfumato.store import open_store
@@ -212,6 +218,20 @@ def test_a_revocation_by_another_process_takes_effect(store, location, monkeypat
         other.revoke_key(key.key_id)
     monkeypatch.setattr(keys_module, "FRESH", 0.0)
     assert store.check_key(secret) is None
+
+
+def test_keys_are_checked_from_memory_by_callers_that_must_not_wait(store, location, monkeypatch):
+    key, secret = store.create_key("front", ["ingest"])
+    store.refresh_keys()
+    with open_store(location) as other:
+        other.revoke_key(key.key_id)
+        with monkeypatch.context() as patch:
+            patch.setattr(store._backend, "reading", None)  # nothing is read
+            assert store.check_key(secret, longest_age=60) == key
+            with pytest.raises(StoreUnavailable, match="keys were not read for 0 s"):
+                store.check_key(secret, longest_age=0)
+    store.refresh_keys()
+    assert store.check_key(secret, longest_age=60) is None
 
 
 def test_no_secret_is_stored(store, location):

@@ -17,7 +17,7 @@ LOAD = Path(__file__).parents[1] / "support" / "store_load.py"
 
 
 def acknowledged(location, name, seconds, cut):
-    """What a process printed until it was cut off, some time after its first acknowledgement."""
+    """What a process printed until it was cut off, some time after its first events were in."""
     process = subprocess.Popen(
         [sys.executable, LOAD, location, name],
         stdin=subprocess.PIPE,
@@ -30,7 +30,8 @@ def acknowledged(location, name, seconds, cut):
     def listen():
         for line in process.stdout:
             lines.append(line)
-            first.set()
+            if line.startswith("events"):
+                first.set()
 
     thread = threading.Thread(target=listen)
     thread.start()

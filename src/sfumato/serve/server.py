@@ -1,5 +1,6 @@
 """Run the service: uvicorn with uvloop and guarded connections, one worker, graceful at its end."""
 
+import gc
 import signal
 import socket
 import sys
@@ -61,11 +62,15 @@ def serve(config: ServiceConfig, *, pages: Any = ()) -> None:
         timeout_graceful_shutdown=int(config.shutdown_seconds) or 1,
         timeout_keep_alive=75,
     )
+    gc.freeze()  # a full collection need not look at modules while requests wait
     log("info", "listening", host=host, port=port)
     server = uvicorn.Server(settings)
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when all is done
         signal.signal(number, lambda *_: None)
-    server.run(sockets=[listener])
+    try:
+        server.run(sockets=[listener])
+    finally:
+        gc.unfreeze()  # extensions complain of what is left at the end
     if not server.started:
         raise OSError("the service could not start; the log names the cause.")
 

@@ -77,13 +77,15 @@ class Service:
         for live in self.sketches.values():
             await live.close()
         await self.feed.stop(self.config.shutdown_seconds)
+        self.keys.thread.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self.store.close)
         log("info", "stopped")
 
     async def answers(self, seconds: float) -> bool:
         """Return whether the database answers in time; all that ask meanwhile share one look."""
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.ensure_future(asyncio.to_thread(self.store.position))
+            loop = asyncio.get_running_loop()
+            self._looking = loop.run_in_executor(self.keys.thread, self.store.position)
         try:
             self.position = await asyncio.wait_for(asyncio.shield(self._looking), seconds)
         except (SfumatoError, OSError, TimeoutError):

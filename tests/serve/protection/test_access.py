@@ -1,14 +1,20 @@
 """Only health answers without a key; scopes, origins, headers, rates and logs are as stated."""
 
+import asyncio
 import json
 import re
 import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from sfumato.serve.app import ENDPOINTS
+from sfumato.serve.protection.access import KeyCheck
 from sfumato.serve.protection.limits import RateLimits
 from sfumato.serve.protection.problems import Problem
+from sfumato.store import open_store
 from support.service import running
 
 ORIGIN = "https://shop.example"
@@ -74,6 +80,13 @@ def test_wrong_revoked_and_misplaced_keys_are_refused(service):
         assert admin.delete(f"/keys/{made['key']['key_id']}").status_code == 404
         listed = admin.get("/keys").json()["keys"]
         assert made["secret"] not in json.dumps(listed)
+        other = admin.post("/keys", json={"name": "other", "scopes": ["read"]}).json()
+        with open_store(service.database) as store:  # as another process
+            store.revoke_key(other["key"]["key_id"])
+        held = {"authorization": f"Bearer {other['secret']}"}
+        end = time.monotonic() + 20  # two seconds are stated, on a machine that is not busy
+        while admin.get("/budget", headers=held).status_code == 200:
+            assert time.monotonic() < end
         assert [key["revoked"] is not None for key in listed if key["name"] == "short"] == [True]
         bad = {"name": "x", "scopes": ["root"]}
         assert admin.post("/keys", json=bad).json()["field"] == "scopes"
@@ -85,6 +98,21 @@ def test_wrong_revoked_and_misplaced_keys_are_refused(service):
             assert client.get("/budget", headers={"authorization": text}).status_code == 401
         address = {"key": service.keys["read"]}
         assert client.get("/budget", params=address).status_code == 403
+
+
+def test_keys_are_read_also_while_all_shared_threads_are_at_work(tmp_path):
+    async def refreshed(store):
+        loop, gate = asyncio.get_running_loop(), threading.Event()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        busy = loop.run_in_executor(None, gate.wait)
+        try:
+            await asyncio.wait_for(KeyCheck(store).refresh(), 30)
+        finally:
+            gate.set()
+            await busy
+
+    with open_store(tmp_path / "keys.db") as store:
+        asyncio.run(refreshed(store))
 
 
 def test_pages_of_other_origins_read_nothing(service):

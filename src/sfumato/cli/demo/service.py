@@ -64,6 +64,7 @@ class World:
 
 def run(console: Console) -> None:
     """Serve a generated world; print its address when it answers."""
+    console.print("\nThe service is being prepared: events, reports and private releases ...")
     with prepared() as world:
         threading.Thread(target=_visit, args=(world, console), daemon=True).start()
         serve(world.config)

@@ -144,7 +144,8 @@ def _model_in(descriptor: int) -> Any:
     size = os.fstat(descriptor).st_size
     if not size:
         return None
-    with mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) as data:
-        model = load(bytes(data))
+    # Without a copy of the whole file: for as long as one takes, no request is answered.
+    with mmap.mmap(descriptor, size, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+        model = load(view)
     model.recommend(model.catalogue_.ids[0], n=1)
     return model

@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from sfumato.serve.page.messages import (
 
 __all__ = ["ENDPOINTS", "DensityLab", "PrivacyLab"]
 
+T = TypeVar("T")
 READERS, ITEMS, EACH = 400, 160, 20
 SHOWN = 3  # the reader whose profile is shown
 EPSILONS = (0.5, 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48)
@@ -222,21 +225,26 @@ def _sentence(
 
 
 _profiles, _densities = PrivacyLab(), DensityLab()
+_thread = ThreadPoolExecutor(1, "lab")  # threads that other requests share stay free
 
 
 async def get_lab(call: Call) -> LabAnswer:
     """Attack a generated profile that was released with an epsilon."""
-    return await asyncio.to_thread(_profiles.at, call.query(LabQuery).epsilon)
+    return await _worked(_profiles.at, call.query(LabQuery).epsilon)
 
 
 async def get_lab_curve(call: Call) -> LabCurve:
     """Return how much of generated profiles is rebuilt, and how useful they are, by epsilon."""
-    return await asyncio.to_thread(_profiles.curve)
+    return await _worked(_profiles.curve)
 
 
 async def get_lab_density(call: Call) -> LabDensity:
     """Return the exact density of generated points beside a private one."""
-    return await asyncio.to_thread(_densities.at, call.query(LabDensityQuery).epsilon)
+    return await _worked(_densities.at, call.query(LabDensityQuery).epsilon)
+
+
+async def _worked(work: Callable[..., T], *given: float) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_thread, work, *given)
 
 
 ENDPOINTS = [

@@ -1,6 +1,7 @@
 """Who may call: keys with scopes, and origins of pages."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
@@ -24,6 +25,8 @@ class KeyCheck:
 
     def __init__(self, store: "Store") -> None:
         self._store = store
+        # Of its own: were all shared threads at work for requests, keys would grow too old.
+        self.thread = ThreadPoolExecutor(1, "keys")
 
     def find(self, secret: str) -> ApiKey | None:
         """Return the valid key of a secret, from memory: no request waits for the database here."""
@@ -31,7 +34,8 @@ class KeyCheck:
 
     async def refresh(self) -> None:
         """Read the keys again, since one was made or revoked."""
-        await asyncio.to_thread(self._store.refresh_keys)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.thread, self._store.refresh_keys)
 
     async def refreshing(self) -> None:
         """Read the keys again and again, until cancelled."""
