@@ -6,6 +6,7 @@ build, one per module that `docs/api.py` calls public and one per class or funct
 
 import inspect
 import re
+import reprlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 myst_heading_anchors = 3
 # Links to files of the repository, such as the change log, lie outside the site.
-suppress_warnings = ["myst.xref_missing"]
+# The page that compares with peers is there once it was measured.
+suppress_warnings = ["myst.xref_missing", "toc.empty_glob"]
 
 MODULES = api.modules()
 OUTSIDE = "BaseEstimator, object, Exception, tuple, dict, str, int, Protocol"
@@ -79,11 +81,24 @@ def module_page(path: str, names: list[str]) -> str:
         f"   * - :py:obj:`{name} <{home}.{name}>`\n     - {summary(path, name)}" for name in names
     )
     tree = "\n".join(f"   {path}.{name}" for name in names)
+    rows += "".join(
+        f"\n   * - ``{name}``\n     - ``{reprlib.repr(value)}``"
+        for name, value in constants().get(path, {}).items()
+    )
     return (
         f"{title(path)}\n.. py:module:: {home}\n\n{about.partition(chr(10))[0]}\n\n"
         f".. list-table::\n   :widths: 30 70\n\n{rows}\n\n"
         f".. toctree::\n   :hidden:\n\n{tree}\n"
     )
+
+
+def constants() -> dict[str, dict[str, Any]]:
+    """Public names that are neither classes nor functions, with their values, by module."""
+    found: dict[str, dict[str, Any]] = {}
+    for path, name, thing in api.public():
+        if not (inspect.isclass(thing) or inspect.isroutine(thing) or callable(thing)):
+            found.setdefault(path, {})[name] = thing
+    return found
 
 
 def summary(path: str, name: str) -> str:

@@ -1,5 +1,6 @@
 """Every block of code on the pages runs, and prints what the page shows."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -104,3 +105,50 @@ def test_the_runner_notices_what_does_not_run(tmp_path):
     page.write_text("```sh\nsfumato --version\n```\n\n```text\nversion four\n```\n")
     with pytest.raises(AssertionError):
         shown(page, follow(page, tmp_path))
+
+
+def leaves(command, words=()):
+    """Every command that does something, with its words."""
+    if not hasattr(command, "commands"):
+        yield " ".join(words), command
+    for name, each in getattr(command, "commands", {}).items():
+        yield from leaves(each, (*words, name))
+
+
+COMMANDS = dict(leaves(typer.main.get_command(app)))
+
+
+def test_every_command_is_on_a_page_that_uses_it():
+    # Pages that are generated from the commands do not count.
+    written = [page for page in PAGES if page.name != "commands.md"]
+    text = "\n".join(page.read_text() for page in written)
+    assert [name for name in COMMANDS if not re.search(rf"\bsfumato {name}\b", text)] == []
+
+
+def test_every_argument_and_option_is_explained():
+    bare = [
+        f"{name} {parameter.name}"
+        for name, command in COMMANDS.items()
+        for parameter in command.params
+        if not (getattr(parameter, "help", None) or "").strip()
+    ]
+    assert bare == []
+
+
+def test_every_public_name_is_in_the_reference(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    conf = importlib.import_module("conf")
+    pages = conf.pages()
+    # What is public at two places has its page at one, found by what it is.
+    homes = conf.first_homes()
+    missing = [
+        f"{path}.{name}"
+        for path, name, thing in conf.api.public()
+        if f"`{name}`" not in pages.get(path, "")
+        and f"`{name} <" not in pages.get(path, "")
+        and id(thing) not in homes
+    ]
+    assert missing == []
+    for path, name in homes.values():
+        assert conf.summary(path, name), f"{path}.{name} has no first line"
+        assert f"{path}.{name}" in pages
