@@ -156,3 +156,18 @@ def test_nothing_stored_gives_padding():
     rows, scores = weighted_best(none, 0, None, np.ones((2, 64), np.float32), None, 3)
     assert (rows == -1).all()
     assert (scores == -np.inf).all()
+
+
+def test_offsets_are_added_before_the_factor():
+    codes, weights, factors, _ = world(8, 500, 2)
+    weights[2] = 0  # whose scores are offset times factor alone
+    offsets = np.array([3.5, -40, 2], np.float32)
+    rows, scores = weighted_best(
+        blocks_of(codes), 500, None, weights, factors, 500, precision=6, offsets=offsets
+    )
+    plain = all_sums(codes, weights, np.float32(1), 6)
+    wanted = (plain + offsets[:, None]) * factors
+    np.testing.assert_allclose(
+        scores, np.take_along_axis(wanted, rows, axis=1), rtol=1e-5, atol=1e-5
+    )
+    assert (np.diff(scores, axis=1) <= 0).all()

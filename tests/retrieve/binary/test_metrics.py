@@ -53,6 +53,20 @@ def test_learned_codes_are_ranked_by_cosine(images):
     assert (ids[:, 0] == true).mean() > (by_product == true).mean() + 0.1
 
 
+def test_codes_for_cosines_leave_lengths_to_the_norm(images):
+    rows, _ = images
+    angles = {}
+    for name, along in (("default", None), ("products", 10.0)):
+        index = BinaryIndex(encoder=learned(64, along=along)).add(np.arange(COUNT), rows)
+        encoder = index.encoder_
+        rebuilt = encoder.reconstruct(encoder.encode(unit(rows)))
+        angles[name] = np.arccos((unit(rebuilt) * unit(rows)).sum(axis=1)).mean()
+    assert encoder.along == 10.0
+    assert angles["default"] < 0.98 * angles["products"]
+    by_product = BinaryIndex(encoder=learned(64), metric="inner").add(np.arange(9), rows[:9])
+    assert by_product.encoder_.along is None
+
+
 def test_cosines_within_cells_are_those_of_all_codes(images):
     rows, queries = images
     whole = BinaryIndex(encoder=learned(64)).add(np.arange(COUNT), rows)

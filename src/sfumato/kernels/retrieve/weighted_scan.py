@@ -42,6 +42,7 @@ __all__ = ["listed", "round_weights", "weighted_best"]
 
 TRIES = 32
 LEAST = 0.2
+LEAST_STEP = np.float32(1e-30)  # beside an offset, smaller weights matter no more than none
 WHOLE = np.float32(1.5 * 2**23)  # adding it leaves no bits behind the point
 
 
@@ -66,7 +67,7 @@ def round_weights(
     steps, wholes = np.zeros((2, len(weights)), np.float32)
     split(padded, planes, steps, wholes)
     if offsets is not None:
-        steps[steps == 0] = 1  # of weights that are all 0
+        steps = np.maximum(steps, LEAST_STEP)
         wholes += offsets / steps
     return planes, steps, wholes
 
@@ -150,7 +151,7 @@ def weighted_best(
     """Rows and scores of the k largest weighted sums of each query, largest first, ties by row.
 
     Guarantee: what sorting all sums of the rounded weights would give, those sums exact but for
-    two float32 products (with the step, then the factor). Where fewer than k rows may be found,
+    two float32 products (with the step, then the factor), and for adding an offset. Where fewer than k rows may be found,
     row is -1 and score -inf; a row whose factor is NaN is not found.
     Parameters: blocks, count and alive as for `hamming_nearest`; weights, finite float32 (q, bits),
     bits at most 64 words; factors, float32 (count,) or None for 1; k, from 1 up; precision, bits

@@ -11,6 +11,7 @@ from sfumato.retrieve.binary.partition import CellPartition
 from sfumato.retrieve.binary.store import RowWriter
 from sfumato.retrieve.encoders import factories as codes
 from sfumato.retrieve.encoders.base import CodeEncoder
+from sfumato.retrieve.encoders.learned import LearnedEncoder
 from sfumato.retrieve.metric import Space, lengths
 
 __all__ = ["BLOCK", "ENCODERS", "Fitted", "RowColumns", "encoder_for", "learn_cells"]
@@ -54,7 +55,7 @@ class Fitted(NamedTuple):
         space = Space.of(metric, vectors, lifted=lifted)
         points = np.concatenate([space.points(part) for part in _blocks(_sample(vectors, seed))])
         if not hasattr(encoder, "dimension_"):
-            encoder = copy.deepcopy(encoder).fit(points)
+            encoder = _suited(copy.deepcopy(encoder), metric).fit(points)
         elif encoder.dimension_ != points.shape[1]:
             raise ValueError(
                 f"{OWNER}: the encoder was fitted to {encoder.dimension_} columns, but vectors "
@@ -183,6 +184,13 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
         problem = f"must be None, a CodeEncoder, or one of {wanted}, not {encoder!r}."
         raise ParameterError.of(OWNER, "encoder", problem)
     return ENCODERS[encoder](bits, seed=seed)
+
+
+def _suited(encoder: CodeEncoder, metric: str) -> CodeEncoder:
+    """The encoder with what it leaves to the metric: cosines have no use for exact lengths."""
+    if isinstance(encoder, LearnedEncoder) and encoder.along is None and metric == "cosine":
+        encoder.along = 0.0
+    return encoder
 
 
 def _sample(vectors: np.ndarray, seed: int) -> np.ndarray:
