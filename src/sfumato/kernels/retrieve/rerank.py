@@ -13,7 +13,7 @@ from sfumato.kernels.lanes import f32x16, flip, fma, load, prefetch, store, tota
 from sfumato.kernels.retrieve.hamming_scan import BLOCK
 from sfumato.kernels.top_k import offer_any, order
 
-__all__ = ["best", "dots", "nearest", "products"]
+__all__ = ["best", "dots", "matches", "nearest", "products"]
 
 AHEAD = 32  # rows that are prefetched before their turn
 DOTS_AHEAD = 8  # where they are read one by one
@@ -110,6 +110,19 @@ def dots(vectors, queries, starts, rows, positions, scores):
             for c in range(whole, size):
                 score += vectors[rows[i], c] * queries[q, c]
             offer_any(rows[i], score, positions[q], scores[q])
+        order(positions[q], scores[q])
+
+
+@kernel
+def matches(signatures, queries, starts, rows, positions, scores):
+    """As `products`, for scores that are the fraction of equal columns of two signatures."""
+    size = signatures.shape[1]
+    for q in range(queries.shape[0]):
+        for i in range(starts[q], starts[q + 1]):
+            row, equal = rows[i], 0
+            for c in range(size):
+                equal += signatures[row, c] == queries[q, c]
+            offer_any(row, np.float32(equal / size), positions[q], scores[q])
         order(positions[q], scores[q])
 
 
