@@ -123,6 +123,8 @@ def _partition(
     """The centres of cells and their coverage; ValueError where they are invalid."""
     centres, coverage = arrays.pop("cells.centres"), arrays.pop("cells.coverage")
     rows, width = COUNT.check("file", "rows", header["rows"]), fitted.encoder.dimension_
+    if fitted.shifted:
+        width = fitted.dimension + 1
     fits = centres.dtype == np.float32 and centres.ndim == 2 and centres.shape[1] == width
     if not fits or len(centres) == 0 or not np.isfinite(centres).all():
         raise ValueError("the centres of cells have the wrong type or shape.")
@@ -161,7 +163,7 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
     lifted = given["metric"] != "cosine" and not encoder.tells_lengths
     width = encoder.dimension_ - lifted
     lift = lift_from(header["radius"], arrays.pop("centre", None), width)
-    curved = lift_from(header.get("scale"), arrays.pop("paraboloid.centre", None), width - 1)
+    curved = lift_from(header.get("scale"), arrays.pop("paraboloid.centre", None), width)
     if (lift is not None) != lifted or (curved is not None) != flat:
         raise ValueError("the radius does not fit the metric.")
     if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
@@ -198,6 +200,8 @@ def _stored_rows(
         layout["alive"] = np.uint64, (count // BLOCK,)
     if fitted.factored:
         layout["factors"] = np.float32, (count,)
+    if fitted.shifted:
+        layout["shifts"] = np.float32, (count,)
     if fitted.encoder.short:
         layout["short"] = np.uint64, blocks
     if given["keep_vectors"]:
@@ -209,7 +213,7 @@ def _stored_rows(
     return StoredRows(
         count=count, living=living, ids=arrays["ids"], words=arrays["words"],
         short=arrays.get("short"), factors=arrays.get("factors"), vectors=arrays.get("vectors"),
-        alive=arrays.get("alive"),
+        alive=arrays.get("alive"), shifts=arrays.get("shifts"),
     )  # fmt: skip
 
 

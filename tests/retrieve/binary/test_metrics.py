@@ -140,6 +140,26 @@ def test_euclidean_scores_are_negated_distances(images, name, partitions, tmp_pa
     np.testing.assert_allclose(index.vectors([3]), rows[[3]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ENCODERS)
+def test_each_row_has_the_distances_from_one_point_near_it(images, name):
+    rows, _ = images
+    rows = rows[:600]
+    queries = rows.mean(axis=0) + np.random.default_rng(2).normal(size=(150, DIMENSION))
+    index = BinaryIndex(encoder=ENCODERS[name](), metric="euclidean").add(np.arange(600), rows)
+    scores, ids = index.search(queries, 600)
+    squares = np.square(np.take_along_axis(scores, np.argsort(ids, axis=1), axis=1).astype(float))
+    # |q - y|^2 - |q|^2 = |y|^2 - 2 <q, y>, linear in q: y and |y|^2 are fitted apart.
+    moved = queries - rows.mean(axis=0)
+    linear = np.column_stack([-2 * moved, np.ones(150)])
+    plain = squares - np.square(moved).sum(axis=1)[:, None]
+    fitted = np.linalg.lstsq(linear, plain, rcond=None)[0]
+    np.testing.assert_allclose(linear @ fitted, plain, atol=2e-3)
+    points, norms = fitted[:-1].T, fitted[-1]
+    np.testing.assert_allclose(np.square(points).sum(axis=1), norms, atol=2e-3)
+    far = np.linalg.norm(points - (rows - rows.mean(axis=0)), axis=1)
+    assert far.mean() < 0.6 * np.linalg.norm(rows - rows.mean(axis=0), axis=1).mean()
+
+
 def test_euclidean_neighbours_are_not_those_of_products(images):
     rows, queries = images
     nearest = np.linalg.norm(queries[:, None] - rows[None], axis=2).argmin(axis=1)

@@ -106,9 +106,9 @@ class BinaryIndex:
     no lasting order.
 
     With metric "cosine", learned codes are scored by the cosine with what they represent, for which
-    each has a factor of 4 bytes, the inverse of its norm. With metric "euclidean" x becomes
-    (y, -abs(y)^2 / (2 s)) for y = x - centre and a scale s, whose product with (q - centre, s)
-    decreases with the distance from q, and which is then encoded as for "inner".
+    each has a factor of 4 bytes, the inverse of its norm. With metric "euclidean" the centre of the
+    first rows is subtracted, what remains is encoded as for "inner", and each code has 4 bytes more
+    for its squared length, so that scores are the distances from what codes represent.
 
     With metric "inner", learned codes and codes with a factor represent lengths. Other encoders get
     vectors lifted to a sphere [2]_: y = x - centre becomes (y / m, sqrt(1 - abs(y)^2 / m^2)) with
@@ -495,8 +495,9 @@ class BinaryIndex:
         """Bytes of a code, its factor and a stored vector; the id takes 8 more."""
         made = self._made if self._now is None else self._now.fitted.encoder
         vector = 0 if self._now is None or not self.keep_vectors else 4 * self._now.fitted.dimension
-        # Of `scales`, or of the norms of learned codes for cosines.
+        # Of `scales`, or of the norms of learned codes for cosines; then of lengths for distances.
         computed = 4 * (made.factor is None and (made.scaled or self.metric == "cosine"))
+        computed += 4 * (self.metric == "euclidean")
         return made.nbytes_per_vector + computed + vector
 
     def __repr__(self) -> str:
