@@ -6,6 +6,7 @@ What is proved is checked in integers or against the calibration; one audit meas
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -108,9 +109,18 @@ def test_the_noise_levels_of_the_thesis_are_stated_as_epsilon(level, epsilon):
 
 
 def test_one_item_at_epsilon_one_takes_the_noise_of_the_exact_norm():
-    # 4.22 by Balle and Wang 2018, where concentrated privacy would ask for 4.53.
+    def delta(sigma):  # Balle and Wang 2018, Theorem 8, of one number that moves by 1
+        half, along = 1 / (2 * mpmath.mpf(sigma)), mpmath.mpf(sigma)
+        return mpmath.ncdf(half - along) - mpmath.e * mpmath.ncdf(-half - along)
+
+    with mpmath.workdps(50):
+        exact = mpmath.findroot(
+            lambda s: delta(s) - mpmath.mpf("1e-6"), (4, 4.6), solver="anderson"
+        )
+        assert mpmath.nstr(exact, 8) == "4.2246789"  # where concentrated privacy needs 4.53
+        assert delta("4.22") > mpmath.mpf("1.02e-6") > mpmath.mpf("1e-6") > delta("4.225")
     release = released_to_all(Jlt(epsilon=1, delta=1e-6), INTERACTIONS)
-    assert 4.22 < release.sigma < 4.23
+    assert exact < release.sigma < 1.0006 * exact
 
 
 @BOTH

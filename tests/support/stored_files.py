@@ -344,6 +344,12 @@ def _indexes() -> Iterator[bytes]:
     for metric, width in (("cosine", None), ("inner", None), ("euclidean", 2.0)):
         table = LshIndex(2, 3, metric=metric, width=width)
         yield _saved(table.fit(vectors).add(np.arange(24), vectors))
+    names = [f"item {i}" for i in range(24)]
+    for encoder in ("learned", "tight_frame"):
+        distances = BinaryIndex(8, encoder, metric="euclidean")
+        yield _saved(distances.add(names, vectors).remove(names[:1]))
+    sets = LshIndex(2, 3, metric="jaccard")
+    yield _saved(sets.add(names, [[i, i + 1] for i in range(24)]))
 
 
 def _saved(index: Any) -> bytes:

@@ -41,7 +41,9 @@ def build(
         typer.Option(help=f"One of {ENCODERS}; default: qolsh with centre and factor."),
     ] = None,
     bits: Annotated[int, typer.Option(help="Of a code.")] = 256,
-    metric: Annotated[str, typer.Option(help="cosine, or inner: the inner product.")] = "cosine",
+    metric: Annotated[
+        str, typer.Option(help="cosine; euclidean; or inner, the inner product.")
+    ] = "cosine",
     keep_vectors: Annotated[
         bool, typer.Option("--keep-vectors", help="Also the vectors, for --rerank exact.")
     ] = False,

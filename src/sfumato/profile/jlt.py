@@ -208,7 +208,8 @@ class Jlt(GaussianMechanism[ReleasedJlt]):
     integers is at most scale**2 by construction (the squared L2 sensitivity), whatever the item,
     and the noise is discrete Gaussian. Its loss is that of continuous noise on one number that
     moves by the norm [4]_, up to factors below the rounding, which `ProjectionNoise` proves: sigma
-    is 4.23 at epsilon 1 and delta 1e-6. Repeated items count once.
+    is 4.227 at epsilon 1 and delta 1e-6, where continuous noise needs 4.2247. Repeated items count
+    once.
 
     References
     ----------

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.retrieve.lsh.amplification import Sensitive, candidate_probability
     from sfumato.retrieve.lsh.buckets import Buckets, band_keys
     from sfumato.retrieve.lsh.index import LshIndex
+    from sfumato.retrieve.lsh.width import suggest_width
 
 __all__ = [
     "BinaryIndex",
@@ -40,6 +41,7 @@ __all__ = [
     "optimal",
     "project_and_sign",
     "qolsh",
+    "suggest_width",
     "tight_frame",
 ]
 
@@ -78,6 +80,7 @@ __getattr__ = renamed(
                 "band_keys",
             ),
             "lsh.index": ("LshIndex",),
+            "lsh.width": ("suggest_width",),
         },
     ),
 )

@@ -115,9 +115,12 @@ class Paraboloid(NamedTuple):
 
     def points(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors on the paraboloid: float32, with one column more."""
-        moved = vectors - self.centre
+        return self.raised(vectors - self.centre)
+
+    def raised(self, moved: np.ndarray) -> np.ndarray:
+        """Points of vectors that the centre was subtracted from."""
         below = np.square(lengths(moved)) / (2 * self.scale)
-        out = np.empty((len(vectors), vectors.shape[1] + 1), np.float32)
+        out = np.empty((len(moved), moved.shape[1] + 1), np.float32)
         out[:, :-1], out[:, -1] = moved, -np.minimum(below, LONGEST)
         return out
 
@@ -128,7 +131,7 @@ class Paraboloid(NamedTuple):
         return out
 
     def negated_distances(self, queries: np.ndarray, products: np.ndarray) -> np.ndarray:
-        """Scores of rows (q, k) from their products, float32; -inf stays -inf."""
+        """Scores of rows (q, k) from <r, y> - |y|^2 / 2, float32; -inf stays -inf."""
         squares = np.square(lengths(queries - self.centre))[:, None] - 2 * products.astype("f8")
         return np.asarray(-np.sqrt(np.maximum(squares, 0)), np.float32)
 
@@ -144,7 +147,8 @@ class Space(NamedTuple):
     """Transformation of vectors before they are encoded.
 
     Fields: metric; lift, None where vectors are not lifted (unit vectors for "cosine");
-    paraboloid, where vectors are mapped to before that for "euclidean", else None.
+    paraboloid, whose centre is subtracted first for "euclidean", and which cells are made on; else
+    None.
 
     >>> Space("cosine").targets(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]], dtype=float32)
@@ -158,33 +162,40 @@ class Space(NamedTuple):
     def of(cls, metric: str, vectors: np.ndarray, *, lifted: bool) -> Self:
         """Fit the transformation to vectors; `lifted` where codes represent directions only."""
         paraboloid = Paraboloid.of(vectors) if metric == "euclidean" else None
-        if paraboloid is not None and lifted:
-            vectors = paraboloid.points(vectors)
-        return cls(metric, Lift.of(vectors) if lifted else None, paraboloid)
+        space = cls(metric, None, paraboloid)
+        return space._replace(lift=Lift.of(space.moved(vectors))) if lifted else space
 
     @property
     def columns(self) -> int:
         """Number of columns that are added to vectors before they are encoded."""
-        return (self.lift is not None) + (self.paraboloid is not None)
+        return int(self.lift is not None)
 
     def points(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors to encode, float32, with `columns` more."""
-        flat = self.on_paraboloid(vectors)
-        return self.targets(flat) if self.lift is None else self.lift.points(flat)
+        moved = self.moved(vectors)
+        return self.targets(moved) if self.lift is None else self.lift.points(moved)
+
+    def moved(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors from the centre of Euclidean space; for other metrics the vectors."""
+        return vectors if self.paraboloid is None else vectors - self.paraboloid.centre
+
+    def cell_points(self, vectors: np.ndarray) -> np.ndarray:
+        """Vectors to make cells of, float32: those to encode, or on the paraboloid."""
+        return self.points(vectors) if self.paraboloid is None else self.paraboloid.points(vectors)
+
+    def cell_queries(self, targets: np.ndarray) -> np.ndarray:
+        """Queries whose products with the centres of cells order them."""
+        if self.paraboloid is not None:
+            return self.paraboloid.queries(targets)
+        return targets if self.lift is None else self.lift.lifted_queries(targets)
 
     def queries_of(self, points: np.ndarray) -> np.ndarray:
-        """Queries equal to the vectors of these points, as they are compared with points."""
-        flat = points if self.lift is None else points[:, :-1]
+        """Queries equal to the vectors of these points of cells."""
         if self.paraboloid is not None:
-            if self.lift is not None:
-                flat = flat * self.lift.radius + self.lift.centre
-            flat = flat.astype(np.float32)
-            flat[:, -1] = self.paraboloid.scale
-        return flat if self.lift is None else self.lift.lifted_queries(flat)
-
-    def on_paraboloid(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors whose products rank as the metric does; lifting comes after."""
-        return vectors if self.paraboloid is None else self.paraboloid.points(vectors)
+            out = points.copy()
+            out[:, -1] = self.paraboloid.scale
+            return out
+        return points if self.lift is None else self.lift.lifted_queries(points[:, :-1])
 
     def targets(self, vectors: np.ndarray) -> np.ndarray:
         """Vectors whose inner products with those of queries are the true scores, float32."""

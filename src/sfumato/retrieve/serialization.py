@@ -20,6 +20,7 @@ from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import IndexFormatError
 from sfumato.retrieve.lsh.store import BandHashes, Tabled
 from sfumato.retrieve.metric import Lift, Paraboloid, Space
+from sfumato.retrieve.row_ids import RowIds, taken_names
 
 __all__ = [
     "KIND",
@@ -34,8 +35,8 @@ __all__ = [
 
 T = TypeVar("T")
 KIND, VERSION, CELL_VERSION = "BinaryIndex", 2, 3
-# Version 4 also has norms of learned codes for cosines, and Euclidean distances; earlier
-# files of learned codes for cosines are read, and their norms computed from the codes.
+# Version 4 also has norms of learned codes for cosines, Euclidean distances, and texts as ids;
+# earlier files of learned codes for cosines are read, and their norms computed from the codes.
 NORM_VERSION = 4
 ONE = np.uint64(1)
 COUNT = integer(0, 2**47)
@@ -47,12 +48,13 @@ def save(
     fitted: Fitted,
     rows: RowWriter,
     partition: CellPartition | None,
+    ids: RowIds,
 ) -> None:
-    """Write a BinaryIndex: all that `restored` needs; version 2 unless there may be cells."""
+    """Write a BinaryIndex: all that `restored` needs, in the earliest version that has it."""
     (state, learned), lift, stored = fitted.encoder.state(), fitted.space.lift, rows.stored
     header = {
         "kind": KIND,
-        "version": _version(parameters, fitted),
+        "version": _version(parameters, fitted, ids),
         "parameters": parameters,
         "encoder": state,
         "radius": None if lift is None else lift.radius,
@@ -69,13 +71,19 @@ def save(
         header |= {"living": stored.living, "rows": partition.rows}
         arrays |= {"cells.centres": partition.centres, "cells.coverage": partition.coverage}
         arrays["cells.owners"] = rows.cells.owners
-    file_format.write(path, header, {**arrays, **stored.arrays()})
+    columns = stored.arrays()
+    if ids.kind == "text":  # which the file numbers anew
+        living = stored.rows()
+        columns |= ids.arrays(stored.ids[living])
+        columns["ids"] = np.zeros(stored.count, np.int64)
+        columns["ids"][living] = np.arange(living.size)
+    file_format.write(path, header, {**arrays, **columns})
 
 
 def restored(
     path: file_format.Source, build: Callable[..., T], *, check: bool
-) -> tuple[T, Fitted, RowWriter, CellPartition | None]:
-    """Read a BinaryIndex: the index built from its parameters, the encoder and the mapped rows."""
+) -> tuple[T, Fitted, RowWriter, CellPartition | None, RowIds]:
+    """Read a BinaryIndex: the index built from its parameters, and its state with mapped rows."""
     header, arrays = file_format.opened(path, check=check)
     known = header.get("version") in (CELL_VERSION, NORM_VERSION)
     file_format.expect(header, KIND, header["version"] if known else VERSION)
@@ -87,17 +95,19 @@ def restored(
         cells = None if partition is None else _cells(len(partition), count, header, arrays)
         if fitted.normalised and header["version"] != NORM_VERSION:
             arrays["factors"] = _norms(count, arrays["words"], fitted)
+        names = taken_names(arrays) if header["version"] == NORM_VERSION else {}
         stored = _stored_rows(count, arrays, fitted, given, None if cells is None else header)
         if cells is not None:
             stored = replace(stored, cells=cells.chains)
         if check:
             check_ids(stored.ids[stored.rows()])
-    return index, fitted, RowWriter(stored, cells), partition
+        ids = RowIds.restored(names, stored.ids[stored.rows()])
+    return index, fitted, RowWriter(stored, cells), partition, ids
 
 
-def _version(parameters: dict[str, Any], fitted: Fitted) -> int:
+def _version(parameters: dict[str, Any], fitted: Fitted, ids: RowIds) -> int:
     """The earliest version that can represent the index."""
-    if fitted.normalised or fitted.space.paraboloid is not None:
+    if fitted.normalised or fitted.space.paraboloid is not None or ids.kind == "text":
         return NORM_VERSION
     return CELL_VERSION if "partitions" in parameters else VERSION
 
@@ -113,6 +123,8 @@ def _partition(
     """The centres of cells and their coverage; ValueError where they are invalid."""
     centres, coverage = arrays.pop("cells.centres"), arrays.pop("cells.coverage")
     rows, width = COUNT.check("file", "rows", header["rows"]), fitted.encoder.dimension_
+    if fitted.shifted:
+        width = fitted.dimension + 1
     fits = centres.dtype == np.float32 and centres.ndim == 2 and centres.shape[1] == width
     if not fits or len(centres) == 0 or not np.isfinite(centres).all():
         raise ValueError("the centres of cells have the wrong type or shape.")
@@ -151,7 +163,7 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
     lifted = given["metric"] != "cosine" and not encoder.tells_lengths
     width = encoder.dimension_ - lifted
     lift = lift_from(header["radius"], arrays.pop("centre", None), width)
-    curved = lift_from(header.get("scale"), arrays.pop("paraboloid.centre", None), width - 1)
+    curved = lift_from(header.get("scale"), arrays.pop("paraboloid.centre", None), width)
     if (lift is not None) != lifted or (curved is not None) != flat:
         raise ValueError("the radius does not fit the metric.")
     if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
@@ -188,6 +200,8 @@ def _stored_rows(
         layout["alive"] = np.uint64, (count // BLOCK,)
     if fitted.factored:
         layout["factors"] = np.float32, (count,)
+    if fitted.shifted:
+        layout["shifts"] = np.float32, (count,)
     if fitted.encoder.short:
         layout["short"] = np.uint64, blocks
     if given["keep_vectors"]:
@@ -199,11 +213,12 @@ def _stored_rows(
     return StoredRows(
         count=count, living=living, ids=arrays["ids"], words=arrays["words"],
         short=arrays.get("short"), factors=arrays.get("factors"), vectors=arrays.get("vectors"),
-        alive=arrays.get("alive"),
+        alive=arrays.get("alive"), shifts=arrays.get("shifts"),
     )  # fmt: skip
 
 
 LSH_KIND, LSH_VERSION = "LshIndex", 1
+LSH_SETS_VERSION = 2  # also sets, and texts as ids
 LSH_COUNT, DIMENSION = integer(0, 2**31 - 1), integer(1, 2**24)
 Index = TypeVar("Index")
 
@@ -213,13 +228,17 @@ def save_lsh(path: str | os.PathLike[str], parameters: dict[str, Any], now: Tabl
     lift = now.learned.lift
     header = {
         "kind": LSH_KIND,
-        "version": LSH_VERSION,
+        "version": LSH_SETS_VERSION if _is_new(parameters, now) else LSH_VERSION,
         "parameters": parameters,
         "count": now.count,
         "dimension": now.learned.dimension,
         "radius": None if lift is None else lift.radius,
     }
     files.write(path, header, now.arrays())
+
+
+def _is_new(parameters: dict[str, Any], now: Tabled) -> bool:
+    return parameters["metric"] == "jaccard" or now.names.kind == "text"
 
 
 def restored_lsh(
@@ -230,7 +249,8 @@ def restored_lsh(
     With `check` the entire file is read and verified.
     """
     header, arrays = files.opened(path, check=check)
-    files.expect(header, LSH_KIND, LSH_VERSION)
+    newer = header.get("version") == LSH_SETS_VERSION
+    files.expect(header, LSH_KIND, LSH_SETS_VERSION if newer else LSH_VERSION)
     with damaged(LSH_KIND, IndexFormatError):
         return make(**header["parameters"]), _rows(header, arrays, check)
 

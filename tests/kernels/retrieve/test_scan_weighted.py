@@ -156,3 +156,35 @@ def test_nothing_stored_gives_padding():
     rows, scores = weighted_best(none, 0, None, np.ones((2, 64), np.float32), None, 3)
     assert (rows == -1).all()
     assert (scores == -np.inf).all()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_shifts_are_added_after_the_factor(size):
+    codes, weights, factors, chosen = world(9, size, 3)
+    shifts = np.random.default_rng(9).normal(scale=20, size=size).astype(np.float32)
+    alive = np.packbits(np.pad(chosen, (0, -size % 64)), bitorder="little").view(np.uint64)
+    for own in (None, factors):
+        rows, scores = weighted_best(blocks_of(codes), size, alive, weights, own, 40, shifts=shifts)
+        scale = np.float32(1) if own is None else own
+        wanted = all_sums(codes, weights, scale, 4) + shifts
+        wanted[:, ~chosen] = -np.inf
+        best = -np.sort(-wanted, axis=1)[:, :40]
+        np.testing.assert_allclose(scores[:, : best.shape[1]], best, rtol=1e-5, atol=1e-4)
+        known = rows >= 0
+        own_scores = np.take_along_axis(wanted, np.maximum(rows, 0), axis=1)
+        np.testing.assert_allclose(own_scores[known], scores[known], rtol=1e-5, atol=1e-4)
+
+
+def test_offsets_are_added_before_the_factor():
+    codes, weights, factors, _ = world(8, 500, 2)
+    weights[2] = 0  # whose scores are offset times factor alone
+    offsets = np.array([3.5, -40, 2], np.float32)
+    rows, scores = weighted_best(
+        blocks_of(codes), 500, None, weights, factors, 500, precision=6, offsets=offsets
+    )
+    plain = all_sums(codes, weights, np.float32(1), 6)
+    wanted = (plain + offsets[:, None]) * factors
+    np.testing.assert_allclose(
+        scores, np.take_along_axis(wanted, rows, axis=1), rtol=1e-5, atol=1e-5
+    )
+    assert (np.diff(scores, axis=1) <= 0).all()

@@ -19,14 +19,18 @@ def test_the_best_are_those_of_a_matrix_product(bits, factored):
     factors = rng.lognormal(size=count if factored else 0).astype(np.float32)
     weights = rng.normal(size=(queries, bits)).astype(np.float32)
     offsets = rng.normal(size=queries).astype(np.float32)
+    shifts = rng.normal(size=count if factored else 0).astype(np.float32)
     lists = [np.sort(rng.permutation(count)[:size]) for size in (0, 1, 6, 40, 300)]
     starts = np.cumsum([0, *map(len, lists)])
     places, scores = np.full((queries, k), -1), np.full((queries, k), -np.inf, np.float32)
     filled = np.pad(weights, ((0, 0), (0, -bits % 64)))
-    signed.best(blocks, factors, filled, offsets, starts, np.concatenate(lists), places, scores)
+    signed.best(
+        blocks, factors, shifts, filled, offsets, starts, np.concatenate(lists), places, scores
+    )  # fmt: skip
     for q, rows in enumerate(lists):
         every = signs[rows] @ weights[q].astype(np.float64) + offsets[q]
-        every *= factors[rows] if factored else 1
+        if factored:
+            every = every * factors[rows] + shifts[rows]
         order = np.lexsort((rows, -every))[:k]
         np.testing.assert_allclose(scores[q, : order.size], every[order], rtol=1e-4, atol=1e-5)
         assert np.isneginf(scores[q, order.size :]).all()

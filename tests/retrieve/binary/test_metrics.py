@@ -53,6 +53,20 @@ def test_learned_codes_are_ranked_by_cosine(images):
     assert (ids[:, 0] == true).mean() > (by_product == true).mean() + 0.1
 
 
+def test_codes_for_cosines_leave_lengths_to_the_norm(images):
+    rows, _ = images
+    angles = {}
+    for name, along in (("default", None), ("products", 10.0)):
+        index = BinaryIndex(encoder=learned(64, along=along)).add(np.arange(COUNT), rows)
+        encoder = index.encoder_
+        rebuilt = encoder.reconstruct(encoder.encode(unit(rows)))
+        angles[name] = np.arccos((unit(rebuilt) * unit(rows)).sum(axis=1)).mean()
+    assert encoder.along == 10.0
+    assert angles["default"] < 0.98 * angles["products"]
+    by_product = BinaryIndex(encoder=learned(64), metric="inner").add(np.arange(9), rows[:9])
+    assert by_product.encoder_.along is None
+
+
 def test_cosines_within_cells_are_those_of_all_codes(images):
     rows, queries = images
     whole = BinaryIndex(encoder=learned(64)).add(np.arange(COUNT), rows)
@@ -124,6 +138,26 @@ def test_euclidean_scores_are_negated_distances(images, name, partitions, tmp_pa
     np.testing.assert_array_equal(load(tmp_path / "index").search(queries, 10)[1], ids)
     assert index.dimension == DIMENSION
     np.testing.assert_allclose(index.vectors([3]), rows[[3]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_each_row_has_the_distances_from_one_point_near_it(images, name):
+    rows, _ = images
+    rows = rows[:600]
+    queries = rows.mean(axis=0) + np.random.default_rng(2).normal(size=(150, DIMENSION))
+    index = BinaryIndex(encoder=ENCODERS[name](), metric="euclidean").add(np.arange(600), rows)
+    scores, ids = index.search(queries, 600)
+    squares = np.square(np.take_along_axis(scores, np.argsort(ids, axis=1), axis=1).astype(float))
+    # |q - y|^2 - |q|^2 = |y|^2 - 2 <q, y>, linear in q: y and |y|^2 are fitted apart.
+    moved = queries - rows.mean(axis=0)
+    linear = np.column_stack([-2 * moved, np.ones(150)])
+    plain = squares - np.square(moved).sum(axis=1)[:, None]
+    fitted = np.linalg.lstsq(linear, plain, rcond=None)[0]
+    np.testing.assert_allclose(linear @ fitted, plain, atol=2e-3)
+    points, norms = fitted[:-1].T, fitted[-1]
+    np.testing.assert_allclose(np.square(points).sum(axis=1), norms, atol=2e-3)
+    far = np.linalg.norm(points - (rows - rows.mean(axis=0)), axis=1)
+    assert far.mean() < 0.6 * np.linalg.norm(rows - rows.mean(axis=0), axis=1).mean()
 
 
 def test_euclidean_neighbours_are_not_those_of_products(images):

@@ -98,7 +98,7 @@ def test_a_file_whose_arrays_do_not_go_together_is_refused(tmp_path, name, chang
     "change",
     [
         {"kind": "BinaryIndex"},
-        {"version": 2},
+        {"version": 3},
         {"count": -1},
         {"dimension": 8},
         {"dimension": 0},

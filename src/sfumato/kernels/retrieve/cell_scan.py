@@ -13,6 +13,7 @@ from sfumato.kernels.retrieve.weighted_scan import (
     NONE,
     _cut,
     _falling,
+    _spread,
     _take,
     _visit,
 )
@@ -145,16 +146,16 @@ def _blocks_of(cells, first, following, alive, out):
 
 @inline
 def _scan_blocks(
-    blocks, alive, factors, ones, listed, count, planes, q, step, whole, n_best, near, found
-):
+    blocks, alive, factors, shifts, scale, shift, listed, count, planes, q, step, whole, n_best,
+    near, found,
+):  # fmt: skip
     """Offer the first `count` blocks listed to the candidates of query q; their number."""
     size, limit = 0, np.float32(-np.inf)
     for i in range(count):
         b, ahead = listed[i], listed[i + 2]
-        if factors.size:
-            hits = _visit(blocks, b, ahead, planes, q, step, whole, factors, 64 * b, limit, near)
-        else:
-            hits = _visit(blocks, b, ahead, planes, q, step, whole, ones, 0, limit, near)
+        _spread(factors, factors.size, b, b + 1, scale)
+        _spread(shifts, shifts.size, b, b + 1, shift)
+        hits = _visit(blocks, b, ahead, planes, q, step, whole, scale, shift, 0, limit, near)
         if hits:
             size = _take(hits & alive[b], 64 * b, near, found, size)
             if size + 64 > found.size:
@@ -165,24 +166,23 @@ def _scan_blocks(
 
 @kernel
 def scan(
-    blocks, alive, factors, first, following, cells, planes, steps, wholes, n_best, found, starts,
-    rows,
+    blocks, alive, factors, shifts, first, following, cells, planes, steps, wholes, n_best, found,
+    starts, rows,
 ):  # fmt: skip
     """rows[starts[q] : starts[q + 1]] = the n_best highest of query q in cells[q], in no order.
 
     found[q, :n_best] are the same as candidates of `weighted_scan`, then NONE. A cell of -1 has no
-    codes. Factors, none at all for 1, fill whole blocks.
+    codes. Factors, none at all for 1, and shifts, none for 0, fill whole blocks.
     """
-    ones, near = np.empty(64, np.float32), np.empty(64, np.float32)
+    scale, near = np.ones(64, np.float32), np.empty(64, np.float32)
+    shift = np.zeros(64, np.float32)
     listed = np.empty(alive.size + 2, np.int64)
-    for i in range(64):
-        ones[i] = 1.0
     starts[0] = 0
     for q in range(planes.shape[0]):
         count = _blocks_of(cells[q], first, following, alive, listed)
         size = _scan_blocks(
-            blocks, alive, factors, ones, listed, count, planes, q, steps[q], wholes[q], n_best,
-            near, found[q],
+            blocks, alive, factors, shifts, scale, shift, listed, count, planes, q, steps[q],
+            wholes[q], n_best, near, found[q],
         )  # fmt: skip
         size = _cut(found[q], size, n_best)
         for i in range(size):

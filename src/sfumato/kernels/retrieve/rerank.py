@@ -3,7 +3,8 @@
 Rows are taken sixteen abreast: their numbers are laid side by side, so that lane i sums row i in
 the order of the components, whichever rows stand beside it.
 
-The best of given codes by factor * (offset + sum of weights, each + where its bit is set, else -).
+The best of given codes by shift + factor * (offset + sum of weights, + where its bit is set, else
+-).
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from sfumato.kernels.lanes import f32x16, flip, fma, load, prefetch, store, tota
 from sfumato.kernels.retrieve.hamming_scan import BLOCK
 from sfumato.kernels.top_k import offer_any, order
 
-__all__ = ["best", "dots", "nearest", "products"]
+__all__ = ["best", "dots", "matches", "nearest", "products"]
 
 AHEAD = 32  # rows that are prefetched before their turn
 DOTS_AHEAD = 8  # where they are read one by one
@@ -113,6 +114,19 @@ def dots(vectors, queries, starts, rows, positions, scores):
         order(positions[q], scores[q])
 
 
+@kernel
+def matches(signatures, queries, starts, rows, positions, scores):
+    """As `products`, for scores that are the fraction of equal columns of two signatures."""
+    size = signatures.shape[1]
+    for q in range(queries.shape[0]):
+        for i in range(starts[q], starts[q + 1]):
+            row, equal = rows[i], 0
+            for c in range(size):
+                equal += signatures[row, c] == queries[q, c]
+            offer_any(row, np.float32(equal / size), positions[q], scores[q])
+        order(positions[q], scores[q])
+
+
 CODES_AHEAD = 16  # codes that are prefetched before their turn
 
 
@@ -138,12 +152,12 @@ def _prefetch_code(blocks, row):
 
 
 @kernel
-def best(blocks, factors, weights, offsets, starts, rows, positions, scores):
-    """scores[q], positions[q] = the largest factors[r] * (offsets[q] + weighted bits of code r).
+def best(blocks, factors, shifts, weights, offsets, starts, rows, positions, scores):
+    """The largest scores shifts[r] + factors[r] * (offsets[q] + weighted bits of code r).
 
     r runs over rows[starts[q] : starts[q + 1]]; its word w is blocks[r // BLOCK, w, r % BLOCK], and
-    weights fill all words. No factors at all stand for factors of 1. Lists begin as -1 and -inf,
-    and equal scores go to the lower row.
+    weights fill all words. No factors at all stand for factors of 1, and no shifts for 0. Lists
+    begin as -1 and -inf, and equal scores go to the lower row.
     """
     for q in range(weights.shape[0]):
         end = starts[q + 1]
@@ -154,5 +168,7 @@ def best(blocks, factors, weights, offsets, starts, rows, positions, scores):
             score = _sum(blocks, row // BLOCK, row % BLOCK, weights[q]) + offsets[q]
             if factors.size:
                 score *= factors[row]
+            if shifts.size:
+                score += shifts[row]
             offer_any(row, score, positions[q], scores[q])
         order(positions[q], scores[q])

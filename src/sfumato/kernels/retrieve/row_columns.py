@@ -10,11 +10,14 @@ __all__ = ["write"]
 
 
 @kernel
-def write(rows, ids, words, factors, id_column, blocks, factor_column, bits, keys, values):
-    """Write entry i of ids, words and factors to row rows[i]; return how many ids are new.
+def write(
+    rows, ids, words, factors, shifts, id_column, blocks, factor_column, shift_column, bits, keys,
+    values,
+):  # fmt: skip
+    """Write entry i of ids, words, factors and shifts to row rows[i]; return how many ids are new.
 
     Word w of row r is blocks[r // BLOCK, w, r % BLOCK], bit r of `bits` says that it is there, and
-    (keys, values) is the table of `hash_tables`. Factors, bits and table may be empty.
+    (keys, values) is the table of `hash_tables`. Factors, shifts, bits and table may be empty.
     """
     for i in range(rows.size):
         row = rows[i]
@@ -23,6 +26,8 @@ def write(rows, ids, words, factors, id_column, blocks, factor_column, bits, key
             blocks[row // BLOCK, w, row % BLOCK] = words[i, w]
         if factors.size:
             factor_column[row] = factors[i]
+        if shifts.size:
+            shift_column[row] = shifts[i]
         if bits.size:
             bits[row >> 6] |= np.uint64(1) << np.uint64(row & 63)
     return put(ids, rows, keys, values) if keys.size else 0

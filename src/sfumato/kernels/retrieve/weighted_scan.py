@@ -1,9 +1,9 @@
 """The k codes of the largest weighted sums of their bits, from one pass over blocks of codes.
 
-The sum of code i for weights w is factors[i] * sum over j of w[j] * (+1 if bit j else -1). For the
-scan a weight is a sign and a few bits of magnitude, step * sign * m. Where code and sign differ m
-counts against the sum, which is step * (M - 2 S): M the sum of all m, S of those that differ, found
-by one population count for each bit of the magnitudes.
+The sum of code i for weights w is shifts[i] + factors[i] * sum over j of w[j] * (+1 if bit j else
+-1). For the scan a weight is a sign and a few bits of magnitude, step * sign * m. Where code and
+sign differ m counts against the sum, which is step * (M - 2 S): M the sum of all m, S of those that
+differ, found by one population count for each bit of the magnitudes.
 
 Weights rounded to a sign and a few bits of magnitude, as planes of bits for a scan of codes.
 """
@@ -42,6 +42,7 @@ __all__ = ["listed", "round_weights", "weighted_best"]
 
 TRIES = 32
 LEAST = 0.2
+LEAST_STEP = np.float32(1e-30)  # beside an offset, smaller weights matter no more than none
 WHOLE = np.float32(1.5 * 2**23)  # adding it leaves no bits behind the point
 
 
@@ -66,7 +67,7 @@ def round_weights(
     steps, wholes = np.zeros((2, len(weights)), np.float32)
     split(padded, planes, steps, wholes)
     if offsets is not None:
-        steps[steps == 0] = 1  # of weights that are all 0
+        steps = np.maximum(steps, LEAST_STEP)
         wholes += offsets / steps
     return planes, steps, wholes
 
@@ -146,16 +147,18 @@ def weighted_best(
     *,
     precision: int = 4,
     offsets: np.ndarray | None = None,
+    shifts: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows and scores of the k largest weighted sums of each query, largest first, ties by row.
 
     Guarantee: what sorting all sums of the rounded weights would give, those sums exact but for
-    two float32 products (with the step, then the factor). Where fewer than k rows may be found,
-    row is -1 and score -inf; a row whose factor is NaN is not found.
+    two float32 products (with the step, then the factor), and for adding an offset or a shift.
+    Where fewer than k rows may be found, row is -1 and score -inf; a row whose factor is NaN is
+    not found.
     Parameters: blocks, count and alive as for `hamming_nearest`; weights, finite float32 (q, bits),
     bits at most 64 words; factors, float32 (count,) or None for 1; k, from 1 up; precision, bits
-    of magnitude from 1 to 8; offsets, float32 (q,), what is added to a sum before its factor, or
-    None for nothing.
+    of magnitude from 1 to 8; offsets, float32 (q,), what is added to a sum before its factor, and
+    shifts, float32 (count,), what is added after it, or None for nothing.
 
     >>> blocks = np.zeros((1, 1, BLOCK), np.uint64)
     >>> blocks[0, 0, :3] = 3, 1, 0
@@ -168,7 +171,9 @@ def weighted_best(
     n_best = min(k, count)
     if n_best > 0:
         blocks, alive = frozen(blocks), marks(alive)
-        factors = frozen(np.empty(0, np.float32) if factors is None else factors)
+        factors, shifts = (
+            frozen(np.empty(0, np.float32) if each is None else each) for each in (factors, shifts)
+        )
         planes, steps, wholes = round_weights(weights, blocks.shape[1], precision, offsets)
         size = min(2 * n_best, count) + BLOCK
         step = max(1, min(ROOM // (8 * size), len(weights)))
@@ -176,8 +181,8 @@ def weighted_best(
             part, rank = slice(start, start + step), first_rank(n_best, count)
             found = np.empty((len(planes[part]), size), np.uint64)
             best(
-                blocks, count, alive, factors, planes[part], steps[part], wholes[part], n_best,
-                rank, found,
+                blocks, count, alive, factors, shifts, planes[part], steps[part], wholes[part],
+                n_best, rank, found,
             )  # fmt: skip
             rows[part, :n_best], scores[part, :n_best] = listed(found[:, :n_best])
     return rows, scores
@@ -224,17 +229,18 @@ def _differing(blocks, block, ahead, planes, q):
 
 
 @inline
-def _score(differing, whole, step, scale, at):
-    """scale * step * (M - 2 S), the last exact."""
-    return fma(floats(differing), f32x16(-2.0), f32x16(whole)) * f32x16(step) * load(scale, at)
+def _score(differing, whole, step, scale, shift, at):
+    """shift + scale * step * (M - 2 S), the last exact."""
+    sums = fma(floats(differing), f32x16(-2.0), f32x16(whole)) * f32x16(step)
+    return fma(sums, load(scale, at), load(shift, at))
 
 
 @inline
-def _spread(factors, count, first, last, scale):
-    """The factors of blocks first to last - 1, and of the last block no more than there are."""
-    if factors.size:
+def _spread(column, count, first, last, out):
+    """The numbers of blocks first to last - 1, and of the last block no more than there are."""
+    if column.size:
         for i in range(64 * first, min(64 * last, count)):
-            scale[i - 64 * first] = factors[i]
+            out[i - 64 * first] = column[i]
 
 
 @inline
@@ -294,11 +300,13 @@ def _worst(found, size, near):
 
 
 @inline
-def _visit(blocks, b, ahead, planes, q, step, whole, scale, at, limit, near):
+def _visit(blocks, b, ahead, planes, q, step, whole, scale, shift, at, limit, near):
     """Write the scores of block b down where one is above the limit, and say which are."""
     s0, s1, s2, s3 = _differing(blocks, b, ahead, planes, q)
-    x0, x1 = _score(s0, whole, step, scale, at), _score(s1, whole, step, scale, at + 16)
-    x2, x3 = _score(s2, whole, step, scale, at + 32), _score(s3, whole, step, scale, at + 48)
+    x0 = _score(s0, whole, step, scale, shift, at)
+    x1 = _score(s1, whole, step, scale, shift, at + 16)
+    x2 = _score(s2, whole, step, scale, shift, at + 32)
+    x3 = _score(s3, whole, step, scale, shift, at + 48)
     least = f32x16(limit)
     low = bits(x0 > least) | bits(x1 > least) << np.uint64(16)
     high = bits(x2 > least) | bits(x3 > least) << np.uint64(16)
@@ -312,15 +320,15 @@ def _visit(blocks, b, ahead, planes, q, step, whole, scale, at, limit, near):
 
 @inline
 def _offer(
-    blocks, first, last, count, alive, planes, q, step, whole, scale, n_best, near, found, size,
-    limit,
+    blocks, first, last, count, alive, planes, q, step, whole, scale, shift, n_best, near, found,
+    size, limit,
 ):  # fmt: skip
     """Offer blocks first to last - 1 to the candidates of query q; their number, and the limit."""
     for b in range(first, last):
         if alive.size and alive[b] == 0:
             continue
         hits = _visit(
-            blocks, b, b + 2, planes, q, step, whole, scale, 64 * (b - first), limit, near
+            blocks, b, b + 2, planes, q, step, whole, scale, shift, 64 * (b - first), limit, near
         )
         if hits:
             size = _take(hits & allowed(alive, count, b), 64 * b, near, found, size)
@@ -332,31 +340,33 @@ def _offer(
 
 @kernel
 def sweep(
-    blocks, count, alive, factors, planes, steps, wholes, n_best, width, stride, found, sizes,
-    limits,
+    blocks, count, alive, factors, shifts, planes, steps, wholes, n_best, width, stride, found,
+    sizes, limits,
 ):  # fmt: skip
     """Offer `width` blocks of every `stride` to all queries, whose sizes and limits go on."""
     last = (count + 63) // 64
     scale, near = np.ones(64 * width, np.float32), np.empty(64, np.float32)
+    shift = np.zeros(64 * width, np.float32)
     for first in range(0, last, stride):
         end = min(first + width, last)
         _spread(factors, count, first, end, scale)
+        _spread(shifts, count, first, end, shift)
         for q in range(planes.shape[0]):
             sizes[q], limits[q] = _offer(
-                blocks, first, end, count, alive, planes, q, steps[q], wholes[q], scale, n_best,
-                near, found[q], sizes[q], limits[q],
+                blocks, first, end, count, alive, planes, q, steps[q], wholes[q], scale, shift,
+                n_best, near, found[q], sizes[q], limits[q],
             )  # fmt: skip
 
 
 @kernel
-def best(blocks, count, alive, factors, planes, steps, wholes, n_best, rank, found):
+def best(blocks, count, alive, factors, shifts, planes, steps, wholes, n_best, rank, found):
     """found[q, :n_best] = the n_best highest of query q, as candidates in no order, then NONE."""
     queries, tile = planes.shape[0], max(TILE // (planes.shape[2] * 512), 1)
     sizes, limits = np.zeros(queries, np.int64), np.full(queries, -np.inf, np.float32)
     near = np.empty(1, np.float32)
     if rank > 0:
         sweep(
-            blocks, count, alive, factors, planes, steps, wholes, rank, ONE, STRIDE,
+            blocks, count, alive, factors, shifts, planes, steps, wholes, rank, ONE, STRIDE,
             found, sizes, limits,
         )  # fmt: skip
         for q in range(queries):
@@ -364,7 +374,7 @@ def best(blocks, count, alive, factors, planes, steps, wholes, n_best, rank, fou
                 limits[q] = _worst(found[q], _cut(found[q], sizes[q], rank), near)
             sizes[q] = 0
     sweep(
-        blocks, count, alive, factors, planes, steps, wholes, n_best, tile, tile,
+        blocks, count, alive, factors, shifts, planes, steps, wholes, n_best, tile, tile,
         found, sizes, limits,
     )  # fmt: skip
     for q in range(queries):
@@ -372,8 +382,8 @@ def best(blocks, count, alive, factors, planes, steps, wholes, n_best, rank, fou
             only = slice(q, q + 1)
             sizes[q], limits[q] = 0, -np.inf
             sweep(
-                blocks, count, alive, factors, planes[only], steps[only], wholes[only], n_best,
-                tile, tile, found[only], sizes[only], limits[only],
+                blocks, count, alive, factors, shifts, planes[only], steps[only], wholes[only],
+                n_best, tile, tile, found[only], sizes[only], limits[only],
             )  # fmt: skip
         size = _cut(found[q], sizes[q], n_best)
         found[q, size:n_best] = NONE

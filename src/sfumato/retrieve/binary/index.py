@@ -20,12 +20,12 @@ from sfumato.retrieve.binary.store import (
     check_distinct,
     check_known,
     check_new,
-    integer_ids,
 )
 from sfumato.retrieve.binary.training import BLOCK, Fitted, encoder_for, learn_cells
 from sfumato.retrieve.encoders.base import CodeEncoder
 from sfumato.retrieve.file_format import Source
 from sfumato.retrieve.metric import METRIC, checked_matrix, is_vector
+from sfumato.retrieve.row_ids import RowIds
 from sfumato.retrieve.serialization import restored, save
 from sfumato.sketch.base import SEED
 
@@ -46,7 +46,8 @@ class _Now(NamedTuple):
 
     fitted: Fitted
     rows: RowWriter
-    partition: CellPartition | None = None
+    partition: CellPartition | None
+    ids: RowIds
 
 
 class BinaryIndex:
@@ -105,9 +106,9 @@ class BinaryIndex:
     no lasting order.
 
     With metric "cosine", learned codes are scored by the cosine with what they represent, for which
-    each has a factor of 4 bytes, the inverse of its norm. With metric "euclidean" x becomes
-    (y, -abs(y)^2 / (2 s)) for y = x - centre and a scale s, whose product with (q - centre, s)
-    decreases with the distance from q, and which is then encoded as for "inner".
+    each has a factor of 4 bytes, the inverse of its norm. With metric "euclidean" the centre of the
+    first rows is subtracted, what remains is encoded as for "inner", and each code has 4 bytes more
+    for its squared length, so that scores are the distances from what codes represent.
 
     With metric "inner", learned codes and codes with a factor represent lengths. Other encoders get
     vectors lifted to a sphere [2]_: y = x - centre becomes (y / m, sqrt(1 - abs(y)^2 / m^2)) with
@@ -189,7 +190,8 @@ class BinaryIndex:
         Parameters
         ----------
         ids : array_like or scalar
-            Distinct integers from 0 that are not in the index.
+            Distinct integers from 0, or texts, that are not in the index. The first ids determine
+            which of both.
         X : array_like of shape (n_ids, dimension)
             One vector per id. The first rows determine the dimension, and the encoder learns from
             them, unless it was fitted before.
@@ -201,7 +203,8 @@ class BinaryIndex:
         """
         with self._writing:
             now = self._now
-            column = integer_ids(OWNER, ids)
+            names = RowIds() if now is None else now.ids
+            column, new = names.numbered(OWNER, ids)
             vectors = checked_matrix(OWNER, self.metric, X, now and now.fitted.dimension)
             if len(vectors) != column.size:
                 raise ValueError(f"{OWNER}: {column.size} ids do not go with {len(vectors)} rows.")
@@ -210,8 +213,10 @@ class BinaryIndex:
                 check_new(OWNER, now.rows.find(column)[1])
             if column.size:
                 now = self._grown(now or self._learned(vectors), vectors)
-                fitted, rows, partition = now
-                rows.append(column, *fitted.rows(vectors, partition, keep=self.keep_vectors))
+                fitted, rows, partition, names = now
+                columns = fitted.rows(vectors, partition, keep=self.keep_vectors)
+                names.add(new, text=bool(new) or names.kind == "text")
+                rows.append(column, *columns)
                 self._now = now
         return self
 
@@ -229,7 +234,7 @@ class BinaryIndex:
             The object itself.
         """
         with self._writing:
-            column = integer_ids(OWNER, ids)
+            column = self._numbers(ids)
             check_distinct(OWNER, column)
             now, rows = self._now, self._rows_of(column)[1]
             if now is not None and column.size:
@@ -246,7 +251,9 @@ class BinaryIndex:
         """
         with self._writing:
             if self._now is not None:
-                self._now = self._now._replace(rows=self._now.rows.compacted())
+                rows = self._now.rows.compacted()
+                numbers = rows.stored.ids[rows.stored.rows()]
+                self._now = self._now._replace(rows=rows, ids=self._now.ids.of_rows(numbers))
         return self
 
     def search(
@@ -296,7 +303,7 @@ class BinaryIndex:
             Cosines, inner products or negated distances, estimated or exact, float32, best first;
             -inf where there are fewer than k vectors.
         ids : ndarray of shape (n_queries, k) or (k,)
-            Their ids, int64; -1 where there are fewer.
+            Their ids: int64, -1 where there are fewer; or texts, None where there are fewer.
 
         Notes
         -----
@@ -328,7 +335,8 @@ class BinaryIndex:
                 rerank,
                 cells,
             )
-            scores, ids = search(stored, now.fitted, queries, plan, alive)
+            scores, numbers = search(stored, now.fitted, queries, plan, alive)
+            ids = now.ids.texts(numbers)
         return (scores[0], ids[0]) if one else (scores, ids)
 
     def probes_for(self, recall: float) -> int:
@@ -368,7 +376,7 @@ class BinaryIndex:
             Vectors, float32; normalised for metric "cosine".
         """
         self._check_exact("exact")
-        stored, rows = self._rows_of(integer_ids(OWNER, ids))
+        stored, rows = self._rows_of(self._numbers(ids))
         return np.empty((0, 0), np.float32) if stored.vectors is None else stored.vectors[rows]
 
     def mask(self, ids: Ids) -> np.ndarray:
@@ -385,10 +393,10 @@ class BinaryIndex:
             Mask, True for each of the index's `ids` that is listed. It is valid until the index
             changes.
         """
-        column = integer_ids(OWNER, ids)
-        if self._now is None:
+        column, now = self._numbers(ids), self._now
+        if now is None:
             return np.zeros(0, bool)
-        stored, rows = self._now.rows.find(column)
+        stored, rows = now.rows.find(column)
         wanted = np.zeros(stored.count, bool)
         wanted[rows[rows >= 0]] = True
         return np.asarray(wanted[stored.rows()])
@@ -405,7 +413,8 @@ class BinaryIndex:
             now = self._now
             if now is None:
                 raise ValueError(f"{OWNER}: there is nothing to save yet; call fit or add first.")
-            save(path, self.parameters, now.fitted, now.rows.compacted(), now.partition)
+            rows = now.rows.compacted()
+            save(path, self.parameters, now.fitted, rows, now.partition, now.ids)
 
     @classmethod
     def load(cls, path: Source, *, check: bool = True) -> Self:
@@ -432,8 +441,8 @@ class BinaryIndex:
             If the file is not a complete, intact index.
         """
         check = flag.check(OWNER, "check", check)
-        index, fitted, rows, partition = restored(path, cls, check=check)
-        index._now = _Now(fitted, rows, partition)
+        index, fitted, rows, partition, ids = restored(path, cls, check=check)
+        index._now = _Now(fitted, rows, partition, ids)
         return index
 
     @property
@@ -459,17 +468,22 @@ class BinaryIndex:
     @property
     def ids(self) -> np.ndarray:
         """Ids that can be found, in the order of rows; with cells in an order that may change."""
-        stored = self._stored_rows
-        return np.asarray(stored.ids[stored.rows()])
+        now = self._now
+        if now is None:
+            return np.empty(0, np.int64)
+        stored = now.rows.stored
+        return now.ids.texts(np.asarray(stored.ids[stored.rows()]))
 
     def __len__(self) -> int:
         return self._stored_rows.living
 
     def __contains__(self, id: object) -> bool:
-        if not isinstance(id, int | np.integer) or isinstance(id, bool) or not 0 <= id < 2**63:
-            return False
         now = self._now
-        return now is not None and bool(now.rows.find(np.array([id], np.int64))[1][0] >= 0)
+        if now is None or isinstance(id, bool) or isinstance(id, str) != (now.ids.kind == "text"):
+            return False
+        if not isinstance(id, str) and not (isinstance(id, int | np.integer) and 0 <= id < 2**63):
+            return False
+        return bool(now.rows.find(now.ids.numbers(OWNER, [id]))[1][0] >= 0)
 
     @property
     def nbytes(self) -> int:
@@ -481,8 +495,9 @@ class BinaryIndex:
         """Bytes of a code, its factor and a stored vector; the id takes 8 more."""
         made = self._made if self._now is None else self._now.fitted.encoder
         vector = 0 if self._now is None or not self.keep_vectors else 4 * self._now.fitted.dimension
-        # Of `scales`, or of the norms of learned codes for cosines.
+        # Of `scales`, or of the norms of learned codes for cosines; then of lengths for distances.
         computed = 4 * (made.factor is None and (made.scaled or self.metric == "cosine"))
+        computed += 4 * (self.metric == "euclidean")
         return made.nbytes_per_vector + computed + vector
 
     def __repr__(self) -> str:
@@ -494,11 +509,11 @@ class BinaryIndex:
 
     def _learned(self, vectors: np.ndarray) -> _Now:
         fitted = Fitted.learn(self._made, self.metric, vectors, self.seed)
-        return _Now(fitted, fitted.no_rows(keep=self.keep_vectors))
+        return _Now(fitted, fitted.no_rows(keep=self.keep_vectors), None, RowIds())
 
     def _grown(self, now: _Now, vectors: np.ndarray) -> _Now:
         """State with cells for as many rows more, learned anew where there are too few of them."""
-        fitted, rows, partition = now
+        fitted, rows, partition, ids = now
         total = rows.stored.living + len(vectors)
         if partition is not None and total < GROWTH * partition.rows:
             return now
@@ -510,7 +525,11 @@ class BinaryIndex:
         steps = range(0, living.size, BLOCK)
         old = [made.assign(fitted.points_of(rows, living[at : at + BLOCK])) for at in steps]
         cells_of = np.concatenate([np.empty(0, np.int64), *old])
-        return _Now(fitted, rows.arranged(living, cells_of, cells), made)
+        return _Now(fitted, rows.arranged(living, cells_of, cells), made, ids)
+
+    def _numbers(self, ids: Any) -> np.ndarray:
+        """Numbers of ids to be looked up."""
+        return (RowIds() if self._now is None else self._now.ids).numbers(OWNER, ids)
 
     def _rows_of(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
         """Snapshot and the rows of ids in it; ValueError for an unknown id."""

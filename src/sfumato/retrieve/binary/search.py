@@ -100,8 +100,9 @@ class _Batch:
         self.stored, self.encoder, self.lift = stored, fitted.encoder, fitted.space.lift
         self.normalised, self.paraboloid = fitted.normalised, fitted.space.paraboloid
         self.targets, self.alive = targets, alive
-        self.queries = targets if self.paraboloid is None else self.paraboloid.queries(targets)
-        self.factors = stored.frozen_factors
+        self.space = fitted.space
+        self.queries = fitted.space.moved(targets).astype(np.float32, copy=False)
+        self.factors, self.shifts = stored.frozen_factors, stored.frozen_shifts
         self._weights: tuple[np.ndarray, np.ndarray] | None = None
 
     def answer(self, plan: SearchPlan, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +137,10 @@ class _Batch:
         else:
             (weights, _), (before, after) = self.weights(), self._offsets()
             factors = NO_FACTORS if self.factors is None else self.factors
-            rerank.best(self.stored.words, factors, weights, before, starts, rows, best, scores)
+            shifts = NO_FACTORS if self.shifts is None else self.shifts
+            rerank.best(
+                self.stored.words, factors, shifts, weights, before, starts, rows, best, scores
+            )  # fmt: skip
             scores += after[:, None]
         return best, scores
 
@@ -152,17 +156,17 @@ class _Batch:
         """Rows of the best codes in the cells that queries probe, and these as candidates."""
         stored, count = self.stored, len(self.targets)
         assert stored.cells is not None
-        queries = _encoder_queries(self.lift, self.queries, LEAN)
-        probed = cells.partition.cells(queries, cells.number)
+        probed = cells.partition.cells(self.space.cell_queries(self.targets), cells.number)
         blocks, factors, planes = self._planes(plan.scan, whole=plan.rerank is None)
+        shifts = NO_FACTORS if self.shifts is None else self.shifts
         found, starts = (
             np.empty((count, 2 * size + BLOCK), np.uint64),
             np.empty(count + 1, np.int64),
         )
         rows = np.empty(count * size, np.int64)
         cell_scan.scan(
-            blocks, hamming_scan.marks(self.alive), factors, *stored.cells, probed, *planes, size,
-            found, starts, rows,
+            blocks, hamming_scan.marks(self.alive), factors, shifts, *stored.cells, probed, *planes,
+            size, found, starts, rows,
         )  # fmt: skip
         return starts, rows, found[:, :size]
 
@@ -235,6 +239,7 @@ class _Batch:
         found, scores = weighted_scan.weighted_best(
             stored.words, stored.count, self.alive, self.weights()[0], self.factors, size,
             precision=self.encoder.precision, offsets=before if self.normalised else None,
+            shifts=self.shifts,
         )  # fmt: skip
         return found, scores + after[:, None]
 

@@ -153,8 +153,8 @@ class StoredRows:
 
     words and short are blocks of `Panels`; alive is None where no row was removed; factors and
     vectors are None where none are stored. Columns may be longer than `count`. With cells, rows
-    that are not taken count too, without a bit in `alive`; `cells` has the blocks of each. No
-    field is ever assigned anew.
+    that are not taken count too, without a bit in `alive`; `cells` has the blocks of each. shifts
+    are None where scores have no term of the row alone. No field is ever assigned anew.
     """
 
     count: int
@@ -166,11 +166,17 @@ class StoredRows:
     vectors: np.ndarray | None
     alive: np.ndarray | None
     cells: Chains | None = None
+    shifts: np.ndarray | None = None
 
     @cached_property
     def frozen_factors(self) -> np.ndarray | None:
         """Factors as kernels take them."""
         return None if self.factors is None else frozen(self.factors[: self.count])
+
+    @cached_property
+    def frozen_shifts(self) -> np.ndarray | None:
+        """Shifts as kernels take them."""
+        return None if self.shifts is None else frozen(self.shifts[: self.count])
 
     @cached_property
     def frozen_vectors(self) -> np.ndarray | None:
@@ -193,6 +199,7 @@ class StoredRows:
     def arrays(self) -> dict[str, np.ndarray]:
         """Existing columns, cut to `count` rows; blocks are not cut."""
         named = {"ids": self.ids, "factors": self.factors, "vectors": self.vectors}
+        named["shifts"] = self.shifts
         cut = {name: array[: self.count] for name, array in named.items() if array is not None}
         blocks = {"words": self.words, "short": self.short, "alive": self.alive}
         return {**{name: array for name, array in blocks.items() if array is not None}, **cut}
@@ -219,18 +226,26 @@ class RowWriter:
 
     @classmethod
     def empty(
-        cls, words: int, *, short: bool, factored: bool, dimension: int | None, cells: int = 0
+        cls,
+        words: int,
+        *,
+        short: bool,
+        factored: bool,
+        shifted: bool,
+        dimension: int | None,
+        cells: int = 0,
     ) -> Self:
         """Writer without rows; dimension is that of vectors to store, None to store none."""
         blocks = Panels(words).blocks
         vectors = None if dimension is None else aligned((0, dimension), np.float32)
         ids, factors = aligned(0, np.int64), aligned(0, np.float32) if factored else None
         short_blocks = blocks if short else None
+        shifts = aligned(0, np.float32) if shifted else None
+        stored = StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, None, shifts=shifts)
         if not cells:
-            return cls(StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, None))
-        made, alive = CellBlocks.empty(cells), np.empty(0, np.uint64)
-        stored = StoredRows(0, 0, ids, blocks, short_blocks, factors, vectors, alive, made.chains)
-        return cls(stored, made)
+            return cls(stored)
+        made = CellBlocks.empty(cells)
+        return cls(replace(stored, alive=np.empty(0, np.uint64), cells=made.chains), made)
 
     def find(self, ids: np.ndarray) -> tuple[StoredRows, np.ndarray]:
         """Current snapshot, and the living row of each id in it, -1 for an unknown id."""
@@ -252,6 +267,7 @@ class RowWriter:
         factors: np.ndarray | None,
         vectors: np.ndarray | None,
         cells: np.ndarray | None = None,
+        shifts: np.ndarray | None = None,
     ) -> None:
         """Append rows; none of the ids may be alive."""
         stored = self.stored
@@ -273,11 +289,12 @@ class RowWriter:
             None if stored.vectors is None else _with_room(stored.vectors, stored.count, total),
             None if stored.alive is None else _copied(stored.alive, total),
             None if self.cells is None else self.cells.chains,
+            None if stored.shifts is None else _with_room(stored.shifts, stored.count, total),
         )
         if grown.vectors is not None:
             grown.vectors[rows] = vectors
         with self._looking:
-            self._write(grown, blocks, rows, ids, words, factors)
+            self._write(grown, blocks, rows, ids, words, factors, shifts)
             self.stored = grown
 
     def _write(
@@ -288,11 +305,12 @@ class RowWriter:
         ids: np.ndarray,
         words: np.ndarray,
         factors: np.ndarray | None,
+        shifts: np.ndarray | None,
     ) -> None:
         """Write new rows to the columns that all indexes have, and to the table of ids."""
         table = NO_TABLE if self._table is None else self._table.with_room(ids.size)
         if ids.size >= MANY:
-            _write_columns(grown, blocks, rows, ids, words, factors)
+            _write_columns(grown, blocks, rows, ids, words, factors, shifts)
             if self._table is not None:
                 self._table = table.put(ids, rows)
             return
@@ -301,9 +319,11 @@ class RowWriter:
             ids,
             words,
             NO_FACTORS if factors is None else factors,
+            NO_FACTORS if shifts is None else shifts,
             grown.ids,
             blocks,
             NO_FACTORS if grown.factors is None else grown.factors,
+            NO_FACTORS if grown.shifts is None else grown.shifts,
             NO_BITS if grown.alive is None else grown.alive,
             table.keys,
             table.values,
@@ -341,13 +361,16 @@ class RowWriter:
             self._words.words,
             short=self._short is not None,
             factored=stored.factors is not None,
+            shifted=stored.shifts is not None,
             dimension=None if stored.vectors is None else stored.vectors.shape[1],
             cells=count,
         )
         short = None if self._short is None else self._short.take(rows)
         factors = None if stored.factors is None else stored.factors[rows]
         vectors = None if stored.vectors is None else stored.vectors[rows]
-        writer.append(stored.ids[rows], self._words.take(rows), short, factors, vectors, cells)
+        shifts = None if stored.shifts is None else stored.shifts[rows]
+        words = self._words.take(rows)
+        writer.append(stored.ids[rows], words, short, factors, vectors, cells, shifts)
         return writer
 
     def codes(self, rows: np.ndarray) -> np.ndarray:
@@ -401,12 +424,15 @@ def _write_columns(
     ids: np.ndarray,
     words: np.ndarray,
     factors: np.ndarray | None,
+    shifts: np.ndarray | None,
 ) -> None:
     """As `row_columns.write` without a table, by NumPy: many rows need not wait for the kernel."""
     grown.ids[rows] = ids
     blocks[rows // BLOCK, :, rows % BLOCK] = words
     if factors is not None and grown.factors is not None:
         grown.factors[rows] = factors
+    if shifts is not None and grown.shifts is not None:
+        grown.shifts[rows] = shifts
     if grown.alive is not None:
         bits = np.uint64(1) << (rows % 64).astype(np.uint64)
         np.bitwise_or.at(grown.alive, rows // 64, bits)

@@ -11,6 +11,7 @@ from sfumato.retrieve.binary.partition import CellPartition
 from sfumato.retrieve.binary.store import RowWriter
 from sfumato.retrieve.encoders import factories as codes
 from sfumato.retrieve.encoders.base import CodeEncoder
+from sfumato.retrieve.encoders.learned import LearnedEncoder
 from sfumato.retrieve.metric import Space, lengths
 
 __all__ = ["BLOCK", "ENCODERS", "Fitted", "RowColumns", "encoder_for", "learn_cells"]
@@ -34,6 +35,7 @@ class RowColumns(NamedTuple):
     factors: Any
     vectors: Any
     cells: Any
+    shifts: Any
 
 
 class Fitted(NamedTuple):
@@ -54,7 +56,7 @@ class Fitted(NamedTuple):
         space = Space.of(metric, vectors, lifted=lifted)
         points = np.concatenate([space.points(part) for part in _blocks(_sample(vectors, seed))])
         if not hasattr(encoder, "dimension_"):
-            encoder = copy.deepcopy(encoder).fit(points)
+            encoder = _suited(copy.deepcopy(encoder), metric).fit(points)
         elif encoder.dimension_ != points.shape[1]:
             raise ValueError(
                 f"{OWNER}: the encoder was fitted to {encoder.dimension_} columns, but vectors "
@@ -84,6 +86,11 @@ class Fitted(NamedTuple):
         return self.encoder.scaled or self.normalised
 
     @property
+    def shifted(self) -> bool:
+        """Whether a score has a term of the row alone: that of its length, for distances."""
+        return self.space.paraboloid is not None
+
+    @property
     def words(self) -> int:
         """64-bit words of a code."""
         return -(-self.encoder.bits // 64)
@@ -94,6 +101,7 @@ class Fitted(NamedTuple):
         Cells have few codes, so the better scan costs less there than a longer short-list.
         """
         angles = self.space.metric == "cosine" or self.space.lift is not None
+        angles = angles and not self.shifted
         if scan is None:
             enough = self.signs >= (1 if rerank is None or cells else NEARLY)
             return "hamming" if angles and enough else "asymmetric"
@@ -103,17 +111,24 @@ class Fitted(NamedTuple):
                 "learned(..., short=True), which stores signs for it."
             )
         if scan == "hamming" and not angles:
+            other = ", or build it with an encoder as tight_frame without a factor"
             raise ValueError(
-                f"{OWNER}: scan 'hamming' ranks by angles, which are no inner products here; use "
-                "scan='asymmetric', or build it with an encoder as tight_frame without a factor."
+                f"{OWNER}: scan 'hamming' ranks by angles, which are no "
+                f"{'distances' if self.shifted else 'inner products'} here; use scan='asymmetric'"
+                f"{'' if self.shifted else other}."
             )
         return scan
 
     def no_rows(self, *, keep: bool) -> RowWriter:
         """Empty rows for such codes, without cells, with columns for vectors to `keep` or not."""
         dimension = self.dimension if keep else None
-        short, factored = self.encoder.short, self.factored
-        return RowWriter.empty(self.words, short=short, factored=factored, dimension=dimension)
+        return RowWriter.empty(
+            self.words,
+            short=self.encoder.short,
+            factored=self.factored,
+            shifted=self.shifted,
+            dimension=dimension,
+        )
 
     def rows(
         self, vectors: np.ndarray, partition: CellPartition | None, *, keep: bool
@@ -126,10 +141,13 @@ class Fitted(NamedTuple):
         return RowColumns(*(None if part[0] is None else np.concatenate(part) for part in parts))
 
     def points_of(self, rows: RowWriter, at: np.ndarray) -> np.ndarray:
-        """Points of stored rows: those of their vectors, or else what their codes represent."""
+        """Points of stored rows for cells: of their vectors, or else of what codes represent."""
         stored = rows.stored
         if stored.vectors is not None:
-            return self.space.points(stored.vectors[at])
+            return self.space.cell_points(stored.vectors[at])
+        if self.space.paraboloid is not None:
+            own = None if stored.factors is None else stored.factors[at]
+            return self.space.paraboloid.raised(self._represented(rows.codes(at), own))
         factors = np.empty((at.size, 0), np.float32)
         if self.encoder.factor is not None and stored.factors is not None:
             factors = stored.factors[at][:, None]
@@ -147,8 +165,28 @@ class Fitted(NamedTuple):
         if keep:
             same = self.space.metric == "cosine"  # the points are the targets
             targets = points if same else self.space.targets(vectors)
-        cells = None if partition is None else partition.assign(points)
-        return RowColumns(made.words, made.short, self._factors(made, vectors), targets, cells)
+        cells = None
+        if partition is not None:
+            flat = points if self.space.paraboloid is None else self.space.cell_points(vectors)
+            cells = partition.assign(flat)
+        factors, shifts = self._factors(made, vectors), None
+        if self.shifted:
+            squares = np.square(lengths(self._represented(made.words, factors)))
+            shifts = np.asarray(-squares / 2, np.float32)
+        return RowColumns(made.words, made.short, factors, targets, cells, shifts)
+
+    def _represented(self, words: np.ndarray, factors: np.ndarray | None) -> np.ndarray:
+        """Vectors whose products are the estimates by codes and factors, from the centre."""
+        encoder, lift = self.encoder, self.space.lift
+        none = np.empty((len(words), 0), np.float32)
+        if factors is None or encoder.factor is not None:
+            stored = none if factors is None else factors[:, None]
+            return encoder.reconstruct(codes.Codes(words, stored, None))
+        assert lift is not None  # codes of directions are lifted
+        sums = encoder.reconstruct(codes.Codes(words, none, None)) - encoder.centre_
+        far = factors / np.maximum(encoder.scales(words), 1e-30)
+        moved = lift.centre + lift.radius * encoder.centre_[:-1] + far[:, None] * sums[:, :-1]
+        return np.asarray(moved, np.float32)
 
     def _factors(self, made: codes.Codes, vectors: np.ndarray) -> np.ndarray | None:
         if not self.encoder.scaled:
@@ -158,7 +196,7 @@ class Fitted(NamedTuple):
         scales, lift = self.encoder.scales(made.words), self.space.lift
         if lift is None:
             return scales
-        return np.asarray(scales * lift.scales(self.space.on_paraboloid(vectors)), np.float32)
+        return np.asarray(scales * lift.scales(self.space.moved(vectors)), np.float32)
 
     def inverse_norms(self, words: np.ndarray) -> np.ndarray:
         """1 / norm of what codes without factors represent, float32."""
@@ -183,6 +221,13 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
         problem = f"must be None, a CodeEncoder, or one of {wanted}, not {encoder!r}."
         raise ParameterError.of(OWNER, "encoder", problem)
     return ENCODERS[encoder](bits, seed=seed)
+
+
+def _suited(encoder: CodeEncoder, metric: str) -> CodeEncoder:
+    """The encoder with what it leaves to the metric: cosines have no use for exact lengths."""
+    if isinstance(encoder, LearnedEncoder) and encoder.along is None and metric == "cosine":
+        encoder.along = 0.0
+    return encoder
 
 
 def _sample(vectors: np.ndarray, seed: int) -> np.ndarray:
@@ -215,7 +260,7 @@ def learn_cells(
     picks = np.random.default_rng(seed).choice(total, size, replace=False)
     old, new = picks[picks < living.size], picks[picks >= living.size] - living.size
     points = [fitted.points_of(rows, living[np.sort(old)])] if old.size else []
-    points += [fitted.space.points(part) for part in _blocks(vectors[np.sort(new)])]
+    points += [fitted.space.cell_points(part) for part in _blocks(vectors[np.sort(new)])]
     unit = fitted.space.lift is not None or fitted.space.metric == "cosine"
     queries = fitted.space.queries_of
     return CellPartition.learn(

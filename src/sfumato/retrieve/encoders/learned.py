@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from sfumato.core.linear_algebra import one_numpy_thread
-from sfumato.core.validation import Limit, between, flag, integer
+from sfumato.core.validation import Limit, between, flag, integer, optional
 from sfumato.kernels import top_k as top
 from sfumato.kernels.alignment import aligned
 from sfumato.kernels.retrieve import sign_codes as sides
@@ -142,6 +142,7 @@ def _longest_first(atoms: np.ndarray) -> np.ndarray:
 
 SAMPLE = 50_000  # rows that atoms are learned from
 FEWEST = 8  # rows per bit; with fewer, atoms would be overfitted
+ALONG = 10.0  # weight of an error along the vector where products are ranked
 FARTHEST = 1e6  # a vector is clipped to this many mean distances from the centre
 
 
@@ -150,7 +151,7 @@ def learned(
     *,
     flips: int = 60,
     rounds: int = 10,
-    along: float = 10.0,
+    along: float | None = None,
     short: bool = False,
     seed: int = 0,
 ) -> CodeEncoder:
@@ -168,9 +169,10 @@ def learned(
         Maximum number of bits flipped per code, 0 to 65,536.
     rounds : int, default=10
         Maximum number of rounds of learning, 0 to 1,000.
-    along : float, default=10.0
-        Additional weight of an error along the vector itself, from 0 to below 10,000; such errors
-        confuse the order of near neighbours most.
+    along : float or None, default=None
+        Additional weight of an error along the vector itself, from 0 to below 10,000. Such errors
+        confuse the order of near neighbours by products most, but do not change cosines. None for
+        0 in a `BinaryIndex` of metric "cosine", and 10 otherwise.
     short : bool, default=False
         Whether `Codes.short` stores signs along a tight frame, for a Hamming short-list. The
         Hamming distance of learned bits says little: search them by the asymmetric scan.
@@ -225,7 +227,7 @@ class LearnedEncoder(CodeEncoder):
         "bits": integer(1, 2**12),
         "flips": integer(0, 2**16),
         "rounds": integer(0, 1000),
-        "along": between(0, 1e4),
+        "along": optional(between(0, 1e4)),
         "short": flag,
         "seed": SEED,
     }
@@ -233,7 +235,7 @@ class LearnedEncoder(CodeEncoder):
     factor = None
     flips: int
     rounds: int
-    along: float
+    along: float | None
 
     def encode(self, X: Any) -> Codes:
         rows = matrix(self.kind, X, self._fitted())
@@ -299,7 +301,8 @@ class LearnedEncoder(CodeEncoder):
         # The vector is centre + residual, and so are its products with atoms and the residual.
         beside = np.multiply(batch.unit, self._middle, dtype=np.float64).sum(axis=1) * far
         square = float(np.square(self._middle, dtype=np.float64).sum()) + 2 * beside + far * far
-        weight = np.sqrt(self.along / np.maximum(square, 1e-12))
+        extra = ALONG if self.along is None else self.along
+        weight = np.sqrt(extra / np.maximum(square, 1e-12))
         along = (products + self._slant) * weight.astype(np.float32)[:, None]
         missing = ((beside + far * far) * weight).astype(np.float32)
         return self._search.codes(products, along, missing, self.flips)

@@ -15,7 +15,7 @@ from sfumato.sketch.projection.directions import directions as panels
 from sfumato.sketch.projection.directions import project_all
 from sfumato.sketch.similarity.p_stable import MAX_BUCKET, PStableSketch
 
-__all__ = ["Bands", "HashFamily", "Hyperplanes", "RandomLines"]
+__all__ = ["Bands", "HashFamily", "Hyperplanes", "Minima", "RandomLines"]
 
 
 class HashFamily(Protocol):
@@ -119,6 +119,34 @@ class RandomLines:
                 f"LshIndex: similarity must be a distance from 0 up, not {distance!r}."
             )
         return float(PStableSketch(width, hashes=1).collision_probability(distance))
+
+    @staticmethod
+    def weights(bands: int, rows: int, seed: int) -> np.ndarray:
+        return coefficients(bands, rows, seed)
+
+
+class Minima:
+    """Minima of sets, computed before (MinHash); P(agree) is the Jaccard similarity.
+
+    Broder 1997.
+    """
+
+    def values(self, X: np.ndarray) -> np.ndarray:
+        return X
+
+    def codes(self, values: np.ndarray) -> np.ndarray:
+        return values.view(np.int32)
+
+    def steps(self, values: np.ndarray, codes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        raise NotImplementedError  # other minima say nothing about buckets nearby
+
+    @staticmethod
+    def agree(jaccard: float) -> float:
+        if not 0 <= jaccard <= 1:
+            raise ValueError(
+                f"LshIndex: similarity must be a Jaccard similarity from 0 to 1, not {jaccard!r}."
+            )
+        return jaccard
 
     @staticmethod
     def weights(bands: int, rows: int, seed: int) -> np.ndarray:

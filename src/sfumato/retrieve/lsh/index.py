@@ -14,9 +14,11 @@ from sfumato.retrieve.binary import store as known
 from sfumato.retrieve.binary.search import check_answers, padding
 from sfumato.retrieve.file_format import Source
 from sfumato.retrieve.lsh.amplification import bands_and_rows, candidate_probability
-from sfumato.retrieve.lsh.hash_families import Hyperplanes, RandomLines
+from sfumato.retrieve.lsh.hash_families import Hyperplanes, Minima, RandomLines
+from sfumato.retrieve.lsh.set_signatures import is_set, signatures
 from sfumato.retrieve.lsh.store import BandHashes, BandQueries, Tabled, Without, best, candidates
 from sfumato.retrieve.metric import Lift, check_vectors, is_vector, matrix
+from sfumato.retrieve.row_ids import RowIds
 from sfumato.retrieve.serialization import restored_lsh as restored
 from sfumato.retrieve.serialization import save_lsh as save
 from sfumato.sketch.base import SEED
@@ -27,7 +29,7 @@ OWNER = "LshIndex"
 LIMITS: dict[str, Any] = {
     "bands": integer(1, 2**12),
     "rows": integer(1, 64),
-    "metric": one_of(("cosine", "inner", "euclidean")),
+    "metric": one_of(("cosine", "inner", "euclidean", "jaccard")),
     "probes": integer(1, 2**12),
     "directions": one_of(("random", "super-bit")),
     "width": optional(positive),
@@ -35,6 +37,7 @@ LIMITS: dict[str, Any] = {
     "seed": SEED,
 }
 COUNT = integer(1)
+MOST_MINIMA = 2**16  # permutations of `MinHash`
 
 
 class LshIndex:
@@ -49,24 +52,27 @@ class LshIndex:
     bands : int, default=32
         Number of tables, 1 to 4096.
     rows : int, default=12
-        Hashes per key of a table, 1 to 64. Bands times rows times the dimension is at most 2**26.
-    metric : {"cosine", "inner", "euclidean"}, default="cosine"
+        Hashes per key of a table, 1 to 64. Bands times rows times the dimension is at most 2**26;
+        for "jaccard" bands times rows is at most 2**16.
+    metric : {"cosine", "inner", "euclidean", "jaccard"}, default="cosine"
         The score. "cosine" hashes by the sides of random hyperplanes; zero vectors are refused.
         "inner" does the same for vectors that are centred and lifted to a sphere, where angles
         rank approximately as inner products do; `fit`, or else the first `add`, determines centre
         and radius. "euclidean" hashes by cells of size `width` on random lines; scores are negated
-        distances.
+        distances. "jaccard" is for sets, hashed by their minima under bands times rows permutations
+        (MinHash); scores are estimated Jaccard similarities.
     probes : int, default=1
         Buckets to look up per table, 1 to 4096: the query's own and those that it missed by the
-        least, so that fewer bands reach the same recall.
+        least, so that fewer bands reach the same recall. It is 1 for "jaccard".
     directions : {"random", "super-bit"}, default="random"
         Normals of the hyperplanes. "super-bit" makes them orthogonal within each band: fewer far
         vectors are candidates, and a few near ones are so less often than `probability` says.
     width : float or None, default=None
         Cell size in the unit of the distances to be found; required for "euclidean", and None
-        otherwise.
+        otherwise. `suggest_width` computes it from the distances to be found.
     keep_vectors : bool, default=True
-        Whether vectors are stored for scoring; False if only `candidates` is used.
+        Whether vectors, or the signatures of sets, are stored for scoring; False if only
+        `candidates` is used.
     seed : int, default=0
         Seed of all hashes, which are computed when first needed and never stored.
 
@@ -81,7 +87,13 @@ class LshIndex:
     Scores are computed in float32: products and distances of numbers below about 1e-15 may
     underflow. A removed row stays in memory until `compact`.
 
-    For sets, pass `band_keys` of MinHash signatures to `Buckets`.
+    **Sets.** With metric "jaccard" every matrix of vectors is a column of sets: a list of sets or
+    lists of keys, an Arrow, pandas or polars column of lists, a tuple (keys, offsets) as for
+    `MinHash.signatures`, or the signatures themselves: a matrix of uint32 with bands times rows
+    columns, made by ``MinHash(bands * rows, seed=seed)``. Keys are of any types, and a repeated key
+    counts once. One set alone is passed as a Python set. The score of a pair is the fraction of
+    equal minima, which estimates its Jaccard similarity without bias, with a standard deviation of
+    at most ``0.5 / sqrt(bands * rows)``; sets themselves are not stored. Two empty sets score 1.
 
     References
     ----------
@@ -93,7 +105,9 @@ class LshIndex:
        Distributions". SoCG 2004. https://doi.org/10.1145/997817.997857
     .. [4] Lv, Josephson, Wang, Charikar, Li. "Multi-Probe LSH: Efficient Indexing for
        High-Dimensional Similarity Search". VLDB 2007.
-    .. [5] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search". ICML
+    .. [5] Broder. "On the resemblance and containment of documents". SEQUENCES 1997 (sets).
+       https://doi.org/10.1109/SEQUEN.1997.666900
+    .. [6] Neyshabur, Srebro. "On Symmetric and Asymmetric LSHs for Inner Product Search". ICML
        2015, section 4 (lifting). https://arxiv.org/abs/1410.5518
 
     Examples
@@ -102,6 +116,11 @@ class LshIndex:
     >>> ids, scores = index.search([[2, 0]], n=2)
     >>> ids, scores.round(3)
     (array([[7, 5]]), array([[1.   , 0.995]], dtype=float32))
+
+    >>> sets = LshIndex(bands=32, rows=2, metric="jaccard")
+    >>> sets = sets.add(["ann", "bob"], [["tea", "milk", "rum"], ["beer", "wine"]])
+    >>> sets.search({"tea", "milk", "rum"}, n=2)
+    (array(['ann', None], dtype=object), array([  1., -inf], dtype=float32))
     """
 
     bands: int
@@ -130,6 +149,8 @@ class LshIndex:
             setattr(self, name, limit.check(OWNER, name, value))
         if (self.width is None) == (self.metric == "euclidean"):
             raise ValueError(f"{OWNER}: width must be given for 'euclidean', and for no other.")
+        if self.metric == "jaccard":
+            self._check_sets()
         self._writing = threading.Lock()
         self._now: Tabled | None = None
 
@@ -178,7 +199,8 @@ class LshIndex:
         Parameters
         ----------
         similarity : float
-            A cosine; for "inner" the cosine after lifting; for "euclidean" a distance.
+            A cosine; for "inner" the cosine after lifting; for "euclidean" a distance; a Jaccard
+            similarity for "jaccard".
 
         Returns
         -------
@@ -188,6 +210,8 @@ class LshIndex:
         similarity = float(number.check(OWNER, "similarity", similarity))
         if self.metric == "euclidean":
             agree = RandomLines.agree(similarity, float(self.width or 0))
+        elif self.metric == "jaccard":
+            agree = Minima.agree(similarity)
         else:
             agree = Hyperplanes.agree(similarity)
         return candidate_probability(agree, self.bands, self.rows)
@@ -207,11 +231,11 @@ class LshIndex:
     def ids(self) -> np.ndarray:
         """Ids that can be found, in the order of rows."""
         now = self._now
-        return np.empty(0, np.int64) if now is None else now.ids[now.rows()]
+        return np.empty(0, np.int64) if now is None else now.names.texts(now.ids[now.rows()])
 
     @property
     def dimension(self) -> int:
-        """Number of columns of a vector, 0 before the first."""
+        """Number of columns of a vector, or of a signature; 0 before the first."""
         return 0 if self._now is None else self._now.learned.dimension
 
     @property
@@ -247,9 +271,10 @@ class LshIndex:
         Parameters
         ----------
         ids : array_like or scalar
-            Distinct integers from 0 that are not in the index.
+            Distinct integers from 0, or texts, that are not in the index. The first ids determine
+            which of both.
         X : array_like of shape (n_ids, dimension)
-            One vector per id. The first rows determine the dimension, unless `fit` did.
+            One vector per id, or one set. The first rows determine the dimension, unless `fit` did.
 
         Returns
         -------
@@ -257,7 +282,9 @@ class LshIndex:
             The object itself.
         """
         with self._writing:
-            now, column = self._now, known.integer_ids(OWNER, ids)
+            now = self._now
+            names = RowIds() if now is None else now.names
+            column, new = names.numbered(OWNER, ids)
             vectors = self._matrix(X, now)
             if len(vectors) != column.size:
                 raise ValueError(f"{OWNER}: {column.size} ids do not go with {len(vectors)} rows.")
@@ -265,7 +292,9 @@ class LshIndex:
             if now is not None:
                 known.check_new(OWNER, now.positions(column))
             if column.size:
-                self._now = (now or self._learned(vectors)).appended(column, vectors)
+                grown = (now or self._learned(vectors)).appended(column, vectors)
+                grown.names.add(new, text=bool(new) or names.kind == "text")
+                self._now = grown
         return self
 
     def remove(self, ids: Ids) -> Self:
@@ -282,7 +311,7 @@ class LshIndex:
             The object itself.
         """
         with self._writing:
-            now, column = self._now, known.integer_ids(OWNER, ids)
+            now, column = self._now, self._numbers(ids)
             known.check_distinct(OWNER, column)
             rows = np.full(column.size, -1) if now is None else now.positions(column)
             known.check_known(OWNER, rows)
@@ -325,7 +354,7 @@ class LshIndex:
         if now is None:
             return np.zeros(len(queries) + 1, np.int64), np.empty(0, np.int64)
         starts, rows = candidates(now.buckets, self._band_queries(now, queries, filter))
-        return starts, now.ids[rows]
+        return starts, now.names.texts(now.ids[rows])
 
     def mask(self, ids: Ids) -> np.ndarray:
         """Build a filter for `search` from ids.
@@ -341,7 +370,7 @@ class LshIndex:
             Mask, True for each of the index's `ids` that is listed. It is valid until the index
             changes.
         """
-        column, now = known.integer_ids(OWNER, ids), self._now
+        column, now = self._numbers(ids), self._now
         if now is None:
             return np.zeros(0, bool)
         wanted, rows = np.zeros(now.count, bool), now.positions(column)
@@ -374,17 +403,18 @@ class LshIndex:
         Returns
         -------
         ids : ndarray of shape (n_queries, n) or (n,)
-            Ids, int64, best first; -1 where there are fewer candidates.
+            Ids, best first: int64, -1 where there are fewer candidates; or texts, None where there
+            are fewer.
         scores : ndarray of shape (n_queries, n) or (n,)
-            Exact cosines, inner products or negated distances, float32; -inf where there are fewer
-            candidates.
+            Exact cosines, inner products or negated distances, or estimated Jaccard similarities,
+            float32; -inf where there are fewer candidates.
 
         Notes
         -----
         `BinaryIndex.search` returns (scores, ids) instead, as faiss does.
         """
-        n, now, one = COUNT.check(OWNER, "n", n), self._now, is_vector(Q)
-        queries = self._matrix(np.asarray(Q)[None] if one else Q, now)
+        n, now, one = COUNT.check(OWNER, "n", n), self._now, self._is_one(Q)
+        queries = self._matrix(Q if not one else [Q] if is_set(Q) else np.asarray(Q)[None], now)
         check_answers(OWNER, len(queries), "n", n)
         if not self.keep_vectors:
             raise ValueError(f"{OWNER}: no vectors are stored to be scored; use candidates.")
@@ -432,17 +462,38 @@ class LshIndex:
         self, now: Tabled, queries: np.ndarray, n: int, filter: Any, without: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         assert now.vectors is not None
-        lookup, lines = self._band_queries(now, queries, filter), self.metric == "euclidean"
+        lookup = self._band_queries(now, queries, filter)
         if without is not None:
             lookup = lookup._replace(without=Without.of(OWNER, now, len(queries), without))
-        scores, rows = best(now.buckets, lookup, now.vectors, n, euclidean=lines)
-        return scores, np.where(rows >= 0, now.ids[rows], -1) if now.count else rows
+        scores, rows = best(now.buckets, lookup, now.vectors, n)
+        numbers = np.where(rows >= 0, now.ids[rows], -1) if now.count else rows
+        return scores, now.names.texts(numbers)
 
     def _band_queries(self, now: Tabled, queries: np.ndarray, filter: Any) -> BandQueries:
         alive = known.allowed_bits(OWNER, filter, now)
         return BandQueries(now.learned, now.learned.targets(queries), self.probes, alive)
 
+    def _numbers(self, ids: Any) -> np.ndarray:
+        """Numbers of ids to be looked up."""
+        return (RowIds() if self._now is None else self._now.names).numbers(OWNER, ids)
+
+    def _is_one(self, Q: Any) -> bool:
+        return is_set(Q) if self.metric == "jaccard" else is_vector(Q)
+
+    def _check_sets(self) -> None:
+        """Raise ValueError for parameters that sets have no use for."""
+        for name, wanted in (("probes", 1), ("directions", "random")):
+            if getattr(self, name) != wanted:
+                raise ValueError(f"{OWNER}: {name} must be {wanted!r} for metric 'jaccard'.")
+        if self.bands * self.rows > MOST_MINIMA:
+            raise ValueError(
+                f"{OWNER}: bands times rows must be at most 2**16 for metric 'jaccard', not "
+                f"{self.bands} * {self.rows}; take fewer bands or rows."
+            )
+
     def _matrix(self, X: Any, now: Tabled | None) -> np.ndarray:
+        if self.metric == "jaccard":
+            return signatures(OWNER, X, self.bands * self.rows, self.seed)
         vectors = matrix(OWNER, X, None if now is None else now.learned.dimension)
         check_vectors(OWNER, self.metric, vectors)
         return vectors

@@ -10,10 +10,11 @@ from sfumato.kernels.alignment import aligned, frozen
 from sfumato.kernels.retrieve import bucket_tables as tables
 from sfumato.kernels.retrieve import rerank
 from sfumato.retrieve.binary.search import padding
-from sfumato.retrieve.binary.store import bits_of, check_ids, extended, integer_ids, mask_of
+from sfumato.retrieve.binary.store import bits_of, check_ids, extended, mask_of
 from sfumato.retrieve.lsh.buckets import Buckets, Run, listed, words
-from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, RandomLines
+from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, Minima, RandomLines
 from sfumato.retrieve.metric import Lift, Space
+from sfumato.retrieve.row_ids import RowIds, taken_names
 
 __all__ = ["BandHashes", "BandQueries", "Tabled", "Without", "best", "candidates"]
 
@@ -33,18 +34,20 @@ class BandHashes(NamedTuple):
     def of(cls, parameters: dict[str, Any], lift: Lift | None, dimension: int) -> Self:
         """Build the hash functions for the parameters of an index."""
         bands, rows, seed = (parameters[name] for name in ("bands", "rows", "seed"))
+        metric = parameters["metric"]
+        if metric == "jaccard":
+            return cls(Space(metric), None, dimension, Bands(Minima(), bands, rows, seed))
         if bands * rows * dimension > MOST:
             raise ValueError(
                 f"LshIndex: bands times rows times the dimension must be at most 2**26, not "
                 f"{bands} * {rows} * {dimension}; take fewer bands or rows."
             )
         known = (bands, rows), dimension + (lift is not None), seed
-        if parameters["metric"] == "euclidean":
+        if metric == "euclidean":
             family: Any = RandomLines(*known, parameters["width"])
         else:
             family = Hyperplanes(*known, parameters["directions"])
-        space = Space("cosine" if parameters["metric"] == "cosine" else "inner")
-        return cls(space, lift, dimension, Bands(family, bands, rows, seed))
+        return cls(Space(metric), lift, dimension, Bands(family, bands, rows, seed))
 
     def keys(self, vectors: np.ndarray) -> np.ndarray:
         """Keys of vectors, uint64 (n, bands), computed in bounded memory."""
@@ -53,16 +56,16 @@ class BandHashes(NamedTuple):
         step = max(ROOM // max(self.hashes, vectors.shape[1]), 1)
         for at in range(0, len(vectors), step):
             part = slice(at, at + step)
-            out[part] = self.bands.keys(points(vectors[part]).astype(np.float64))
+            out[part] = self.bands.keys(_exact(points(vectors[part])))
         return out
 
     def targets(self, vectors: np.ndarray) -> np.ndarray:
-        """Vectors that scores are computed from, float32."""
-        return self.space.targets(vectors)
+        """Vectors that scores are computed from, float32; signatures of sets are unchanged."""
+        return vectors if self.space.metric == "jaccard" else self.space.targets(vectors)
 
     def probe_keys(self, targets: np.ndarray, probes: int) -> np.ndarray:
         """Keys to look up for the targets of queries, uint64 (q, bands, probes)."""
-        exact = targets.astype(np.float64)
+        exact = _exact(targets)
         return self.bands.probe_keys(
             exact if self.lift is None else self.lift.lifted_queries(exact), probes
         )
@@ -71,6 +74,16 @@ class BandHashes(NamedTuple):
     def hashes(self) -> int:
         """Number of hashes of a vector."""
         return self.bands.shape[0] * self.bands.shape[1]
+
+    @property
+    def dtype(self) -> type[np.generic]:
+        """Type of the numbers of stored vectors: the minima of sets are integers."""
+        return np.uint32 if self.space.metric == "jaccard" else np.float32
+
+
+def _exact(points: np.ndarray) -> np.ndarray:
+    """Numbers as the hash functions take them."""
+    return points if points.dtype == np.uint32 else points.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -88,13 +101,15 @@ class Tabled:
     alive: np.ndarray | None
     by_id: Buckets
     buckets: Buckets
+    names: RowIds
 
     @classmethod
     def empty(cls, learned: BandHashes, *, keep: bool) -> Self:
         """Snapshot without rows."""
-        vectors = aligned((0, learned.dimension), np.float32) if keep else None
-        tables = learned.bands.shape[0]
-        return cls(learned, 0, 0, aligned(0, np.int64), vectors, None, Buckets(1), Buckets(tables))
+        vectors = aligned((0, learned.dimension), learned.dtype) if keep else None
+        by_id, buckets = Buckets(1), Buckets(learned.bands.shape[0])
+        ids = aligned(0, np.int64)
+        return cls(learned, 0, 0, ids, vectors, None, by_id, buckets, RowIds())
 
     @property
     def nbytes(self) -> int:
@@ -144,19 +159,24 @@ class Tabled:
         if self.alive is None:
             return self
         mask = self._mask()
+        ids = self.ids[: self.count][mask]
         return replace(
             self,
             count=self.living,
-            ids=self.ids[: self.count][mask],
+            ids=ids,
             vectors=None if self.vectors is None else self.vectors[: self.count][mask],
             alive=None,
             by_id=self.by_id.copy().compact(mask),
             buckets=self.buckets.copy().compact(mask),
+            names=self.names.of_rows(ids),
         )
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays of a file; no row may be removed."""
-        out = {"ids": self.ids[: self.count]}
+        ids = self.ids[: self.count]
+        out = {"ids": ids, **self.names.arrays(ids)}
+        if self.names.kind == "text":
+            out["ids"] = np.arange(self.count)  # numbered anew
         if self.learned.lift is not None:
             out["centre"] = self.learned.lift.centre
         if self.vectors is not None:
@@ -174,11 +194,12 @@ class Tabled:
         check: bool,
     ) -> Self:
         """Rows of a file; ValueError where its arrays are inconsistent."""
+        names = taken_names(arrays)
         run = Run(*(arrays[name] for name in Run._fields))
         run.check(learned.bands.shape[0], count, deep=check)
         layout: dict[str, tuple[Any, tuple[int, ...]]] = {"ids": (np.int64, (count,))}
         if keep:
-            layout["vectors"] = np.float32, (count, learned.dimension)
+            layout["vectors"] = learned.dtype, (count, learned.dimension)
         found = {name: arrays[name] for name in arrays.keys() - {*Run._fields, "centre"}}
         if {name: (array.dtype, array.shape) for name, array in found.items()} != layout:
             raise ValueError("an array is missing, or has the wrong type or shape.")
@@ -187,7 +208,8 @@ class Tabled:
         buckets = Buckets.over(learned.bands.shape[0], count, (run,) if count else ())
         if check:
             check_ids(ids)
-        return cls(learned, count, count, ids, found.get("vectors"), None, by_id, buckets)
+        texts = RowIds.restored(names, ids)
+        return cls(learned, count, count, ids, found.get("vectors"), None, by_id, buckets, texts)
 
     def _mask(self) -> np.ndarray:
         if self.alive is None:
@@ -212,7 +234,7 @@ class Without(NamedTuple):
         invalid = ValueError(f"{owner}: without must be (starts, ids): {wanted}.")
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise invalid
-        starts, column = np.asarray(given[0]), integer_ids(owner, given[1])
+        starts, column = np.asarray(given[0]), now.names.numbers(owner, given[1])
         if starts.shape != (queries + 1,) or starts.dtype.kind not in "iu":
             raise invalid
         starts = starts.astype(np.int64)
@@ -263,17 +285,18 @@ def candidates(buckets: Buckets, queries: BandQueries) -> tuple[np.ndarray, np.n
 
 
 def best(
-    buckets: Buckets, queries: BandQueries, vectors: np.ndarray, k: int, *, euclidean: bool
+    buckets: Buckets, queries: BandQueries, vectors: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Scores and rows of the k best candidates, best first, padded by -inf and -1.
 
-    Scores are inner products with `vectors`, or negated distances.
+    Scores are inner products with `vectors`, negated distances, or fractions of equal minima.
     """
     # A list longer than the rows there are would only be sorted in vain.
     most = min(k, buckets.count)
     scores, positions = padding(len(queries.targets), most)
     still = frozen(vectors[: buckets.count])
-    score = rerank.nearest if euclidean else rerank.products
+    metric = queries.learned.space.metric
+    score = {"euclidean": rerank.nearest, "jaccard": rerank.matches}.get(metric, rerank.products)
     for part, starts, rows in queries.batches(buckets):
         score(still, queries.targets[part], starts, rows, positions[part], scores[part])
     all_scores, all_positions = padding(len(queries.targets), k)
