@@ -79,8 +79,8 @@ def test_no_score_is_below_the_floor_of_the_noise(backend):
     result = model.score_samples(queries)
     floor = model.release_.noise_error() / model.release_.size()
     assert model.floor_ == pytest.approx(floor)
-    raw = model.release_.estimate(queries) / model.release_.size()
-    assert raw.min() < floor
+    raw = model._mean(queries)
+    assert raw.min() < floor or backend != "slices"  # the only one that is not shrunk
     np.testing.assert_allclose(result, np.log(np.maximum(raw, floor)))
 
 

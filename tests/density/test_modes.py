@@ -9,6 +9,7 @@ from sfumato.density import SketchDensity, find_modes
 from sfumato.density.backends import Setting, make
 from sfumato.density.base import BACKENDS, noise_from
 from sfumato.privacy.random_source import InsecureSeededSource
+from sfumato.sketch import KernelGrid
 
 BOX = (-5.0, 5.0)
 TWO = np.array([[-2.5, -2.0], [2.0, 2.5]])
@@ -72,8 +73,11 @@ def test_a_shoulder_within_the_noise_is_not_a_mode_of_its_own():
 def test_a_plateau_is_one_mode_however_noise_ripples_it():
     points = np.random.default_rng(0).uniform(-2, 2, (4000, 1))
     with noise_from(InsecureSeededSource(0)):
-        model = SketchDensity(kernel="gaussian", bandwidth=0.4, epsilon=0.03, bounds=BOX)
-        model.fit(points)
+        shrunk = SketchDensity(kernel="gaussian", bandwidth=0.4, epsilon=0.03, bounds=BOX)
+        shrunk.fit(points)
+        sketch = KernelGrid(0.4, ([BOX[0]], [BOX[1]]), kernel="gaussian").update(points)
+        model = sketch.release(0.03, source=InsecureSeededSource(0))
+    assert len(find_modes(shrunk, threshold=0.1, random_state=0)[0]) == 1
     assert len(find_modes(model, random_state=0)[0]) == 1
     assert len(find_modes(model, threshold=0.1, random_state=0)[0]) > 1
 

@@ -13,7 +13,7 @@ from sfumato.core.estimator import available_if
 from sfumato.core.estimator_data import check_feature_names
 from sfumato.core.estimator_mixins import OutlierMixin
 from sfumato.core.typing import Column, Matrix
-from sfumato.core.validation import Limit, between, integer
+from sfumato.core.validation import Limit, between, integer, optional
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.classify.kernel_classes import Planned, refuse_conflicting
 from sfumato.density.engine_points import PointReading, PointRows, no_rows
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SketchAnomalyDetector"]
 
+PROJECTIONS, FEW = 32, 4  # sums by default; columns up to which they are worth their noise
+BINS = ((50.0, 64), (150.0, 32), (math.inf, 16))  # cells, up to so many columns per epsilon
 MOST = 0.1  # largest fraction of points past the threshold of contamination="auto"
 
 
@@ -73,10 +75,13 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         "auto" sets the threshold to minus sqrt(10) times the root mean square of the scores, so
         that at most a tenth of the points is below it (Markov's inequality). It is computed from
         the histograms alone, so `merge` and `partial_fit` are possible. Not with `epsilon`.
-    projections : int, default=32
-        Number of sums of two columns, from 0 to 2**16; none are used if there is one column.
-    bins : int, default=64
-        Cells of a histogram, from 2 to 2**12.
+    projections : int or None, default=None
+        Number of sums of two columns, from 0 to 2**16; none are used if there is one column. None
+        stands for 32, and for 0 with `epsilon` and more than 4 columns: every slice adds to the
+        noise of all.
+    bins : int or None, default=None
+        Cells of a histogram, from 2 to 2**12. None stands for 64; with `epsilon` for 32 beyond 50
+        columns per unit of epsilon, and for 16 beyond 150.
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
@@ -156,8 +161,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
             if name not in ("bandwidth", "kernel", "backend", "rows", "width", "expected_size")
         },
         "contamination": _Contamination(),
-        "projections": integer(0, 2**16),
-        "bins": integer(2, 2**12),
+        "projections": optional(integer(0, 2**16)),
+        "bins": optional(integer(2, 2**12)),
     }
     offset_: float
 
@@ -165,8 +170,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         self,
         *,
         contamination: Any = 0.1,
-        projections: int = 32,
-        bins: int = 64,
+        projections: int | None = None,
+        bins: int | None = None,
         epsilon: float | None = None,
         delta: float = 0.0,
         bounds: Any = None,
@@ -301,11 +306,18 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         )
 
     def _slices(self, plain: dict[str, Any], bounds: Any) -> SliceTable:
-        """An empty table of this configuration."""
+        """An empty table of this configuration; what is None follows from public numbers."""
+        columns, epsilon = len(bounds[0]), plain["epsilon"]
+        projections, bins = plain["projections"], plain["bins"]
+        if projections is None:
+            projections = PROJECTIONS if epsilon is None or columns <= FEW else 0
+        if bins is None:
+            each = 0.0 if epsilon is None else columns / epsilon
+            bins = next(number for most, number in BINS if each <= most)
         return SliceTable(
             bounds,
-            projections=plain["projections"],
-            bins=plain["bins"],
+            projections=projections,
+            bins=bins,
             seed=hash_seed(plain["random_state"]),
         )
 

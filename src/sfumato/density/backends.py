@@ -12,7 +12,13 @@ from sfumato.sketch.kernel_sums.slice_table import bins_fit, usual_resolution
 
 __all__ = ["TYPES", "Setting", "choose", "described", "hash_error", "make", "suggested_rows"]
 
-NAMES = {"Race": "race", "KernelGrid": "grid", "KernelSlices": "slices", "KernelFourier": "fourier"}
+NAMES = {
+    "Race": "race",
+    "AdaptiveGrid": "grid",
+    "KernelGrid": "grid",
+    "KernelSlices": "slices",
+    "KernelFourier": "fourier",
+}
 TYPES = {backend: name for name, backend in NAMES.items()}
 GRID_DIMENSIONS = 3
 NODES_PER_BANDWIDTH = (12.0, 3.0, 3.0)  # in 1, 2 and 3 dimensions

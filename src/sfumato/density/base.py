@@ -38,6 +38,7 @@ from sfumato.density.backends import TYPES, Setting, choose, make
 from sfumato.errors import ParameterError, ParameterTypeError
 from sfumato.privacy.parameters import PRIVACY, Privacy, cloned_ledger, separate_parameters
 from sfumato.privacy.random_source import Source
+from sfumato.sketch.kernel_sums.grid import KernelGrid
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
 
 __all__ = [
@@ -436,6 +437,8 @@ class KernelEstimator(BaseEstimator):
         if _NOISE.get() is not None:
             options["source"] = _NOISE.get()
         with naming(self._owner, type(sketch).__name__):
+            if isinstance(sketch, KernelGrid) and not plain["delta"]:
+                return sketch.release_adaptive(plain["epsilon"], **{**options, **more})
             return sketch.release(plain["epsilon"], plain["delta"], **{**options, **more})
 
     def _check_fitted(self) -> None:

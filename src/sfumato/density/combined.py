@@ -19,6 +19,9 @@ OF_THE_NOISE = (
     "scale",
     "count_weight",
     "counts",
+    "pilot_scale",
+    "block_scale",
+    "level_scale",
 )  # parameters that may differ between parties
 DISJOINT = (
     "each party's release by that party's own statement; and all together only as far as no unit "

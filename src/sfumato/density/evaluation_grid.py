@@ -10,8 +10,9 @@ import numpy as np
 from sfumato.core.bounds import Box, Pair
 from sfumato.core.validation import integer
 from sfumato.density.backends import Setting, described, hash_error
+from sfumato.density.kernel_shrinkage import shrinkage
 
-__all__ = ["Field", "field_of", "grid_values", "log_integral"]
+__all__ = ["Field", "field_of", "grid_values", "log_integral", "means_of"]
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,21 @@ def field_of(owner: str, source: Any, bounds: Any = None) -> Field:
     box = setting.bounds if bounds is None else Box.of(owner, bounds, setting.dimension).bounds
     size = max(float(summary.size()), 1.0)
     return Field(
-        values=lambda points: np.asarray(summary.estimate(points)) / size,
+        values=source._mean if hasattr(source, "_mean") else means_of(summary),
         setting=setting,
         bounds=box,
         noise=float(summary.noise_error()) / size if hasattr(summary, "noise_error") else 0.0,
         log_integral=log_integral(setting.kernel, setting.bandwidth, setting.dimension),
     )
+
+
+def means_of(summary: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The function of mean kernel values of a sketch or release, shrunk where noise is known."""
+    shrunk = shrinkage(summary)
+    if shrunk is not None:
+        return shrunk.values
+    size = max(float(summary.size()), 1.0)
+    return lambda points: np.asarray(summary.estimate(points)) / size
 
 
 def log_integral(kernel: str, bandwidth: float, dimension: int) -> float:

@@ -1,6 +1,6 @@
-"""Mean kernel values of a release, shrunk by their known noise; no further cost in privacy.
+"""Mean kernel values of released hashes or frequencies, shrunk by their known noise.
 
-`Shrinkage.of` takes a released `KernelGrid`, `Race` or `KernelFourier`; other releases have none.
+`shrinkage` reads a release alone, so it costs no privacy. Grids are shrunk where they are made.
 """
 
 import math
@@ -9,20 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.density.evaluation_grid import Field, field_of
+from sfumato.core.bounds import Pair
+from sfumato.density.backends import described
 from sfumato.sketch.kernel_sums.fourier import UNIT, ReleasedKernelFourier
-from sfumato.sketch.kernel_sums.grid import ReleasedKernelGrid
 from sfumato.sketch.kernel_sums.race import ReleasedRace
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
 __all__ = ["DataShrinkage", "mean_at_data", "shrinkage"]
 
-UNIFORM = 2**13  # points that stand for a uniform density
+UNIFORM = 2**10  # points that stand for a uniform density
 SPREAD = 0.35  # prior deviation of a value, as a fraction of its excess over uniform points
 HASHED = 0.01  # error of the mean at the data by hashes or frequencies, times the root of rows
-FAR = 3.0  # deviations of noise beyond which a difference from the prior is itself a signal
+SURE = 2.0  # standard errors that the excess must exceed
+FAR = 4.0  # deviations of noise beyond which a difference from the prior is itself a signal
 KURTOSIS = 6.0  # of Laplace noise; that of Gaussian noise is less
-BLOCK = 512  # queries at a time
+BLOCK = 2**12  # queries at a time
 
 
 @dataclass(frozen=True)
@@ -34,40 +35,41 @@ class DataShrinkage:
     uniform points.
     """
 
-    field: Field
-    uniform: np.ndarray
+    release: Any
+    uniform: "UniformMeans"
     excess: float
-    deviation: float  # prior standard deviation of a value
     noise: float
 
     @classmethod
     def of(cls, release: Any) -> "DataShrinkage":
         """The shrinkage for a release of hashes or frequencies."""
-        field = field_of("SketchDensity", release)
-        rng = np.random.default_rng(field.setting.seed)
-        uniform = field.uniform(UNIFORM, rng)
-        flat = float(_uniform_means(field, uniform, field.uniform(BLOCK, rng)).mean())
+        setting = described(release)
+        uniform = UniformMeans(setting.kernel, setting.bandwidth, setting.bounds, setting.seed)
+        flat = float(uniform.values(uniform.points(UNIFORM, 1)).mean())
         mean, error = mean_at_data(release)
         beyond = mean - flat
-        excess = beyond * max(0.0, 1 - (error / beyond) ** 2) if beyond else 0.0
-        return cls(field, uniform, excess, SPREAD * abs(excess), field.noise)
+        excess = beyond * max(0.0, 1 - (SURE * error / beyond) ** 2) if beyond > 0 else 0.0
+        noise = float(release.noise_error()) / max(float(release.size()), 1.0)
+        return cls(release, uniform, excess, noise)
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """The shrunk mean kernel values at points, each by itself."""
-        prior = _uniform_means(self.field, self.uniform, points) + self.excess
-        difference = self.field.values(points) - prior
-        signal = np.maximum(self.deviation**2, difference**2 - (FAR * self.noise) ** 2)
+        prior = self.uniform.values(points) + self.excess
+        raw = np.asarray(self.release.estimate(points)) / max(float(self.release.size()), 1.0)
+        difference = raw - prior
+        deviation = SPREAD * self.excess
+        signal = np.maximum(deviation**2, difference**2 - (FAR * self.noise) ** 2)
         return np.asarray(prior + difference * signal / np.maximum(signal + self.noise**2, 1e-300))
 
 
-def shrinkage(release: Any) -> Any:
-    """The shrinkage for a release, with a method `values`; None if it is of another kind."""
-    if isinstance(release, ReleasedKernelGrid):
-        return release
-    plain = getattr(getattr(release, "kernel", None), "transform", None) is None
-    if isinstance(release, ReleasedRace | ReleasedKernelFourier) and plain:
-        return DataShrinkage.of(release)
-    return None
+def shrinkage(release: Any) -> DataShrinkage | None:
+    """The shrinkage for a release of hashes or frequencies of points; None for others."""
+    family = getattr(release, "kernel", None)
+    plain = getattr(family, "p", 2) == 2 and getattr(family, "transform", None) is None
+    hashed = isinstance(release, ReleasedRace) and hasattr(family, "bandwidth") and plain
+    return (
+        DataShrinkage.of(release) if hashed or isinstance(release, ReleasedKernelFourier) else None
+    )
 
 
 def mean_at_data(release: Any) -> tuple[float, float]:
@@ -85,7 +87,9 @@ def mean_at_data(release: Any) -> tuple[float, float]:
         scales, _, fractions = release._coefficients(1)
         cells, factors = release._table, scales / release.rows
         collided, used = float(fractions[0]), release._hashes.used.astype(np.float64)
-    squares = np.array([float((row.astype(np.float64) ** 2).sum()) for row in cells])
+    # Cells that no point can reach hold noise alone.
+    pairs = zip(cells, used.astype(np.int64), strict=True)
+    squares = np.array([float((row[:most].astype(np.float64) ** 2).sum()) for row, most in pairs])
     signal = squares - used * variance
     total = float(factors @ signal) - collided * size**2 - size
     noise = 4 * np.maximum(signal, 0.0) * variance + (KURTOSIS - 1) * used * variance**2
@@ -93,17 +97,39 @@ def mean_at_data(release: Any) -> tuple[float, float]:
     return total / size**2, math.hypot(error, HASHED / math.sqrt(release.rows))
 
 
-def _uniform_means(field: Field, uniform: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """The mean kernel value of uniform points at each point."""
-    kernel, bandwidth = field.setting.kernel, field.setting.bandwidth
-    low, high = (np.array(side) for side in field.bounds)
-    longest = float(np.linalg.norm(high - low)) / bandwidth
-    stops = np.linspace(0.0, 1.0, 2**14) ** 2 * longest
-    table = profile(kernel, stops)
-    out = np.empty(len(points))
-    for start in range(0, len(points), BLOCK):
-        part = np.clip(points[start : start + BLOCK], low, high)
-        squares = (part**2).sum(axis=1)[:, None] + (uniform**2).sum(axis=1) - 2 * part @ uniform.T
-        far = np.sqrt(np.maximum(squares, 0.0)) / bandwidth
-        out[start : start + BLOCK] = np.interp(far, stops, table).mean(axis=1)
-    return out
+@dataclass(frozen=True)
+class UniformMeans:
+    """Mean kernel values of points that are uniform in a box: exact if the kernel is Gaussian."""
+
+    kernel: str
+    bandwidth: float
+    bounds: Pair
+    seed: int
+
+    def points(self, count: int, stream: int) -> np.ndarray:
+        """Uniform points of the box, the same for the same numbers."""
+        low, high = (np.array(side) for side in self.bounds)
+        rng = np.random.default_rng([self.seed, stream])
+        return np.asarray(low + rng.random((count, low.size)) * (high - low))
+
+    def values(self, points: np.ndarray) -> np.ndarray:
+        """The mean kernel value at each point, clipped to the box."""
+        low, high = (np.array(side) for side in self.bounds)
+        inside = np.clip(points, low, high)
+        if self.kernel == "gaussian":
+            from scipy.special import ndtr
+
+            each = ndtr((high - inside) / self.bandwidth) - ndtr((low - inside) / self.bandwidth)
+            widths = (high - low) / self.bandwidth
+            return np.asarray((each * math.sqrt(2 * math.pi) / widths).prod(axis=1))
+        uniform, out = self.points(UNIFORM, 0), np.empty(len(points))
+        longest = float(np.linalg.norm(high - low)) / self.bandwidth
+        stops = np.linspace(0.0, 1.0, 2**12) ** 2 * longest
+        table = profile(self.kernel, stops)
+        for start in range(0, len(points), BLOCK):
+            part = inside[start : start + BLOCK]
+            squares = (part**2).sum(axis=1)[:, None] + (uniform**2).sum(axis=1)
+            squares -= 2 * part @ uniform.T
+            far = np.sqrt(np.maximum(squares, 0.0)) / self.bandwidth
+            out[start : start + BLOCK] = np.interp(far, stops, table).mean(axis=1)
+        return out

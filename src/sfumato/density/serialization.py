@@ -19,6 +19,7 @@ __all__ = ["holds_model", "load", "read", "to_bytes", "write_atomic"]
 
 E = TypeVar("E", bound="KernelEstimator")
 RELEASED = {  # the estimator that reads each kind of release
+    "ReleasedAdaptiveGrid": "SketchDensity",
     "ReleasedClassColumns": "SketchClassifier",
     "ReleasedClassKernels": "SketchClassifier",
     "ReleasedKernelFourier": "SketchDensity",

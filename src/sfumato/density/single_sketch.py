@@ -5,7 +5,7 @@ and `Drawing` also draws synthetic points.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +18,7 @@ from sfumato.core.validation import check_random_state, integer
 from sfumato.density.backends import Setting, described, make
 from sfumato.density.base import KernelEstimator
 from sfumato.density.combined import CombinedRelease
-from sfumato.density.evaluation_grid import field_of
+from sfumato.density.evaluation_grid import field_of, means_of
 from sfumato.density.sampling import Match, by_population, by_rejection, matched
 from sfumato.privacy.release import Release
 from sfumato.sketch.base import Sketch
@@ -34,6 +34,8 @@ PRIVATE = "release_", "statement_"  # fitted with epsilon
 
 class SingleSketch(KernelEstimator, in_files=False):
     """An estimator that puts all points into one sketch; `_learned` runs after each change."""
+
+    _means: Callable[[np.ndarray], np.ndarray] | None = None
 
     def fit(self, X: Matrix, y: Column | None = None, sample_weight: Column | None = None) -> Self:
         """Fit the estimator to points; with epsilon, release the sketch and discard it.
@@ -179,7 +181,11 @@ class SingleSketch(KernelEstimator, in_files=False):
 
     def _mean(self, points: np.ndarray) -> np.ndarray:
         """Mean kernel value at each point; may be negative where there is noise."""
-        return np.asarray(self._summary.estimate(points)) / self._size
+        if not hasattr(self, "release_"):  # a sketch, which may change
+            return means_of(self._summary)(points)
+        if self._means is None:
+            self._means = means_of(self.release_)
+        return self._means(points)
 
     def _take(self, summary: Any, setting: Setting) -> None:
         """Replace the fitted state by this sketch or release."""
@@ -198,6 +204,7 @@ class SingleSketch(KernelEstimator, in_files=False):
 
     def _learned(self) -> None:
         """Update the values derived from the sketch or release; runs whenever that changed."""
+        self.__dict__.pop("_means", None)
         if hasattr(self, "sketch_"):
             self.clipped_ = int(self.sketch_.clipped)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sfumato.sketch.hyper_log_log import HyperLogLog, ReleasedHyperLogLog
     from sfumato.sketch.kernel_sums.fourier import KernelFourier, ReleasedKernelFourier
     from sfumato.sketch.kernel_sums.grid import KernelGrid, ReleasedKernelGrid
+    from sfumato.sketch.kernel_sums.grid_adaptive import ReleasedAdaptiveGrid
     from sfumato.sketch.kernel_sums.moments import Moments, ReleasedMoments
     from sfumato.sketch.kernel_sums.race import Race, ReleasedRace
     from sfumato.sketch.kernel_sums.slices import KernelSlices, ReleasedKernelSlices
@@ -50,6 +51,7 @@ __all__ = [
     "Race",
     "Release",
     "ReleasedAMS",
+    "ReleasedAdaptiveGrid",
     "ReleasedBloomFilter",
     "ReleasedCosineSketch",
     "ReleasedCountMin",
@@ -107,6 +109,7 @@ __getattr__ = on_demand(
             "KernelGrid",
             "ReleasedKernelGrid",
         ),
+        "kernel_sums.grid_adaptive": ("ReleasedAdaptiveGrid",),
         "kernel_sums.moments": (
             "Moments",
             "ReleasedMoments",

@@ -5,6 +5,7 @@ Least squares accounts for the known noise of the moment matrix by shrinkage.
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,23 @@ from sfumato.sketch.kernel_sums.polynomial_features import CELLS, Polynomials
 
 __all__ = [
     "BITS",
+    "COUNTED",
     "METHODS",
+    "QUADRATIC",
     "Degree",
     "RegressionSetting",
     "around",
     "chosen",
     "least_squares",
     "number_bits",
+    "of_either_degree",
     "scaled",
 ]
 
 METHODS = ("statistics", "angles", "surrogate")
-QUADRATIC = 16  # moments per unit of epsilon up to which degree 2 is worth its noise
+QUADRATIC = 1 / 40  # sums at degree 2 by epsilon and row, up to which they are worth their noise
+COUNTED = Fraction(1, 20)  # of epsilon, for the number of rows that decides the degree
+MOST_SUMS = 2**14  # at degree 2, for it to be considered
 BITS, BITS_PRIVATE = 18, 14  # bits of a number; with noise, fewer leave room for it
 LEAST = 8  # smallest number of bits
 ROOM = 39  # bits of a noise scale, in units of squared numbers
@@ -82,15 +88,18 @@ class RegressionSetting:
 
 
 def chosen(plain: dict[str, Any], columns: int) -> tuple[str, int]:
-    """Method and degree, by the number of columns and epsilon alone."""
+    """Method and degree of the sketch, by public numbers alone.
+
+    Degree "auto" is 2 where the sums of both degrees can be had; the rows then decide which of them
+    predicts, or by their noisy number which of them are released.
+    """
     method, degree, epsilon = plain["method"], plain["degree"], plain["epsilon"]
     if method == "auto":
         least = 1 if degree == "auto" else degree
         method = "statistics" if Polynomials.count(columns, least) <= CELLS else "angles"
     if degree == "auto":
-        quadratic = epsilon is not None and method == "statistics"
-        enough = quadratic and Polynomials.count(columns, 2) <= QUADRATIC * epsilon
-        degree = 2 if enough else 1
+        undecided = method == "statistics" and (epsilon is None or not plain["delta"])
+        degree = 2 if undecided and Polynomials.count(columns, 2) <= MOST_SUMS else 1
     if method != "statistics" and degree == 2:
         raise ValueError(f"SketchRegressor: degree must be 1 for {method!r}, which is linear.")
     return method, degree
@@ -122,7 +131,30 @@ def scaled(points: np.ndarray, bounds: Pair) -> np.ndarray:
 
 ROUNDS = 100  # iterations for the residual of the target; it converges in about ten
 MIN_RESIDUAL = 1 / 50  # smallest residual, as a fraction of the target's second moment
+CHANCE = 0.3  # multiple of the noise of predictions that they must exceed
 FLAT = 1e-9  # eigenvalues below this fraction of the largest are rounding errors
+
+
+def of_either_degree(matrix: np.ndarray, size: float, columns: int) -> np.ndarray:
+    """Weights by exact sums of degree 2: quadratic ones, or linear ones where these promise less.
+
+    By generalised cross-validation: the mean squared residual over (1 - weights / rows)**2.
+
+    Golub, Heath and Wahba 1979.
+    """
+    count = columns + 1
+    linear = np.r_[0:count, len(matrix) - 1]
+    found = least_squares(matrix, size, (0.0, 0.0))
+    plain = np.zeros_like(found)
+    plain[:count] = least_squares(matrix[np.ix_(linear, linear)], size, (0.0, 0.0))
+    return found if _promised(matrix, size, found) < _promised(matrix, size, plain) else plain
+
+
+def _promised(matrix: np.ndarray, size: float, weights: np.ndarray) -> float:
+    """The generalised cross-validation of these weights; infinite with as many as rows."""
+    error = np.append(weights, -1.0)
+    spare = 1 - np.count_nonzero(weights) / max(size, 1.0)
+    return float(error @ matrix @ error) / spare**2 if spare > 0 else math.inf
 
 
 def least_squares(matrix: np.ndarray, size: float, noise: tuple[float, float]) -> np.ndarray:
@@ -141,9 +173,33 @@ def least_squares(matrix: np.ndarray, size: float, noise: tuple[float, float]) -
     strength = len(eigenvalues) / 4
     roots = (eigenvalues + np.sqrt(eigenvalues**2 + 8 * strength * (noise[0] / count) ** 2)) / 2
     moment = float(np.clip(matrix[-1, -1] / count, MIN_RESIDUAL, 1.0))
-    return np.asarray(
-        vectors @ _ridge(roots, along, moment, 2 * strength * (noise[1] / count) ** 2)
-    )
+    weights = _ridge(roots, along, moment, 2 * strength * (noise[1] / count) ** 2)
+    return _beyond_chance(vectors @ weights, vectors, roots, weights, along, noise[1] / count)
+
+
+def _beyond_chance(
+    found: np.ndarray,
+    vectors: np.ndarray,
+    roots: np.ndarray,
+    weights: np.ndarray,
+    along: np.ndarray,
+    noise: float,
+) -> np.ndarray:
+    """The weights of all features but the constant, times the fraction of what is beyond noise.
+
+    Noise of this deviation in the sums with the target makes predictions vary, too; where they vary
+    no more than that, they become the mean of the target (James and Stein 1961, positive part).
+    """
+    mean = vectors[0]  # the constant along the eigenvectors
+    response = np.where(along != 0, weights / np.where(along != 0, along, 1.0), 0.0)
+    chance = CHANCE * noise**2 * float((response**2 * roots).sum())
+    varied = float((weights**2 * roots).sum()) - float(mean @ (roots * weights)) ** 2
+    share = max(0.0, 1 - chance / varied) if varied > 0 else 0.0
+    out = found * share
+    # The prediction at the mean features is preserved.
+    centre = vectors @ (roots * mean)
+    out[0] = found @ centre - out[1:] @ centre[1:]
+    return np.asarray(out)
 
 
 def _ridge(roots: np.ndarray, along: np.ndarray, moment: float, strength: float) -> np.ndarray:

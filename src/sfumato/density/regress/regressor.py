@@ -1,7 +1,7 @@
 """Linear and quadratic regression from moments or counts of angles, optionally private."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,7 +15,9 @@ from sfumato.core.row_values import numbers_of
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, integer, one_of, optional
 from sfumato.density.base import KernelEstimator, hash_seed
+from sfumato.density.classify.kernel_classes import Planned
 from sfumato.density.engine_points import PointReading, PointRows, no_rows
+from sfumato.density.regress.chosen_degree import moments_of_chosen_degree
 from sfumato.density.regress.least_squares import (
     BITS,
     METHODS,
@@ -25,6 +27,7 @@ from sfumato.density.regress.least_squares import (
     chosen,
     least_squares,
     number_bits,
+    of_either_degree,
     scaled,
 )
 from sfumato.density.regress.surrogate_loss import (
@@ -62,8 +65,10 @@ class SketchRegressor(RegressorMixin, SingleSketch):
     method : {"auto", "statistics", "angles", "surrogate"}, default="auto"
         Method; "auto" is "statistics", or "angles" if there would be more than 65,536 sums.
     degree : {1, 2, "auto"}, default="auto"
-        1 fits weights of columns, 2 also of squares and products of two of them. "auto" is 2 if
-        there are at most 16 sums per unit of epsilon, else 1, also without `epsilon`.
+        1 fits weights of columns, 2 also of squares and products of two of them. "auto" chooses:
+        without `epsilon` by generalised cross-validation, with it 2 if there are at most epsilon /
+        40 sums per row, by a noisy number of rows that takes a twentieth of epsilon. It is 1 where
+        there would be more than 2**14 sums, for other methods, and with a `delta` above 0.
     rows : int or None, default=None
         Number of hash functions of the angles, from 1 to 2**20. None chooses it by public numbers:
         up to 4096 without `epsilon`, 64 per unit of it at `delta` 0, and four times that for the
@@ -220,7 +225,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         setting = self._public(plain, table if weights is None else table[weights > 0])
         rows, outside = setting.sketch_rows(table)
         sketch = setting.empty().update(rows, weights)
-        summary = self._release_if_private(sketch, plain)
+        setting, summary = self._summed(sketch, setting, plain)
         self._settle(setting)
         self._take(summary, setting)  # type: ignore[arg-type]
         self._count_outside(outside)
@@ -281,7 +286,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
             lambda: (setting.empty(), 0), _AddingTargets(setting, private), _merged
         )
         reading.require_rows(sketch.total)
-        summary = self._release_if_private(sketch, plain)
+        setting, summary = self._summed(sketch, setting, plain)
         check_feature_names(self, no_rows(names), reset=True)
         self.n_features_in_ = len(names)
         self._settle(setting)
@@ -466,6 +471,17 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         rows = plain["rows"] or suggested(columns, plain["epsilon"], plain["delta"])
         return RegressionSetting(method, degree, bounds, (low, high), rows, seed, bits)
 
+    def _summed(
+        self, sketch: Any, setting: RegressionSetting, plain: dict[str, Any]
+    ) -> tuple[RegressionSetting, Any]:
+        """The sketch or its release, and the configuration with the degree that was chosen."""
+        undecided = plain["degree"] == "auto" and setting.degree == 2
+        if plain["epsilon"] is None or not undecided:
+            return setting, self._release_if_private(sketch, plain)
+        planned = Planned("Moments", lambda request: moments_of_chosen_degree(sketch, request))
+        released = self._release_if_private(planned, plain)
+        return replace(setting, degree=released.degree), released
+
     def _settle(self, setting: RegressionSetting) -> None:
         self.method_, self.degree_ = setting.backend, setting.degree
         self.target_bounds_ = setting.target
@@ -485,8 +501,13 @@ class SketchRegressor(RegressorMixin, SingleSketch):
     def _learned(self) -> None:
         super()._learned()
         if self.method_ == "statistics":
-            noise = self._summary.noise_error() if hasattr(self, "release_") else (0.0, 0.0)
-            self.weights_ = least_squares(self._summary.matrix(), self._summary.size(), noise)
+            matrix, size = self._summary.matrix(), self._summary.size()
+            if hasattr(self, "release_"):
+                self.weights_ = least_squares(matrix, size, self._summary.noise_error())
+            elif self.degree == "auto" and self.degree_ == 2:
+                self.weights_ = of_either_degree(matrix, size, self.n_features_in_)
+            else:
+                self.weights_ = least_squares(matrix, size, (0.0, 0.0))
         else:
             read = searched if self.method_ == "surrogate" else minimised
             self.weights_ = read(self._summary)

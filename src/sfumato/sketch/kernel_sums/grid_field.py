@@ -15,7 +15,7 @@ from sfumato.kernels.sketch import kernel_sums as grid
 from sfumato.kernels.sketch.layout import PLACE_BITS
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
-__all__ = ["MARGIN", "MOST", "Nodes", "at", "field", "node_weights", "three"]
+__all__ = ["MARGIN", "MOST", "Nodes", "at", "field", "kernel_response", "node_weights", "three"]
 
 MARGIN = 2  # nodes beyond the box, so that a cubic spline has all of its four
 APART = 8  # nodes of padding against the wrap-around of the transform
@@ -54,6 +54,22 @@ def field(nodes: np.ndarray, spacing: np.ndarray, kernel: str, bandwidth: float)
         block = block * _mirrored(waves[part], lengths[:-1])
         half[part] = ifftn(block, axes=axes)[inside] if axes else block
     return np.ascontiguousarray(irfft(half, lengths[-1], axis=-1)[..., : wide[-1]])
+
+
+def kernel_response(
+    shape: tuple[int, ...], spacing: np.ndarray, kernel: str, bandwidth: float
+) -> np.ndarray:
+    """The factor by which sums of this kernel multiply each cosine of so many nodes."""
+    from scipy.fft import next_fast_len
+
+    halves = [next_fast_len(n + MARGIN + APART, real=True) for n in shape]
+    ratios = np.maximum(spacing / bandwidth, NEAREST)
+    waves = _kernel_waves([2 * half for half in halves], ratios, kernel)
+    steps = [
+        np.rint(np.arange(n) * half / n).astype(np.int64)
+        for n, half in zip(shape, halves, strict=True)
+    ]
+    return np.asarray(waves[np.ix_(*steps)])
 
 
 def at(coefficients: np.ndarray, positions: np.ndarray) -> np.ndarray:

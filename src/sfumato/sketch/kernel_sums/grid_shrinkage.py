@@ -1,6 +1,6 @@
-"""Node masses of a released grid, shrunk towards a uniform density by their known noise.
+"""Noise of the least-squares masses of a grid by frequency and place, and detail that exceeds it.
 
-Post-processing of a release alone, at no cost in privacy.
+The noise is that of simulated cells, under fixed seeds: all of it is public.
 """
 
 import math
@@ -11,57 +11,48 @@ import numpy as np
 from sfumato.sketch.kernel_sums.grid_field import Nodes, field
 from sfumato.sketch.kernel_sums.grid_levels import Levels
 
-__all__ = ["shrunk_field", "shrunk_masses", "uniform_masses"]
+__all__ = ["local_detail", "of_neighbours", "uniform_masses", "unit_noise"]
 
-SIMULATED = 8  # draws of noise alone
-WIDTHS = (9, 5, 3)  # neighbouring coefficients along each axis, in 1, 2 and 3 dimensions
+SIMULATED = 4  # draws of noise alone
+WIDTHS = (9, 5, 3, 3)  # neighbouring coefficients along each axis, in 1 to 4 dimensions
 DEVIATIONS = 3.0  # of chance, beyond which neighbours show a signal
-WINDOWS = (12.0, 8.0, 6.0)  # bandwidths around a place, in 1, 2 and 3 dimensions
-LOCAL_SIMULATED = 4  # draws of noise alone, for energies around places
+WINDOWS = (12.0, 8.0, 6.0, 4.0)  # bandwidths around a place, in 1 to 4 dimensions
 CHANCE = 0.98  # quantile of the energy of noise that a signal must exceed
 GROWTH = 1.2  # ratio of the limits of neighbouring bands of frequencies
 DRAWN = 64  # points per space and axis whose assignment stands for that of uniform ones
 
 
-def shrunk_field(
-    masses: np.ndarray,
+def local_detail(
+    difference: np.ndarray,
     nodes: Nodes,
     levels: Levels,
     variance: float,
-    size: float,
     kernel: str,
     bandwidth: float,
 ) -> np.ndarray:
-    """Spline coefficients of kernel sums, those of shrunk masses where the others show no more.
+    """The part of a field of noisy details that exceeds its noise, place by place.
 
-    Shrinkage by frequency treats all places alike, and would flatten a few dense ones. So the
-    difference between the sums of the given and of the shrunk masses is added back, at each place
-    by the fraction of its energy, in the most telling window around it, that exceeds that of noise.
-    The parameters are those of `shrunk_masses` and `grid_field.field`.
+    Shrinkage by frequency treats all places alike, and would flatten a few dense ones. So of the
+    details that it removed, each place gets back the fraction of their energy, in the most telling
+    window around it, that exceeds that of noise. `variance` is that of a cell's noise.
     """
-    shrunk = shrunk_masses(masses, nodes, levels, variance, size)
-    smooth = field(shrunk, nodes.spacing, kernel, bandwidth)
-    difference = field(masses, nodes.spacing, kernel, bandwidth) - smooth
     values, share = _read(difference), np.zeros_like(difference)
     spacing = tuple(map(float, nodes.spacing))
     usual, chances = _local_noise(levels, spacing, kernel, bandwidth)
     for width, energy, chance in zip(_widths(spacing, bandwidth), usual, chances, strict=True):
         ratio = _around(values, width) / (variance * energy)
         share = np.maximum(share, np.where(ratio > chance, 1 - 1 / np.maximum(ratio, chance), 0.0))
-    return np.asarray(smooth + share * difference)
+    return np.asarray(share * difference)
 
 
 @lru_cache(maxsize=4)
 def _local_noise(
     levels: Levels, spacing: tuple[float, ...], kernel: str, bandwidth: float
 ) -> tuple[list[np.ndarray], list[float]]:
-    """For each window the energy of sums of noise around each place, and its ratio by chance.
-
-    By simulated cells whose noise has variance 1, under fixed seeds.
-    """
+    """For each window the energy of sums of noise around each place, and its ratio by chance."""
     drawn = [
         _read(field(_simulated(levels, seed), np.array(spacing), kernel, bandwidth))
-        for seed in range(LOCAL_SIMULATED)
+        for seed in range(SIMULATED)
     ]
     energies, chances = [], []
     for width in _widths(spacing, bandwidth):
@@ -100,34 +91,7 @@ def _simulated(levels: Levels, seed: int) -> np.ndarray:
     return levels.best(np.random.default_rng(seed).normal(size=levels.cells))
 
 
-def shrunk_masses(
-    masses: np.ndarray, nodes: Nodes, levels: Levels, variance: float, size: float
-) -> np.ndarray:
-    """The masses shrunk towards `size` uniform points, by frequency, according to their noise.
-
-    The difference from uniform points is transformed to cosines. The noise variance of a band of
-    frequencies is known; the signal energy of a coefficient is what its band has beyond it, or its
-    neighbours have significantly beyond it, whichever is more. Each coefficient is multiplied by
-    signal / (signal + noise): Wiener's filter, with energies estimated as by James and Stein.
-
-    Parameters: masses, the least-squares estimate, in points; variance, that of a cell's noise, in
-    squared points; size, the estimated number of points.
-
-    Efron and Morris 1973 (empirical Bayes shrinkage); Cai 1999 (blocks of neighbours).
-    """
-    from scipy.fft import dctn, idctn
-
-    flat = size * uniform_masses(nodes)
-    waves = dctn(masses - flat, norm="ortho")
-    bands, unit_noise = _unit_noise(levels)
-    noise = variance * unit_noise
-    squares = waves**2
-    signal = np.maximum(_band_means(squares, bands) - noise, _of_neighbours(squares, noise))
-    signal = np.maximum(signal, 0.0)
-    return np.asarray(flat + idctn(waves * (signal / (signal + noise)), norm="ortho"))
-
-
-def _of_neighbours(squares: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def of_neighbours(squares: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Signal energy of each coefficient by its neighbours, where that is beyond chance."""
     from scipy.ndimage import uniform_filter
 
@@ -137,18 +101,11 @@ def _of_neighbours(squares: np.ndarray, noise: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(mean > chance, mean - 1, 0.0) * noise)
 
 
-def _band_means(values: np.ndarray, bands: np.ndarray) -> np.ndarray:
-    """The mean of each value's band, at its place."""
-    index = bands.ravel()
-    sums, counts = np.bincount(index, values.ravel()), np.bincount(index)
-    return np.asarray((sums / np.maximum(counts, 1))[bands])
-
-
 @lru_cache(maxsize=8)
-def _unit_noise(levels: Levels) -> tuple[np.ndarray, np.ndarray]:
-    """The band of each cosine, and its noise variance if a cell's noise has variance 1.
+def unit_noise(levels: Levels) -> np.ndarray:
+    """Noise variance of each cosine of the least-squares nodes, for cells of noise of variance 1.
 
-    By a mean over the band of least-squares estimates from simulated cells, under fixed seeds.
+    By a mean over bands of frequencies of simulated cells.
     """
     from scipy.fft import dctn
 
@@ -156,7 +113,9 @@ def _unit_noise(levels: Levels) -> tuple[np.ndarray, np.ndarray]:
     total = np.zeros(levels.shape)
     for seed in range(SIMULATED):
         total += dctn(_simulated(levels, seed), norm="ortho") ** 2
-    return bands, np.maximum(_band_means(total / SIMULATED, bands), 1e-300)
+    index = bands.ravel()
+    sums, counts = np.bincount(index, total.ravel() / SIMULATED), np.bincount(index)
+    return np.maximum((sums / np.maximum(counts, 1))[bands], 1e-300)
 
 
 def uniform_masses(nodes: Nodes) -> np.ndarray:

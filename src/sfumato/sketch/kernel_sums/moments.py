@@ -271,6 +271,22 @@ class Moments(WeighedRelease[ReleasedMoments], Sketch):
         """Column indices that each feature multiplies; a repeated index is T_2 of it."""
         return self._polynomials.features
 
+    def linear(self) -> "Moments":
+        """Return the sums of degree 1, which are among those of degree 2.
+
+        Returns
+        -------
+        Moments
+            Sums of the same rows at degree 1.
+        """
+        made = Moments(self.bounds, bits=self.bits)
+        features = self.dimension
+        made._inputs[:] = self._inputs[: made._inputs.size]
+        made._targets[:] = np.append(self._targets[:features], self._targets[-1])
+        for name in self._scalars:
+            setattr(made, name, getattr(self, name))
+        return made
+
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedMoments]:

@@ -1,0 +1,212 @@
+"""Private kernel means by default settings, beside Laplace histograms and a uniform density.
+
+    python benchmarks/density_defaults.py [WORD ...]
+        writes benchmarks/results/density_defaults.json; words take only the cases that hold one
+
+Errors are mean relative errors of the mean kernel value at held-out points, against brute force,
+and mean absolute errors over the mean value. A histogram has equal cells along every axis, Laplace
+noise of scale 1 / epsilon, points uniform within a cell, and as many cells as were best in
+hindsight, which no release knows. The uniform density is that of the box, without any data; the
+constant is the best one in hindsight.
+"""
+
+import sys
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from _measure import write
+from scipy.special import ndtr
+
+from sfumato.density import SketchDensity
+from sfumato.sketch.kernel_sums.radial_kernels import profile
+
+SIZE, QUERIES, DRAWS = 40_000, 400, 3
+EPSILONS = (0.1, 1.0)
+KERNELS = ("p-stable", "gaussian")
+BANDWIDTH = 0.05  # of the longest side of the box
+BINS = {
+    1: (2, 4, 7, 10, 20, 50, 100, 200, 500),
+    2: (2, 3, 5, 7, 10, 15, 20, 40, 80),
+    3: (2, 3, 4, 5, 7, 10, 15, 20),
+    4: (2, 3, 4, 5, 7, 10),
+}
+WITHIN = 20_000  # points in all cells together that stand for uniform ones, at most
+BLOCK = 50
+
+
+@dataclass(frozen=True)
+class World:
+    """Points, their public bounds and held-out queries."""
+
+    name: str
+    points: np.ndarray
+    queries: np.ndarray
+    bounds: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def bandwidth(self):
+        return BANDWIDTH * float((self.bounds[1] - self.bounds[0]).max())
+
+
+def uniform(rng, count, columns):
+    """Points with a slight slope along every axis."""
+    slope = rng.uniform(-0.3, 0.3, columns)
+    points = rng.random((4 * count, columns))
+    heights = (1 + (points - 0.5) @ slope * 2) / (1 + np.abs(slope).sum())
+    return points[rng.random(len(points)) < heights / heights.max()][:count]
+
+
+def clustered(rng, count, columns):
+    """A mixture of four normal clusters of different widths and weights."""
+    centres = rng.uniform(0.2, 0.8, (4, columns))
+    widths = rng.uniform(0.02, 0.12, (4, columns))
+    which = rng.choice(4, count, p=rng.dirichlet(np.full(4, 4.0)))
+    return centres[which] + rng.normal(size=(count, columns)) * widths[which]
+
+
+def line(rng, count, columns):
+    """Points near a smooth closed curve; in one column, near five values."""
+    if columns == 1:
+        return rng.choice(rng.uniform(0.1, 0.9, 5), count)[:, None] + rng.normal(
+            0, 0.004, (count, 1)
+        )
+    along = rng.random(count)[:, None] * 2 * np.pi
+    waves, starts = rng.integers(1, 3, columns), rng.uniform(0, 2 * np.pi, columns)
+    return 0.5 + 0.4 * np.sin(along * waves + starts) + rng.normal(0, 0.01, (count, columns))
+
+
+KINDS = {"uniform": uniform, "clustered": clustered, "line": line}
+
+
+def generated(kind, columns, seed, size=SIZE):
+    """A world in the box [0, 10]^columns."""
+    rng = np.random.default_rng([seed, columns, *map(ord, kind)])
+    points = np.clip(KINDS[kind](rng, size + QUERIES, columns), 0, 1) * 10
+    box = np.zeros(columns), np.full(columns, 10.0)
+    return World(f"{kind}, {columns} columns", points[QUERIES:], points[:QUERIES], box)
+
+
+def kernel_sums(kernel, bandwidth, points, masses, queries):
+    """Sums of masses times kernels at queries, by brute force."""
+    stops = np.linspace(0, 1, 2**14) ** 2
+    longest = float(np.linalg.norm(np.ptp(np.vstack([points, queries]), axis=0))) / bandwidth + 1e-9
+    table, out = profile(kernel, stops * longest), np.empty(len(queries))
+    for start in range(0, len(queries), BLOCK):
+        part = queries[start : start + BLOCK]
+        squares = (part**2).sum(1)[:, None] + (points**2).sum(1) - 2 * part @ points.T
+        position = np.sqrt(np.sqrt(np.maximum(squares, 0)) / bandwidth / longest) * (2**14 - 1)
+        below = np.minimum(position.astype(np.int32), 2**14 - 2)
+        values = table[below] + (position - below) * (table[below + 1] - table[below])
+        out[start : start + BLOCK] = values @ masses
+    return out
+
+
+class Histogram:
+    """Kernel sums of points that are uniform within equal cells of a box."""
+
+    def __init__(self, world, kernel, bins):
+        self.world, self.bins = world, bins
+        low, high = world.bounds
+        columns = len(low)
+        self.edges = [np.linspace(a, b, bins + 1) for a, b in zip(low, high, strict=True)]
+        self.counts = np.histogramdd(np.clip(world.points, low, high), self.edges)[0]
+        if kernel == "gaussian":
+            parts = []
+            for axis, edges in enumerate(self.edges):
+                at = (edges - world.queries[:, axis : axis + 1]) / world.bandwidth
+                mass = np.diff(ndtr(at), axis=1) * np.sqrt(2 * np.pi) * world.bandwidth
+                parts.append(mass / (edges[1] - edges[0]))
+            letters = "abcd"[:columns]
+            pattern = ",".join(f"q{a}" for a in letters) + f"->q{letters}"
+            self.matrix = np.einsum(pattern, *parts).reshape(len(world.queries), -1)
+            return
+        cells = bins**columns
+        each = max(1, WITHIN // cells)
+        rng = np.random.default_rng(0)
+        position = np.stack(np.unravel_index(np.arange(cells), (bins,) * columns), axis=1)
+        self.matrix = np.zeros((len(world.queries), cells))
+        for _ in range(min(each, 256) if cells > 64 else 1):
+            if cells > 64:
+                inside = position + rng.random((cells, columns))
+                add = _kernel_matrix(kernel, world, low + inside / bins * (high - low))
+                self.matrix += add / min(each, 256)
+            else:
+                for cell in range(cells):
+                    inside = position[cell] + rng.random((each, columns))
+                    at = low + inside / bins * (high - low)
+                    self.matrix[:, cell] = kernel_sums(
+                        kernel, world.bandwidth, at, np.full(each, 1 / each), world.queries
+                    )
+
+    def means(self, epsilon, seed):
+        noise = np.random.default_rng(seed).laplace(0, 1 / epsilon, self.counts.shape)
+        masses = self.counts + noise
+        return self.matrix @ masses.ravel() / max(masses.sum(), 1.0)
+
+
+def _kernel_matrix(kernel, world, points):
+    from scipy.spatial.distance import cdist
+
+    far = cdist(world.queries, points) / world.bandwidth
+    stops = np.linspace(0, 1, 2**12) ** 2 * float(far.max())
+    return np.interp(far, stops, profile(kernel, stops))
+
+
+def errors(found, true):
+    off = np.abs(found - true)
+    return float((off / true).mean()), float(off.mean() / true.mean())
+
+
+def measured(world, kernel, epsilon, options=None):
+    """Errors of the default, the best histogram, uniform and constant."""
+    columns = len(world.bounds[0])
+    true = truth(world, kernel)
+    result = {"world": world.name, "kernel": kernel, "epsilon": epsilon}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ours = [_ours(world, kernel, epsilon, seed, options or {}) for seed in range(DRAWS)]
+    result["warned"] = any("noise" in str(each.message) for each in caught)
+    result["ours"] = [errors(each, true) for each in ours]
+    result["histograms"] = {}
+    for bins in BINS[columns]:
+        made = histogram(world, kernel, bins)
+        result["histograms"][bins] = [errors(made.means(epsilon, s), true) for s in range(DRAWS)]
+    result["uniform"] = errors(histogram(world, kernel, 1).means(1e9, 0), true)
+    result["constant"] = [
+        min(errors(np.full_like(true, c), true)[which] for c in true) for which in (0, 1)
+    ]
+    return result
+
+
+_MEMO = {}
+
+
+def histogram(world, kernel, bins):
+    key = (id(world), kernel, bins)
+    if key not in _MEMO:
+        _MEMO[key] = Histogram(world, kernel, bins)
+    return _MEMO[key]
+
+
+def truth(world, kernel):
+    key = (id(world), kernel)
+    if key not in _MEMO:
+        masses = np.full(len(world.points), 1 / len(world.points))
+        low, high = world.bounds
+        _MEMO[key] = kernel_sums(
+            kernel, world.bandwidth, np.clip(world.points, low, high), masses, world.queries
+        )
+    return _MEMO[key]
+
+
+def _ours(world, kernel, epsilon, seed, options):
+    model = SketchDensity(
+        bandwidth=world.bandwidth,
+        kernel=kernel,
+        epsilon=epsilon,
+        bounds=tuple(map(tuple, world.bounds)),
+        random_state=seed,
+        **options,
+    ).fit(world.points)
+    return model._mean(world.queries)
