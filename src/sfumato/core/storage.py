@@ -301,6 +301,7 @@ HOMES = {
         "density.noise_shares": "NoisyShare",
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
         "density.regress.regressor": "SketchRegressor",
+        "density.synthesize.marginals": "ReleasedMarginals",
         "mine.cluster.bfr.bfr_summary": "BFRSummary",
         "mine.cluster.private.released": "ReleasedBFR ReleasedKMeans",
         "mine.decompose": "CUR FrequentDirections SVD",
