@@ -148,7 +148,7 @@ def area(rows, test, public):
         return 0.5
 
     def coded(table):
-        out = table.drop(columns="label").copy()
+        out = table[[name for name in public if name != "label"]].copy()
         for name in out:
             if isinstance(public[name], list):
                 out[name] = pd.Categorical(out[name], public[name]).codes
