@@ -219,7 +219,7 @@ def _estimators() -> Iterator[bytes]:
             for backend in backends:
                 yield SketchDensity(**small, backend=backend).fit(points).to_bytes()
             yield SketchSampler(**small).fit(points).to_bytes()
-            for method in ("columns", "kernel"):
+            for method in ("columns", "kernel", *(() if private else ("logistic",))):
                 model = SketchClassifier(**small, method=method, **classes)
                 yield model.fit(points, labels).to_bytes()
             signs = np.column_stack([points[:, 0], labels])

@@ -295,6 +295,7 @@ HOMES = {
         "density.anomaly": "SketchAnomalyDetector",
         "density.classify.classifier": "SketchClassifier",
         "density.classify.kernel_classes": "ReleasedClassKernels",
+        "density.classify.logistic": "ClassLogits",
         "density.classify.naive_bayes": "ClassColumns ReleasedClassColumns",
         "density.graph": "NodeDensity",
         "density.kde": "SketchDensity SketchSampler",
