@@ -48,7 +48,9 @@ def test_docstrings_agree_with_signatures(kind):
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_every_attribute_of_a_fit_is_described(kind):
     points = [[0.1, 0.9], [0.8, 0.2], [0.7, 0.6], [0.3, 0.4]]
-    model = kind().fit([[1, 2], [2, 3]] if kind is density.NodeDensity else points, [0, 1, 1, 0])
+    tables = kind is density.PrivateTableSampler
+    made = kind({"x": (0, 1), "y": (0, 1)}, epsilon=1.0) if tables else kind()
+    model = made.fit([[1, 2], [2, 3]] if kind is density.NodeDensity else points, [0, 1, 1, 0])
     fitted = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     described = {entry.name for entry in docscrape.ClassDoc(kind)["Attributes"]}
     assert fitted
@@ -71,6 +73,7 @@ def test_the_check_finds_a_parameter_that_is_missing_or_out_of_order():
 def test_all_estimators_are_checked():
     assert {kind.__name__ for kind in ESTIMATORS} == {
         "NodeDensity",
+        "PrivateTableSampler",
         "SketchAnomalyDetector",
         "SketchClassifier",
         "SketchDensity",

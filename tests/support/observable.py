@@ -35,6 +35,8 @@ GIVEN = {
     "prior": [0.1, 0.5, 1.0],
     "rows": [1],
     "n": 2,
+    "n_samples": 3,
+    "random_state": 0,
     "metric": "jaccard",
     "points": ROWS[:20],
     "inside": ROWS[:20].clip(-3, 3),

@@ -17,6 +17,7 @@ import pandas as pd
 from sfumato.data import Interactions
 from sfumato.density import (
     NodeDensity,
+    PrivateTableSampler,
     SketchAnomalyDetector,
     SketchClassifier,
     SketchDensity,
@@ -288,6 +289,42 @@ PATHS["CosineSketch"] = [
 PATHS["SketchDensity"] = [density(name) for name in ("race", "grid", "slices", "fourier")]
 PATHS["SketchSampler"] = [
     fitted(lambda: SketchSampler(epsilon=1.0, bounds=BOX, backend="race", rows=16, width=64))
+]
+TABLE = {"size": (-3.0, 3.0), "age": range(9), "city": ["Paris", "Rome"], "kind": ["x", "y"]}
+PEOPLE = [[at % 7 - 3.0, at % 9, ["Paris", "Rome"][at % 2], "xy"[at % 3 % 2]] for at in range(60)]
+ODD_PEOPLE = {
+    **{
+        f"{name}, column {column}": [*PEOPLE[0][:column], cell, *PEOPLE[0][column + 1 :]]
+        for name, cell in CELLS.items()
+        for column in range(4)
+    },
+    "beyond": [99.0, -4, "Rome", "x"],
+    "unlisted": [0.0, 3, "Oslo", "x"],
+    "a class beyond": [0.0, 3, "Rome", "z"],
+    "again": PEOPLE[0],
+    "short": [0.5],
+    "long": [0.5] * 5,
+    "no row": None,
+    "a word": "guest",
+    "empty row": [],
+}
+
+
+def sampled(**options: Any) -> Path:
+    options = {"epsilon": 1.0, "bins": 8, "groups": 3, **options}
+
+    def path(rows: Any) -> Any:
+        model = PrivateTableSampler(TABLE, target="kind", **options)
+        return model.fit(rows if isinstance(rows, list) else rows.set_axis([*TABLE], axis=1))
+
+    return Path(path, PEOPLE, ODD_PEOPLE, (list, table))
+
+
+PATHS["PrivateTableSampler"] = [
+    sampled(),
+    sampled(epsilon=200.0),  # with pairs
+    sampled(epsilon=200.0, relation="replace", nullable=["size", "city"]),
+    sampled(epsilon=30.0, delta=0.1, nullable=["age"]),
 ]
 PATHS["SketchAnomalyDetector"] = [
     fitted(lambda: SketchAnomalyDetector(epsilon=1.0, bounds=BOX, bins=8, projections=4))

@@ -15,6 +15,8 @@ from sfumato.density.classify.encoding import Bins
 from sfumato.density.classify.kernel_classes import Planned, planned_kernels
 from sfumato.density.classify.naive_bayes import LabelledRows, planned
 from sfumato.density.projection_histograms import SliceTable, planned_slices
+from sfumato.density.synthesize.columns import COLUMNS, codes_of
+from sfumato.density.synthesize.marginals import Layout, planned_marginals
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import (
     AMS,
@@ -185,7 +187,25 @@ def slice_table(rows: np.ndarray, **terms: Any) -> Release:
     )
 
 
+def table_marginals(rows: np.ndarray, times: int = 1, **terms: Any) -> Release:
+    """Marginals of three columns by class, the signs of the first column, of repeated rows."""
+    rows = np.tile(rows, (times, 1))
+    public = {"a": (-3.0, 3.0), "b": range(-3, 4), "c": (-1.0, 1.0), "kind": [0, 1]}
+    columns = COLUMNS.check("tables", "columns", public)
+    layout = Layout(columns, 3, 8, 3)
+    coded = codes_of("tables", np.column_stack([rows[:, :3], rows[:, 0] > 0]), columns, 8)
+    result = dict(columns=columns, target=3, bins=8, groups=3)
+    return Planned(
+        "tables",
+        lambda queries: planned_marginals(result, layout, lambda each: each(coded), queries),
+    ).release(**terms)
+
+
 STEPS = [{}, {"delta": 1e-6, "relation": "replace"}, {"unit": "user", "contributions": 9}]
 RELEASES["ReleasedClassColumns"] = [RowsCase(lambda: class_columns, more) for more in STEPS]
 RELEASES["ReleasedClassKernels"] = [RowsCase(lambda: class_kernels, more) for more in STEPS[:2]]
+RELEASES["ReleasedMarginals"] = [
+    *(RowsCase(lambda: table_marginals, more) for more in STEPS),
+    RowsCase(lambda: table_marginals, {"times": 40}),  # enough for pairs
+]
 RELEASES["ReleasedSliceTable"] = [RowsCase(lambda: slice_table, more) for more in STEPS]

@@ -35,6 +35,7 @@ from sfumato.sketch import (
     KernelFourier,
     KernelGrid,
     KernelSlices,
+    LpSketch,
     MinHash,
     Moments,
     PStableSketch,
@@ -86,6 +87,11 @@ SKETCHES["AMS"] = [
     lambda s: AMS(seed=s),
     lambda s: AMS(2, 1, seed=s),
     lambda s: AMS(70, 3, kind="tug-of-war", seed=s),
+]
+SKETCHES["LpSketch"] = [
+    lambda s: LpSketch(rows=64, seed=s),
+    lambda s: LpSketch(0.5, 1, seed=s),
+    lambda s: LpSketch(2, 3, seed=s),
 ]
 SKETCHES["CosineSketch"] = [
     lambda s: CosineSketch(dimension=12, seed=s),

@@ -198,6 +198,7 @@ def _clustered() -> Iterator[bytes]:
 def _estimators() -> Iterator[bytes]:
     from sfumato.density import (
         NodeDensity,
+        PrivateTableSampler,
         SketchAnomalyDetector,
         SketchClassifier,
         SketchDensity,
@@ -218,7 +219,7 @@ def _estimators() -> Iterator[bytes]:
             for backend in backends:
                 yield SketchDensity(**small, backend=backend).fit(points).to_bytes()
             yield SketchSampler(**small).fit(points).to_bytes()
-            for method in ("columns", "kernel"):
+            for method in ("columns", "kernel", *(() if private else ("logistic",))):
                 model = SketchClassifier(**small, method=method, **classes)
                 yield model.fit(points, labels).to_bytes()
             signs = np.column_stack([points[:, 0], labels])
@@ -237,6 +238,12 @@ def _estimators() -> Iterator[bytes]:
                 .fit(edges)
                 .to_bytes()
             )
+
+    public = {"x": (-3.0, 3.0), "y": range(-3, 4), "kind": ["a", "b"]}
+    for epsilon in (1.0, 200.0):  # without pairs and with them
+        table = PrivateTableSampler(public, epsilon=epsilon, bins=8, groups=2, nullable=["y"])
+        rows = [[x, y, "ab"[int(x > 0)]] for x, y in points.tolist()]
+        yield table.fit(rows, source=InsecureSeededSource(1)).to_bytes()
 
 
 def _ends(private: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ SIZES = {
     "FeatureHasher": ("dimensions",),
     "HyperLogLog": ("precision",),
     "JohnsonLindenstrauss": ("dimensions",),
+    "LpSketch": ("rows",),
     "MinHash": ("permutations",),
     "ScalableBloomFilter": ("capacity", "false_positive_rate"),
 }

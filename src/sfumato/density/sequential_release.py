@@ -62,7 +62,11 @@ NO_NOISE = StepNoise("Laplace", ())
 
 
 def cheapest(
-    request: ReleaseRequest, laplace: Sequence[Step], gaussian: Sequence[Step] | None = None
+    request: ReleaseRequest,
+    laplace: Sequence[Step],
+    gaussian: Sequence[Step] | None = None,
+    *,
+    only: str | None = None,
 ) -> tuple[StepNoise, Loss]:
     """Choose the distribution with the smaller noise variance in the first table.
 
@@ -70,10 +74,11 @@ def cheapest(
     request. Laplace: the pure epsilons of the steps, L1 / scale, sum to epsilon. Gaussian: their
     zero-concentrated parameters rho, L2**2 / (2 sigma**2), sum to a rho that epsilon and delta
     allow. Adaptive steps compose additively (Bun and Steinke 2016, Lemma 1.7, composition of zCDP).
-    gaussian: the steps under Gaussian noise, where their sensitivities differ.
+    gaussian: the steps under Gaussian noise, where their sensitivities differ. only: a distribution
+    that was chosen before, for other steps of the same release.
     """
-    choices = [_laplace(request, laplace)]
-    if request.delta:
+    choices = [_laplace(request, laplace)] if only != "Gaussian" else []
+    if request.delta and only != "Laplace":
         choices.append(_gaussian(request, gaussian or laplace))
     choices = [choice for choice in choices if max(choice[0].scales) <= noise.LARGEST]
     if not choices:

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sfumato.core.file_format import Packed, kind_of_file, pack, packed_source, write_atomic
+from sfumato.core.file_format import (
+    Packed,
+    kind_in,
+    kind_of_file,
+    pack,
+    packed_source,
+    write_atomic,
+)
 from sfumato.core.storage import Cells, Stored, class_of
 from sfumato.core.storage import read as read_packed
 from sfumato.errors import SketchFormatError
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["holds_model", "load", "read", "to_bytes", "write_atomic"]
 
 E = TypeVar("E", bound="KernelEstimator")
+TABLES = "ReleasedMarginals"  # the one release that is the file of its estimator
 RELEASED = {  # the estimator that reads each kind of release
     "ReleasedAdaptiveGrid": "SketchDensity",
     "ReleasedClassColumns": "SketchClassifier",
@@ -26,6 +34,7 @@ RELEASED = {  # the estimator that reads each kind of release
     "ReleasedKernelGrid": "SketchDensity",
     "ReleasedKernelSlices": "SketchDensity",
     "ReleasedMoments": "SketchRegressor",
+    TABLES: "PrivateTableSampler",
     "ReleasedRace": "SketchDensity",
     "ReleasedSliceTable": "SketchAnomalyDetector",
 }
@@ -137,7 +146,8 @@ def _given(value: Any) -> Any:
 
 def holds_model(path: str | os.PathLike[str]) -> bool:
     """Whether a file's header names an estimator of this package; the body may be damaged."""
-    return _class_of(kind_of_file(path)) is not None
+    kind = kind_of_file(path)
+    return kind == TABLES or _class_of(kind) is not None
 
 
 def load(source: Any) -> Any:
@@ -150,7 +160,7 @@ def load(source: Any) -> Any:
 
     Returns
     -------
-    KernelEstimator
+    KernelEstimator or PrivateTableSampler
         The fitted estimator, of the class that was saved.
 
     Raises
@@ -167,4 +177,9 @@ def load(source: Any) -> Any:
     """
     from sfumato.density.base import KernelEstimator
 
-    return KernelEstimator.from_bytes(packed_source(source))
+    data = packed_source(source)
+    if kind_in(data) == TABLES:
+        from sfumato.density.synthesize.sampler import PrivateTableSampler
+
+        return PrivateTableSampler.from_bytes(data)
+    return KernelEstimator.from_bytes(data)

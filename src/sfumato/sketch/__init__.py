@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sfumato.sketch.frequency.ams import AMS, ReleasedAMS
     from sfumato.sketch.frequency.count_min import CountMin, ReleasedCountMin
     from sfumato.sketch.frequency.count_sketch import CountSketch, ReleasedCountSketch
+    from sfumato.sketch.frequency.lp_norm import LpSketch
     from sfumato.sketch.hyper_log_log import HyperLogLog, ReleasedHyperLogLog
     from sfumato.sketch.kernel_sums.fourier import KernelFourier, ReleasedKernelFourier
     from sfumato.sketch.kernel_sums.grid import KernelGrid, ReleasedKernelGrid
@@ -44,6 +45,7 @@ __all__ = [
     "KernelFourier",
     "KernelGrid",
     "KernelSlices",
+    "LpSketch",
     "Merging",
     "MinHash",
     "Moments",
@@ -97,6 +99,7 @@ __getattr__ = on_demand(
             "CountSketch",
             "ReleasedCountSketch",
         ),
+        "frequency.lp_norm": ("LpSketch",),
         "hyper_log_log": (
             "HyperLogLog",
             "ReleasedHyperLogLog",

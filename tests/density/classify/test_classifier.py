@@ -104,12 +104,14 @@ def test_auto_is_a_rule_of_the_columns():
     few, labels = two_clouds(300, columns=3)
     many, _ = two_clouds(300, columns=4)
     assert SketchClassifier().fit(few, labels).method_ == "kernel"
-    assert SketchClassifier().fit(many, labels).method_ == "columns"
+    assert SketchClassifier().fit(many, labels).method_ == "logistic"
+    private = SketchClassifier(epsilon=1, bounds=(-5, 5), classes=[0, 1])
+    assert private.fit(many, labels).method_ == "columns"
     codes = np.repeat(labels, 3).reshape(-1, 3)
-    assert SketchClassifier(categorical=[0]).fit(codes, labels).method_ == "columns"
+    assert SketchClassifier(categorical=[0]).fit(codes, labels).method_ == "logistic"
 
 
-@pytest.mark.parametrize("method", ["columns", "kernel"])
+@pytest.mark.parametrize("method", ["columns", "kernel", "logistic"])
 def test_priors_shift_log_odds_by_their_own(method):
     points, labels = two_clouds(2000, columns=3)
     odds = {}

@@ -89,7 +89,7 @@ def build(
     method: Annotated[
         str | None,
         typer.Option(
-            help="classifier: columns, kernel; regressor: statistics, angles, surrogate; "
+            help="classifier: columns, kernel, logistic; regressor: statistics, angles, surrogate; "
             "sampler: matched, rejection, mcmc."
         ),
     ] = None,

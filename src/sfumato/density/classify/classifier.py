@@ -54,9 +54,11 @@ from sfumato.density.classify.kernel_classes import (
     ReleasedClassKernels,
     column_joint,
     kernel_joint,
+    logistic_joint,
     planned_kernels,
     refuse_conflicting,
 )
+from sfumato.density.classify.logistic import ClassLogits, fitted_logits
 from sfumato.density.classify.naive_bayes import (
     ReleasedClassColumns,
     bare,
@@ -72,7 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = ["METHODS", "ClassAnswers", "SketchClassifier"]
 
-METHODS = ("columns", "kernel")
+METHODS = ("columns", "kernel", "logistic")
 
 
 class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
@@ -248,7 +250,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
         self.backend_ = setting.backend if method == "kernel" else "columns"
         if isinstance(summary, Release):
             self._restore_parts({"release_": summary})
-        elif method == "columns":
+        elif method in ("columns", "logistic"):
             self.tables_ = summary
         else:
             self.sketches_ = summary
@@ -257,6 +259,8 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
         """The log of likelihood times prior, up to a constant of all classes."""
         if self.method_ == "kernel":
             return kernel_joint(self._owner, self._class_sums(), self.priors, points)
+        if self.method_ == "logistic":
+            return logistic_joint(self._owner, self.tables_, self.priors, points)
         tables = self.release_ if hasattr(self, "release_") else self.tables_
         return column_joint(self._owner, tables, self.priors, points)
 
@@ -329,14 +333,16 @@ class SketchClassifier(ClassAnswers):
     or codes of categories) and smooths them by their noise. It adds up the log ratios of the
     columns, weighted by sums of products of two columns so that redundant columns count once, and
     calibrates the score by a histogram. These three steps take 15, 3 and 2 twentieths of epsilon.
-    Method "kernel" compares the mean kernel value of one sketch per class.
+    Method "kernel" compares the mean kernel value of one sketch per class. Method "logistic", for
+    use without privacy, is a multinomial logistic regression on the columns and, with less weight,
+    on the evidence of their cells; it needs all rows at once.
 
     Parameters
     ----------
-    method : {"auto", "columns", "kernel"}, default="auto"
+    method : {"auto", "columns", "kernel", "logistic"}, default="auto"
         Method; "auto" is "kernel" for up to three columns, none of them categorical, whose bounds
         are of similar width (the widest at most four times the narrowest, since one bandwidth must
-        suit all), else "columns".
+        suit all), else "columns" with `epsilon` or on an engine, and "logistic" without.
     classes : list of int or str, or None, default=None
         Public list of the labels. Required with `epsilon`; None takes the labels of the data.
     priors : "estimated", sequence of float or None, default="estimated"
@@ -407,7 +413,7 @@ class SketchClassifier(ClassAnswers):
     clipped_ : int
         Number of training points outside the bounds. Raw data: only without `epsilon`.
     method_ : str
-        "columns" or "kernel".
+        "columns", "kernel" or "logistic".
     n_features_in_ : int
         Number of columns.
     release_ : ReleasedClassColumns or ReleasedClassKernels
@@ -418,8 +424,9 @@ class SketchClassifier(ClassAnswers):
         One sketch per class. Only for method "kernel" without `epsilon`.
     statement_ : PrivacyStatement
         What the release guarantees. Only with `epsilon`.
-    tables_ : ClassColumns
-        The tables without noise. Only for method "columns" without `epsilon`.
+    tables_ : ClassColumns or ClassLogits
+        The tables without noise, or the weights. Only for methods "columns" and "logistic" without
+        `epsilon`.
 
     Notes
     -----
@@ -640,8 +647,8 @@ class SketchClassifier(ClassAnswers):
         Raises
         ------
         ValueError
-            If bounds or classes differ, or if one of the classifiers is private or of method
-            "columns", whose weights depend on all rows together.
+            If bounds or classes differ, or if one of the classifiers is private or of another
+            method, whose weights depend on all rows together.
         """
         if type(other) is not type(self):
             raise TypeError(f"{self._owner}: cannot merge with {type(other).__name__}.")
@@ -682,8 +689,14 @@ class SketchClassifier(ClassAnswers):
         plain = {**plain, "categorical": categorical}
         prior_probabilities(self._owner, plain["priors"], np.ones(len(classes)))
         setting = self._setting(self._public(plain, points, weights), points)
-        method = _method(plain, setting)
-        fill = self._columns if method == "columns" else self._kernels
+        method = _method(plain, setting, on_engine=isinstance(data, EngineLabelled))
+        if method == "logistic" and plain["epsilon"] is not None:
+            raise ValueError(
+                f"{self._owner}: method 'logistic' has no private release; take 'columns', or fit "
+                "without epsilon."
+            )
+        fills = {"columns": self._columns, "kernel": self._kernels, "logistic": self._logits}
+        fill = fills[method]
         self._take(fill(plain, setting, classes, data), method, classes, setting)
         self.categories_ = {at: listed.categories for at, listed in plain["lists"].items()}
         if plain["epsilon"] is None:
@@ -834,6 +847,23 @@ class SketchClassifier(ClassAnswers):
             Planned(self._owner, lambda request: planned(parameters, rows, request)), plain
         )
 
+    def _logits(
+        self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Any
+    ) -> ClassLogits:
+        """Weights of a logistic regression on the rows."""
+        if isinstance(data, EngineLabelled):
+            raise ValueError(
+                f"{self._owner}: method 'logistic' needs all rows at once; on an engine take "
+                "'columns' or 'kernel'."
+            )
+        levels = levels_of(self._owner, plain["categorical"], setting.bounds)
+        cut = Bins(setting.bounds, plain["bins"], levels)
+        check_cells(self._owner, len(classes), cut)
+        counts = data.coded(cut, len(classes)).counts(len(classes), cut.total)
+        labels = labels_of(classes)
+        parameters = dict(labels=labels, bounds=setting.bounds, bins=cut.bins, levels=levels)
+        return fitted_logits(parameters, data.points, data.positions, data.weights, counts)
+
     def _kernels(
         self, plain: dict[str, Any], setting: Setting, classes: np.ndarray, data: Any
     ) -> Any:
@@ -859,10 +889,12 @@ def _range(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return ends.min(axis=0), ends.max(axis=0)
 
 
-def _method(plain: dict[str, Any], setting: Setting) -> str:
-    """The chosen method; "auto" is decided by the number of columns and their bounds alone."""
+def _method(plain: dict[str, Any], setting: Setting, *, on_engine: bool = False) -> str:
+    """The chosen method; "auto" is decided by the number of columns, their bounds and epsilon."""
     if plain["method"] != "auto":
         return str(plain["method"])
     sides = Box(*setting.bounds).widths
     few = setting.dimension <= FEW and plain["categorical"] is None
-    return "kernel" if few and sides.max() <= MAX_WIDTH_RATIO * sides.min() else "columns"
+    if few and sides.max() <= MAX_WIDTH_RATIO * sides.min():
+        return "kernel"
+    return "columns" if plain["epsilon"] is not None or on_engine else "logistic"

@@ -16,6 +16,7 @@ from sfumato.core.bounds import Box
 from sfumato.core.storage import Cells, Stored
 from sfumato.density.classify.encoding import LABELS, Bins, prior_probabilities
 from sfumato.density.classify.log_odds import contrasts
+from sfumato.density.classify.logistic import ClassLogits
 from sfumato.density.classify.naive_bayes import Columns, LabelledRows
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.parameters import Privacy
@@ -32,6 +33,7 @@ __all__ = [
     "ReleasedClassKernels",
     "column_joint",
     "kernel_joint",
+    "logistic_joint",
     "planned_kernels",
     "refuse_conflicting",
 ]
@@ -105,6 +107,13 @@ def column_joint(owner: str, tables: Columns, priors: Any, points: np.ndarray) -
     if len(tables.labels) == 2:
         odds = np.hstack([-odds, odds])
     return np.asarray(-np.logaddexp(0, -odds))
+
+
+def logistic_joint(owner: str, weights: ClassLogits, priors: Any, points: np.ndarray) -> np.ndarray:
+    """Log probabilities of classes up to a constant of each point."""
+    prior = prior_probabilities(owner, priors, weights.sizes)
+    counted = prior_probabilities(owner, "estimated", weights.sizes)
+    return np.asarray(weights.logits(points) + np.log(prior / counted))
 
 
 def kernel_joint(owner: str, sums: list[Any], priors: Any, points: np.ndarray) -> np.ndarray:

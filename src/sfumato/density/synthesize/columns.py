@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from sfumato.core import arrow_compute as pc
 from sfumato.core.arrays import Readers, private_points
 from sfumato.core.typing import Matrix
 from sfumato.density.classify.categories import CATEGORIES, CategoryList
@@ -24,7 +25,8 @@ KINDS = ("number", "integer", "category")
 class ColumnSpec(NamedTuple):
     """One public column: numbers from low to high, integers, or a list of categories.
 
-    values: (low, high) of numbers or of integers, both possible, or the categories.
+    values: (low, high) of numbers or of integers, both possible, or the categories. nullable:
+    whether missing values have a cell of their own, the last.
 
     >>> ages = ColumnSpec("age", "integer", (0, 90))
     >>> ages.cells(32), ages.codes(np.array([0.0, 18.4, 200.0]), 32)
@@ -34,9 +36,21 @@ class ColumnSpec(NamedTuple):
     name: str
     kind: str
     values: tuple[Any, ...]
+    nullable: bool = False
+
+    @property
+    def public(self) -> Any:
+        """What a caller gives for this column: a tuple, a range or a list."""
+        if self.kind == "category":
+            return list(self.values)
+        return self.values if self.kind == "number" else range(self.values[0], self.values[1] + 1)
 
     def cells(self, bins: int) -> int:
         """Number of cells: one per category, or per integer where there are no more than bins."""
+        return self._filled(bins) + self.nullable
+
+    def _filled(self, bins: int) -> int:
+        """Number of cells of values that are not missing."""
         if self.kind == "category":
             return len(self.values)
         return bins if self.kind == "number" else min(bins, self._span)
@@ -47,7 +61,11 @@ class ColumnSpec(NamedTuple):
         return int(self.values[1] - self.values[0] + 1)
 
     def codes(self, numbers: np.ndarray, bins: int) -> np.ndarray:
-        """The cell of every number; of a category, its position in the list."""
+        """The cell of every number; of a category, its position in the list; NaN is missing."""
+        if self.nullable:
+            missing = np.isnan(numbers)
+            found = self._replace(nullable=False).codes(np.where(missing, 0, numbers), bins)
+            return np.where(missing, self._filled(bins), found)
         if self.kind == "category":
             return numbers.astype(np.int64)
         low, high = self.values
@@ -60,11 +78,15 @@ class ColumnSpec(NamedTuple):
 
     def _starts(self, bins: int) -> np.ndarray:
         """The offset of the first integer of every cell, and the number of all at the end."""
-        cells = self.cells(bins)
+        cells = self._filled(bins)
         return np.array([-(-k * self._span // cells) for k in range(cells + 1)], np.int64)
 
     def drawn(self, codes: np.ndarray, bins: int, rng: np.random.Generator) -> pa.Array:
         """A value drawn uniformly from every cell, in the type of the column."""
+        if self.nullable:
+            missing, last = codes == self._filled(bins), self._filled(bins) - 1
+            filled = self._replace(nullable=False).drawn(np.minimum(codes, last), bins, rng)
+            return pc.if_else(pa.array(missing), pa.scalar(None, filled.type), filled)
         if self.kind == "category":
             return pa.array(self.values).take(pa.array(codes))
         low, high = self.values
@@ -123,24 +145,29 @@ def _described(owner: str, name: str, column: str, value: Any) -> ColumnSpec:
 
 def _stored(owner: str, name: str, value: Any) -> ColumnSpec:
     """The specification of a column that a file states."""
-    wanted = "must hold a name, a kind and values for each column."
-    if not isinstance(value, list | tuple) or len(value) != 3 or value[1] not in KINDS:
+    wanted = "must hold a name, a kind, values and whether they may be missing for each column."
+    if not isinstance(value, list | tuple) or len(value) != 4 or value[1] not in KINDS:
         raise ParameterError.of(owner, name, wanted)
-    column, kind, values = value
+    column, kind, values, nullable = value
     if not isinstance(column, str) or not isinstance(values, list | tuple):
         raise ParameterError.of(owner, name, wanted)
+    if type(nullable) is not bool:
+        raise ParameterError.of(owner, name, wanted)
     if kind == "category":
-        return _described(owner, name, column, list(values))
-    if kind == "integer" and len(values) == 2 and all(type(each) is int for each in values):
-        return _described(owner, name, column, range(values[0], values[1] + 1))
-    return _described(owner, name, column, tuple(values))
+        found = _described(owner, name, column, list(values))
+    elif kind == "integer" and len(values) == 2 and all(type(each) is int for each in values):
+        found = _described(owner, name, column, range(values[0], values[1] + 1))
+    else:
+        found = _described(owner, name, column, tuple(values))
+    return found._replace(nullable=nullable)
 
 
 def codes_of(owner: str, X: Matrix, columns: tuple[ColumnSpec, ...], bins: int) -> np.ndarray:
     """The cells of all rows of a table, a column per specification; invalid rows are left out.
 
-    A row is left out if a cell of it is not a number, or a category that is not listed. Columns are
-    those of these names, or all in this order where there are no names.
+    A cell that is not a number, or a category that is not listed, is missing; a row that misses one
+    is left out, unless that column is nullable. Columns are those of these names, or all in this
+    order where there are no names.
     """
     readers: Readers = {
         at: CategoryList(each.values).codes
@@ -152,7 +179,8 @@ def codes_of(owner: str, X: Matrix, columns: tuple[ColumnSpec, ...], bins: int) 
         raise ValueError(
             f"{owner}: X must have {len(columns)} columns, as described, not {points.shape[1]}."
         )
-    points = points[~np.isnan(points).any(axis=1)]
+    required = [at for at, each in enumerate(columns) if not each.nullable]
+    points = points[~np.isnan(points[:, required]).any(axis=1)]
     codes = np.empty(points.shape, np.int64, order="F")
     for at, each in enumerate(columns):
         codes[:, at] = each.codes(points[:, at], bins)

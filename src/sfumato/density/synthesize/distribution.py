@@ -3,7 +3,7 @@
 Everything here is computed from noisy tables and public numbers, so it costs no privacy.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.density.synthesize.smoothing import fitted_to_margins, on_simplex, shrunk
 
-__all__ = ["ClassMarginals", "PairTables", "draw_codes", "pairs_of", "spanning_tree"]
+__all__ = ["ClassMarginals", "PairTables", "directed", "draw_codes", "pair_list", "pairs_of"]
 
 
 def pairs_of(columns: int) -> int:
@@ -24,22 +24,16 @@ def pair_list(columns: int) -> list[tuple[int, int]]:
     return [(a, b) for a in range(columns) for b in range(a + 1, columns)]
 
 
-def spanning_tree(columns: int, scores: np.ndarray) -> list[tuple[int, int]]:
-    """The edges (parent, child) of the tree of the largest scores, parents before children.
+def directed(columns: int, pairs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """The edges (parent, child) of a tree directed away from column 0, parents before children.
 
-    Kruskal's algorithm, then the edges are directed away from column 0 (Chow and Liu 1968).
-
-    >>> spanning_tree(3, np.array([1, 9, 5]))
+    >>> directed(3, [(0, 2), (1, 2)])
     [(0, 2), (2, 1)]
     """
-    pairs, group = pair_list(columns), list(range(columns))
     beside: list[list[int]] = [[] for _ in range(columns)]
-    for at in np.argsort(-scores, kind="stable"):
-        a, b = pairs[at]
-        if group[a] != group[b]:
-            group = [group[a] if each == group[b] else each for each in group]
-            beside[a].append(b)
-            beside[b].append(a)
+    for a, b in pairs:
+        beside[a].append(b)
+        beside[b].append(a)
     edges: list[tuple[int, int]] = []
     found = [0]
     for parent in found:
@@ -53,20 +47,27 @@ def spanning_tree(columns: int, scores: np.ndarray) -> list[tuple[int, int]]:
 class ClassMarginals:
     """Columns by class, from noisy counts of their cells.
 
-    counts: classes by the cells of all columns, one column after the other; sizes: cells of each
-    column; ordered: whether the cells of a column have an order; groups: parts that a column is
-    merged into for pairs, at most; variance: of the noise of one count.
+    classes: noisy number of rows of each class; counts: classes by the cells of all columns, one
+    column after the other; sizes: cells of each column; ordered: whether the cells of a column have
+    an order; groups: parts that a column is merged into for pairs, at most; variances: of the noise
+    of a count in `classes` and in `counts`.
     """
 
+    classes: np.ndarray
     counts: np.ndarray
     sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
     groups: int
-    variance: float
+    variances: tuple[float, float]
 
     @property
     def columns(self) -> int:
         return len(self.sizes)
+
+    @property
+    def variance(self) -> float:
+        """Variance of the noise of a cell's count."""
+        return self.variances[1]
 
     @cached_property
     def _parts(self) -> list[np.ndarray]:
@@ -79,8 +80,9 @@ class ClassMarginals:
 
         Every column counts all rows; a column of few cells has less noise in its sum.
         """
-        weights = 1 / np.array(self.sizes, np.float64)
-        sums = np.array([part.sum(axis=1) for part in self._parts])
+        variances = np.array([self.variances[0], *np.array(self.sizes) * self.variance])
+        weights = 1 / np.maximum(variances, 1e-9)
+        sums = np.array([self.classes, *(part.sum(axis=1) for part in self._parts)])
         mean = weights @ sums / weights.sum()
         size = max(float(mean.sum()), 1.0)
         return np.asarray(on_simplex(mean / size) * size)
@@ -160,6 +162,8 @@ def _grouped(probabilities: np.ndarray, groups: int) -> np.ndarray:
 class PairTables:
     """The tree of pairs, and the probability of a child's group given its parent's and the class.
 
+    Without edges, columns are independent within each class.
+
     counts: edges by classes by groups of the parent by groups of the child; variance: of the noise
     of one count.
     """
@@ -212,8 +216,10 @@ def _group_draws(
     tables: PairTables, kinds: np.ndarray, groups: dict[int, np.ndarray], rng: np.random.Generator
 ) -> Iterator[tuple[int, np.ndarray]]:
     """The group of each row in each column, given the class and the group of the parent."""
-    first = np.cumsum(tables.marginals.group_probabilities[0], axis=1)
-    yield 0, _by_row(first, kinds, rng)
+    of, children = tables.marginals, {child for _, child in tables.edges}
+    for column in range(of.columns):
+        if column not in children:
+            yield column, _by_row(np.cumsum(of.group_probabilities[column], axis=1), kinds, rng)
     for (parent, child), table in zip(tables.edges, tables.conditionals, strict=True):
         width = table.shape[1]
         yield child, _by_row(table.reshape(-1, width), kinds * width + groups[parent], rng)

@@ -1,12 +1,14 @@
-"""Marginals of a table, released with noise in three steps: columns, scores of pairs, pairs.
+"""Marginals of a table, released with noise in steps: classes, columns, a tree of pairs, pairs.
 
-Counts of each column's cells by class; how far each pair of columns is from independence within
-the classes, by which a tree of pairs is chosen; and counts of the pairs of that tree by class. Each
+Counts of each class decide whether pairs stand out of their noise. If so, counts of each
+column's cells by class; a tree of the pairs that are farthest from independence within the classes;
+and counts of the pairs of that tree by class. If not, columns by class have all of the rest. Each
 step depends on the noisy tables before it, and their privacy costs add up.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Annotated, Any
@@ -15,17 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core.storage import Cells
-from sfumato.core.validation import integer, one_of, optional, positive
+from sfumato.core.validation import check_random_state, integer, one_of, optional, positive
 from sfumato.density.sequential_release import Step, StepNoise, cheapest
 from sfumato.density.synthesize.columns import COLUMNS, ColumnSpec
 from sfumato.density.synthesize.distribution import (
     ClassMarginals,
     PairTables,
+    directed,
     draw_codes,
     pair_list,
     pairs_of,
-    spanning_tree,
 )
+from sfumato.privacy.mechanisms.selection import geometric
 from sfumato.privacy.noise.discrete import LARGEST
 from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.privacy.random_source import Source
@@ -33,25 +36,48 @@ from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 
 __all__ = ["Layout", "ReleasedMarginals", "planned_marginals"]
 
-BUDGET = Fraction(4, 10), Fraction(1, 10), Fraction(5, 10)  # fractions of epsilon, by step
+CLASSES = Fraction(2, 100)  # fractions of the budget: of the counts of classes,
+PAIRED = Fraction(48, 100), Fraction(10, 100), Fraction(40, 100)  # of columns, tree and pairs,
+ALONE = 1 - CLASSES  # or of columns without pairs
+CLEAR = 50  # deviations of a pair's counter that a class must have for pairs to help
 MOST_CELLS = 2**27  # cells of all tables: 1 GiB
 LARGEST_COUNT = 2.0**52  # of an expected count, which is rounded to an integer
 
 Counter = Callable[[Callable[[np.ndarray], np.ndarray]], np.ndarray]
 
 
+@dataclass(frozen=True)
 class Layout:
     """How public columns are cut into cells; `target` is the position of the class, or None."""
 
-    def __init__(
-        self, columns: tuple[ColumnSpec, ...], target: int | None, bins: int, groups: int
-    ) -> None:
-        self.bins, self.groups, self.target = bins, groups, target
-        self.places = [at for at in range(len(columns)) if at != target]
-        self.features = [columns[at] for at in self.places]
-        self.classes = 1 if target is None else len(columns[target].values)
-        self.sizes = tuple(each.cells(bins) for each in self.features)
-        self.ordered = tuple(each.kind != "category" for each in self.features)
+    columns: tuple[ColumnSpec, ...]
+    target: int | None
+    bins: int
+    groups: int
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Positions of the columns but the class."""
+        return [at for at in range(len(self.columns)) if at != self.target]
+
+    @cached_property
+    def features(self) -> list[ColumnSpec]:
+        """The columns but the class."""
+        return [self.columns[at] for at in self.places]
+
+    @property
+    def classes(self) -> int:
+        return 1 if self.target is None else len(self.columns[self.target].values)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of cells of each column."""
+        return tuple(each.cells(self.bins) for each in self.features)
+
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        """Whether the cells of each column have an order."""
+        return tuple(each.kind != "category" for each in self.features)
 
     @property
     def total(self) -> int:
@@ -80,9 +106,15 @@ class Layout:
             return np.zeros(len(codes), np.int64), codes
         return codes[:, self.target], codes[:, self.places]
 
-    def marginals(self, counts: np.ndarray, variance: float) -> ClassMarginals:
-        """The distribution of columns by class from noisy counts."""
-        return ClassMarginals(counts, self.sizes, self.ordered, self.groups, variance)
+    def marginals(
+        self, classes: np.ndarray, counts: np.ndarray, variances: tuple[float, float]
+    ) -> ClassMarginals:
+        """The distribution of columns by class from noisy counts and the variances of both."""
+        return ClassMarginals(classes, counts, self.sizes, self.ordered, self.groups, variances)
+
+    def class_counts(self, codes: np.ndarray) -> np.ndarray:
+        """Number of rows of each class."""
+        return np.bincount(self.split(codes)[0], minlength=self.classes).astype(np.int64)
 
     def column_counts(self, codes: np.ndarray) -> np.ndarray:
         """Counts by class and cell of all columns."""
@@ -128,19 +160,68 @@ def dependence_scores(layout: Layout, marginals: ClassMarginals, count: Counter)
     return out
 
 
+def noisy_tree(
+    columns: int, scores: np.ndarray, scale: Fraction, source: Source
+) -> list[tuple[int, int]]:
+    """A spanning tree of large scores: the best pair by report noisy max, once for each edge.
+
+    Each round takes a pair that joins two trees (Kruskal's algorithm), by fresh geometric noise, so
+    that it is 2 / scale private where a row changes no score by more than 1.
+    """
+    pairs, group = np.array(pair_list(columns)), np.arange(columns)
+    chosen: list[tuple[int, int]] = []
+    for _ in range(columns - 1):
+        open_pairs = np.flatnonzero(group[pairs[:, 0]] != group[pairs[:, 1]])
+        noisy = scores[open_pairs] + geometric(scale, open_pairs.size, source)
+        a, b = pairs[open_pairs[np.argmax(noisy)]].tolist()
+        group[group == group[b]] = group[a]
+        chosen.append((a, b))
+    return directed(columns, chosen)
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The noise of the release with pairs (columns, tree, pairs, classes) and of that without."""
+
+    paired: StepNoise
+    alone: StepNoise
+
+    def helps(self, classes: np.ndarray) -> bool:
+        """Whether the second largest class, or the only one, is far above the noise of a pair."""
+        largest = np.sort(classes)[::-1]
+        size = float(largest[min(1, largest.size - 1)])
+        return size >= CLEAR * math.sqrt(self.paired.variance(PAIRS))
+
+
+COLUMNS_STEP, TREE, PAIRS, CLASS_STEP = range(4)
+
+
 def filled(
-    layout: Layout, first: np.ndarray, count: Counter, step_noise: StepNoise
+    layout: Layout, first: np.ndarray, count: Counter, plans: Plans, source: Source
 ) -> dict[str, np.ndarray]:
-    """Fill the three tables; the later ones read the rows and the noisy tables before them.
+    """Fill the tables; the later ones read the rows and the noisy tables before them.
 
     first: the counts of columns, which are not changed.
     """
-    counts = step_noise.added(0, first.copy())
-    marginals = layout.marginals(counts, step_noise.variance(0))
-    scores = step_noise.added(1, dependence_scores(layout, marginals, count))
-    edges = spanning_tree(marginals.columns, scores)
-    pairs = step_noise.added(2, count(lambda codes: layout.pair_counts(codes, marginals, edges)))
-    return {"_counts": counts, "_scores": scores, "_pairs": pairs}
+    paired, alone = (replace(each, source=source) for each in (plans.paired, plans.alone))
+    classes = paired.added(CLASS_STEP, count(layout.class_counts))
+    edges = np.empty((0, 2), np.int64)
+    pairs = np.empty((0, layout.classes, layout.groups, layout.groups), np.int64)
+    if not layout.edges or not plans.helps(classes):
+        counts = alone.added(COLUMNS_STEP, first.copy())
+        return {"_classes": classes, "_counts": counts, "_edges": edges, "_pairs": pairs}
+    counts = paired.added(COLUMNS_STEP, first.copy())
+    variances = paired.variance(CLASS_STEP), paired.variance(COLUMNS_STEP)
+    marginals = layout.marginals(classes, counts, variances)
+    scores = dependence_scores(layout, marginals, count)
+    tree = noisy_tree(marginals.columns, scores, paired.scales[TREE], source)
+    pairs = paired.added(PAIRS, count(lambda codes: layout.pair_counts(codes, marginals, tree)))
+    return {
+        "_classes": classes,
+        "_counts": counts,
+        "_edges": np.array(tree, np.int64),
+        "_pairs": pairs,
+    }
 
 
 class ReleasedMarginals(Release):
@@ -148,7 +229,7 @@ class ReleasedMarginals(Release):
 
     The guarantee is that of its statement. Parameters: the public columns, the position of the
     target among them or None, bins and groups; noise, and its scale in each table, sigma if
-    Gaussian.
+    Gaussian: of counts of classes, of columns if there are pairs and if there are none, of pairs.
     """
 
     columns: Annotated[tuple[ColumnSpec, ...], COLUMNS]
@@ -156,63 +237,106 @@ class ReleasedMarginals(Release):
     bins: Annotated[int, integer(2, 2**12)]
     groups: Annotated[int, integer(2, 2**6)]
     noise: Annotated[str, one_of(LAWS)]
-    count_scale: Annotated[float, positive]
-    score_scale: Annotated[float, positive]
+    class_scale: Annotated[float, positive]
+    paired_scale: Annotated[float, positive]
+    alone_scale: Annotated[float, positive]
     pair_scale: Annotated[float, positive]
+    _classes: np.ndarray
     _counts: np.ndarray
-    _scores: np.ndarray
+    _edges: np.ndarray
     _pairs: np.ndarray
     _of = "PrivateTableSampler"
 
     def _check_parameters(self) -> None:
         owner = type(self).__name__
         if self.target is not None and (
-            self.target >= len(self.columns) or self.columns[self.target].kind != "category"
+            self.target >= len(self.columns)
+            or self.columns[self.target].kind != "category"
+            or self.columns[self.target].nullable
         ):
             raise ValueError(f"{owner}: target must be the position of a column of categories.")
-        self.layout.check_cells(owner)
-        if max(self.count_scale, self.score_scale, self.pair_scale) > LARGEST:
+        self._cut.check_cells(owner)
+        if max(self.class_scale, self.paired_scale, self.alone_scale, self.pair_scale) > LARGEST:
             raise ValueError(f"{owner}: scales must be at most 2**40.")
 
     @cached_property
-    def layout(self) -> Layout:
+    def _cut(self) -> Layout:
         """How the columns are cut into cells."""
         return Layout(self.columns, self.target, self.bins, self.groups)
 
     def _layout(self) -> dict[str, Cells]:
-        of = self.layout
+        of = self._cut
         return {
+            "_classes": Cells(np.int64, (of.classes,)),
             "_counts": Cells(np.int64, (of.classes, of.total)),
-            "_scores": Cells(np.int64, (pairs_of(len(of.features)),)),
-            "_pairs": Cells(np.int64, (of.edges, of.classes, of.groups, of.groups)),
+            "_edges": Cells(np.int64, (-1, 2)),
+            "_pairs": Cells(np.int64, (-1, of.classes, of.groups, of.groups)),
         }
 
+    def _check_state(self) -> None:
+        edges, columns = self._edges.tolist(), len(self._cut.features)
+        if len(edges) != len(self._pairs) or len(edges) not in (0, columns - 1):
+            raise ValueError("there are not as many pairs as edges of a tree.")
+        inside = all(0 <= a < columns and 0 <= b < columns for a, b in edges)
+        if not inside or (edges and directed(columns, edges) != [(a, b) for a, b in edges]):
+            raise ValueError("the edges are no tree.")
+
     @cached_property
-    def tables(self) -> PairTables:
+    def _tables(self) -> PairTables:
         """The distribution of rows that the noisy tables give."""
-        variances = [
+        column_scale = self.paired_scale if len(self._edges) else self.alone_scale
+        classes, columns, pairs = (
             NoiseDistribution(self.noise, scale).variance
-            for scale in (self.count_scale, self.pair_scale)
-        ]
-        marginals = self.layout.marginals(self._counts, variances[0])
-        edges = spanning_tree(marginals.columns, self._scores)
-        return PairTables(marginals, edges, self._pairs, variances[1])
+            for scale in (self.class_scale, column_scale, self.pair_scale)
+        )
+        marginals = self._cut.marginals(self._classes, self._counts, (classes, columns))
+        edges = [(a, b) for a, b in self._edges.tolist()]
+        return PairTables(marginals, edges, self._pairs, pairs)
 
     def size(self) -> float:
-        """The estimated number of rows, at least 1."""
-        return float(self.tables.marginals.totals.sum())
+        """Estimate the number of rows.
+
+        Returns
+        -------
+        float
+            At least 1.
+        """
+        return float(self._tables.marginals.totals.sum())
 
     def tree(self) -> list[tuple[str, str]]:
-        """The pairs (parent, child) of columns whose joint distribution is kept."""
-        names = [each.name for each in self.layout.features]
-        return [(names[a], names[b]) for a, b in self.tables.edges]
+        """Return the pairs of columns whose joint distribution is released.
 
-    def sample(self, n_samples: int, rng: np.random.Generator) -> pa.Table:
-        """Draw rows; they cost no further privacy."""
-        kinds, codes = draw_codes(self.tables, n_samples, rng)
+        Returns
+        -------
+        list of (str, str)
+            Names of parent and child, parents before their children.
+        """
+        names = [each.name for each in self._cut.features]
+        return [(names[a], names[b]) for a, b in self._tables.edges]
+
+    def sample(self, n_samples: int, random_state: Any) -> pa.Table:
+        """Draw rows, which costs no further privacy.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows, from 0 up.
+        random_state : int, RandomState, Generator or None
+            Seed of the draws; None for fresh randomness.
+
+        Returns
+        -------
+        pyarrow.Table
+            Rows with the columns as described.
+        """
+        owner = type(self).__name__
+        rng = check_random_state(owner, random_state)
+        kinds, codes = draw_codes(
+            self._tables, integer(0).check(owner, "n_samples", n_samples), rng
+        )
         drawn = {}
         for at, each in enumerate(self.columns):
-            cells = kinds if at == self.target else codes[:, self.layout.places.index(at)]
+            cells = kinds if at == self.target else codes[:, self._cut.places.index(at)]
             drawn[each.name] = each.drawn(cells, self.bins, rng)
         return pa.table(drawn)
 
@@ -222,37 +346,49 @@ def planned_marginals(
 ) -> CalibratedRelease[ReleasedMarginals]:
     """The calibrated release of the tables for this request.
 
-    One row changes, by 1 each, a cell of every column in the first table, the score of every pair
-    by at most 1 in the second, and a cell of every pair of the tree in the third, whatever the
-    tables before are. So the steps compose: their pure epsilons, or zCDP rhos, sum to that of the
-    request. A replaced row moves a score by up to 2, a column's counts by 1 in two cells.
+    One row changes, by 1 each, the count of a class, a cell of every column, the score of every
+    pair by at most 1, and a cell of every pair of the tree, whatever came out before. Each edge of
+    the tree is chosen by a report noisy max of scale s, which is pure (2 / s)-private and so
+    (2 / s**2)-zCDP: as a Laplace step of sensitivity 2, a Gaussian one of squared sensitivity 4.
+    So the steps compose, in either plan: their pure epsilons, or zCDP rhos, sum to that of the
+    request. A replaced row moves a score by up to 2, and a count by 1 in two cells.
     """
     counted = count(layout.column_counts)  # a source that cannot be read costs nothing
-    columns, every = len(layout.features), max(pairs_of(len(layout.features)), 1)
-    edges = max(layout.edges, 1)
-    step_noise, loss = cheapest(
+    columns, edges = len(layout.features), max(layout.edges, 1)
+    of_classes = Step(CLASSES, 1, 1)
+    paired, loss = cheapest(
         request,
         [
-            Step(BUDGET[0], columns, columns),
-            Step(BUDGET[1], every, every, exchanged=4),
-            Step(BUDGET[2], edges, edges),
+            Step(PAIRED[0], columns, columns),
+            Step(PAIRED[1], 2 * edges, 4 * edges, exchanged=4),
+            Step(PAIRED[2], edges, edges),
+            of_classes,
         ],
     )
-    cells = layout.classes * (layout.total + layout.edges * layout.groups**2)
-    request.check_room(8 * (cells + every))
+    steps = [Step(ALONE, columns, columns), of_classes]
+    alone, other = cheapest(request, steps, only=paired.distribution)
+    loss = max(loss, other, key=lambda each: (each.epsilon, each.rho))
+    cells = layout.classes * (1 + layout.total + layout.edges * layout.groups**2)
+    request.check_room(8 * cells)
+    plans = Plans(paired, alone)
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
-        return filled(layout, counted, count, replace(step_noise, source=source))
+        return filled(layout, counted, count, plans, source)
 
-    first, second, third = map(float, step_noise.scales)
-    symbol = "scale" if step_noise.distribution == "Laplace" else "sigma"
-    mechanism = (
-        f"discrete {step_noise.distribution} noise in three steps, {symbol} {first:.6g} on each of "
-        f"{layout.classes} x {layout.total} counters of columns, {second:.6g} on "
-        f"{pairs_of(columns)} scores of pairs, {third:.6g} on counters of the {layout.edges} pairs "
-        "of a tree; an event weighs at most 1"
-    )
     scales = dict(
-        noise=step_noise.distribution, count_scale=first, score_scale=second, pair_scale=third
+        noise=paired.distribution,
+        class_scale=float(paired.scales[CLASS_STEP]),
+        paired_scale=float(paired.scales[COLUMNS_STEP]),
+        alone_scale=float(alone.scales[COLUMNS_STEP]),
+        pair_scale=float(paired.scales[PAIRS]),
+    )
+    symbol = "scale" if paired.distribution == "Laplace" else "sigma"
+    mechanism = (
+        f"discrete {paired.distribution} noise, {symbol} {scales['class_scale']:.6g} on counts of "
+        f"{layout.classes} classes; if these are small, {scales['alone_scale']:.6g} on each of "
+        f"{layout.classes} x {layout.total} counters of columns, else "
+        f"{scales['paired_scale']:.6g} on these, a tree of {layout.edges} pairs chosen by report "
+        f"noisy max of scale {float(paired.scales[TREE]):.6g}, and {scales['pair_scale']:.6g} on "
+        "counters of its pairs; an event weighs at most 1"
     )
     return CalibratedRelease(ReleasedMarginals, {**parameters, **scales}, loss, mechanism, noisy)

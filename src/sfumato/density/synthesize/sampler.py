@@ -1,14 +1,17 @@
 """PrivateTableSampler: synthetic rows of mixed columns from noisy marginals, proved private."""
 
 import copy
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.core.estimator import BaseEstimator, not_fitted
-from sfumato.core.typing import Column, Matrix
+from sfumato.core.file_format import packed_file
+from sfumato.core.typing import Bytes, Column, Matrix
 from sfumato.core.validation import (
     DELTA,
     RANDOM_STATE,
@@ -19,8 +22,14 @@ from sfumato.core.validation import (
     optional,
     positive,
 )
+from sfumato.density.serialization import write_atomic
 from sfumato.density.synthesize.columns import COLUMNS, ColumnSpec, codes_of
-from sfumato.density.synthesize.marginals import Layout, ReleasedMarginals, planned_marginals
+from sfumato.density.synthesize.marginals import (
+    Counter,
+    Layout,
+    ReleasedMarginals,
+    planned_marginals,
+)
 from sfumato.errors import ParameterError
 from sfumato.privacy.parameters import Privacy, cloned_ledger, separate_parameters
 from sfumato.privacy.random_source import Source
@@ -50,8 +59,10 @@ class PrivateTableSampler(BaseEstimator):
 
     Use it to publish a table that resembles a private one, also to train models on. It keeps the
     distribution of every column within each class, and of pairs of columns along a tree that it
-    chooses by the data: the pairs that are farthest from independence. `SketchSampler` is for
-    points of few numeric columns alone.
+    chooses by the data: the pairs that are farthest from independence. Where classes have too few
+    rows for pairs to stand out of their noise, there are no pairs, and columns have the budget.
+    It is the default for tables; `SketchSampler` is for points of up to three numeric columns in
+    one unit, without classes, and for use without privacy.
 
     Parameters
     ----------
@@ -61,6 +72,10 @@ class PrivateTableSampler(BaseEstimator):
     target : str or None, default=None
         Column of categories by which all other columns are described: the class that models will
         predict. None for none.
+    nullable : list of str or None, default=None
+        Names of columns that may have missing values, public too, which are drawn again as nulls;
+        not the target. None for none. A value is missing if it is no number, or not in the list of
+        its column; a row that misses another column is left out.
     epsilon : float or None, default=None
         Privacy parameter epsilon, above 0. Required unless `privacy` gives it.
     delta : float, default=0.0
@@ -96,18 +111,20 @@ class PrivateTableSampler(BaseEstimator):
     statement_ : PrivacyStatement
         The guarantee.
     tree_ : list of (str, str)
-        Pairs of columns whose joint distribution within each class is kept.
+        Pairs of columns whose joint distribution within each class is kept; empty if noise would
+        hide it.
     size_ : float
         Noisy number of rows, at least 1.
 
     Notes
     -----
     **Guarantee.** All attributes and any number of samples are (epsilon, delta)-differentially
-    private for one unit under the stated relation. Three integer tables get exact discrete noise:
-    counts of cells of every column by class; for every pair of columns, the L1 distance of its
-    counts to those that the noisy first table expects of independence, which one row moves by at
-    most 1; and counts of the pairs of the tree of the largest noisy distances. The number of rows
-    is never used, and a row with a cell that is no number or not listed is left out.
+    private for one unit under the stated relation. What is released are integers with exact
+    discrete noise, in steps whose losses add up: counts of the classes, which decide by a public
+    rule whether there are pairs; counts of cells of every column by class; the edges of the tree,
+    each by a report noisy max of the L1 distances between the counts of a pair and those that the
+    noisy columns expect of independence, which one row moves by at most 1; and counts of the pairs
+    of the tree. The number of rows is never used.
 
     How similar samples are to the data is measured, not proved: docs/density.md has the table.
 
@@ -144,6 +161,7 @@ class PrivateTableSampler(BaseEstimator):
         columns: Any,
         *,
         target: str | None = None,
+        nullable: Any = None,
         epsilon: float | None = None,
         delta: float = 0.0,
         bins: int = 256,
@@ -157,7 +175,8 @@ class PrivateTableSampler(BaseEstimator):
         privacy: Privacy | None = None,
         random_state: Any = None,
     ) -> None:
-        self.columns, self.target, self.bins, self.groups = columns, target, bins, groups
+        self.columns, self.target, self.nullable = columns, target, nullable
+        self.bins, self.groups = bins, groups
         self.epsilon, self.delta, self.privacy = epsilon, delta, privacy
         self.ledger, self.dataset, self.release_id = ledger, dataset, release_id
         self.unit, self.relation, self.contributions = unit, relation, contributions
@@ -176,14 +195,7 @@ class PrivateTableSampler(BaseEstimator):
         twin.__dict__.update(copy.deepcopy(lent, memo))
         return twin
 
-    def fit(
-        self,
-        X: Matrix,
-        y: Column | None = None,
-        *,
-        source: Source | None = None,
-        engine: "Engine | None" = None,
-    ) -> Self:
+    def fit(self, X: Matrix, y: Column | None = None, *, source: Source | None = None) -> Self:
         """Charge the budget, and release noisy tables of the rows.
 
         Parameters
@@ -195,10 +207,6 @@ class PrivateTableSampler(BaseEstimator):
             Not used: the target is a column of X.
         source : Source or None, default=None
             Source of the noise, for tests only.
-        engine : Engine or None, default=None
-            Where rows are counted, `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`; X
-            is then what the engine reads, several times. The release is the same: partitions return
-            integers, and noise is added once, here. None for this process.
 
         Returns
         -------
@@ -206,18 +214,135 @@ class PrivateTableSampler(BaseEstimator):
             The object itself.
         """
         plain = self._check()
-        columns, target = plain["columns"], plain["target"]
-        layout = Layout(columns, target, plain["bins"], plain["groups"])
+        codes = codes_of(OWNER, X, plain["columns"], plain["bins"])
+        return self._fit(plain, lambda counted: counted(codes), source)
+
+    def fit_rows(self, rows: Any, *, engine: "Engine", source: Source | None = None) -> Self:
+        """Release noisy tables of rows on an engine, whose partitions return integer counts.
+
+        Parameters
+        ----------
+        rows : object
+            What the engine reads, with the names of the columns; it is read several times.
+        engine : Engine
+            Where rows are counted: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        source : Source or None, default=None
+            Source of the noise, for tests only.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Notes
+        -----
+        **Guarantee.** The release is that of `fit` on all rows: the budget is charged once, after
+        the rows were read for the first time, and noise is added here, once per table.
+        """
+        plain = self._check()
+        return self._fit(plain, _counter(rows, plain["columns"], plain["bins"], engine), source)
+
+    def _fit(self, plain: dict[str, Any], count: Counter, source: Source | None) -> Self:
+        """Release the tables of rows that are counted by this function."""
+        layout = Layout(plain["columns"], plain["target"], plain["bins"], plain["groups"])
         layout.check_cells(OWNER)
         options: Any = {name: plain[name] for name in OPTIONS if plain[name] is not None}
         if source is not None:
             options["source"] = source
         request = ReleaseRequest.of(OWNER, plain["epsilon"], plain["delta"], options)
-        count = _counter(X, columns, plain["bins"], engine)
-        parameters = dict(
-            columns=columns, target=target, bins=plain["bins"], groups=plain["groups"]
-        )
+        parameters = {name: plain[name] for name in ("columns", "target", "bins", "groups")}
         return self._take(planned_marginals(parameters, layout, count, request).publish(request))
+
+    def merge(self, other: Self) -> Self:
+        """Refuse to merge: noisy tables of two releases have different trees and groups.
+
+        Parameters
+        ----------
+        other : Self
+            Not used.
+
+        Returns
+        -------
+        Self
+            Nothing is returned.
+
+        Raises
+        ------
+        ValueError
+            Always; the message names the way to learn from rows in several parts.
+        """
+        raise ValueError(
+            f"{OWNER}: cannot merge, since each release has a tree and groups of its own; fit_rows "
+            "learns from rows in several parts."
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to a file, which `load` and `sfumato.load` read.
+
+        Parameters
+        ----------
+        path : path_like
+            File to write or replace; after a failure the old file is unchanged.
+        """
+        write_atomic(Path(path), self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, random_state: Any = None) -> Self:
+        """Read a sampler from the file of its release.
+
+        Parameters
+        ----------
+        path : path_like
+            File written by `save`, or by `save` of the release.
+        random_state : int, RandomState, Generator or None, default=None
+            As in the class.
+
+        Returns
+        -------
+        Self
+            A fitted object.
+
+        Raises
+        ------
+        SketchFormatError
+            If the file is truncated, damaged or of another class or version.
+        """
+        return cls.from_bytes(packed_file(path), random_state=random_state)
+
+    def to_bytes(self) -> bytes:
+        """Serialize the release.
+
+        Returns
+        -------
+        bytes
+            The bytes of `release_`.
+        """
+        self._check_fitted()
+        return self.release_.to_bytes()
+
+    @classmethod
+    def from_bytes(cls, data: Bytes, *, random_state: Any = None) -> Self:
+        """Restore a sampler from the bytes of its release.
+
+        Parameters
+        ----------
+        data : bytes_like
+            What `to_bytes` of a sampler or of its release returned.
+        random_state : int, RandomState, Generator or None, default=None
+            As in the class.
+
+        Returns
+        -------
+        Self
+            A fitted object.
+
+        Raises
+        ------
+        SketchFormatError
+            If the bytes are truncated, damaged or of another class or version.
+        """
+        release = ReleasedMarginals.from_bytes(data)
+        return cls.from_release(release, random_state=random_state)
 
     @classmethod
     def from_release(cls, release: ReleasedMarginals, *, random_state: Any = None) -> Self:
@@ -241,7 +366,8 @@ class PrivateTableSampler(BaseEstimator):
             )
         target = None if release.target is None else release.columns[release.target].name
         made = cls(
-            release.columns,
+            {each.name: each.public for each in release.columns},
+            nullable=[each.name for each in release.columns if each.nullable] or None,
             target=target,
             epsilon=release.statement.epsilon,
             delta=release.statement.delta,
@@ -269,10 +395,13 @@ class PrivateTableSampler(BaseEstimator):
             range, and listed categories. They cost no further privacy.
         """
         count = integer(0).check(OWNER, "n_samples", n_samples)
-        if not hasattr(self, "release_"):
-            raise not_fitted(f"{OWNER}: this object is not fitted; call fit first.")
+        self._check_fitted()
         given = self.random_state if random_state is None else random_state
         return self.release_.sample(count, check_random_state(OWNER, given))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "release_"):
+            raise not_fitted(f"{OWNER}: not fitted yet; call fit first.")
 
     def _take(self, release: ReleasedMarginals) -> Self:
         """Set everything that follows from a release."""
@@ -287,23 +416,28 @@ class PrivateTableSampler(BaseEstimator):
         plain = {**given, **checked_values(OWNER, LIMITS, given)}
         if plain["epsilon"] is None:
             raise ParameterError.of(OWNER, "epsilon", "must be given, or a privacy that has it.")
-        kinds = {each.name: (at, each.kind) for at, each in enumerate(plain["columns"])}
+        names = [each.name for each in plain["columns"]]
+        plain["columns"] = self._with_missing(plain["columns"], plain["nullable"])
         if plain["target"] is not None:
-            at, kind = kinds.get(plain["target"], (None, ""))
-            if kind != "category":
+            at = names.index(plain["target"]) if plain["target"] in names else None
+            if at is None or plain["columns"][at].kind != "category":
                 problem = "must be None or the name of a column of listed categories."
                 raise ParameterError.of(OWNER, "target", problem)
             plain["target"] = at
         return plain
 
+    def _with_missing(self, columns: tuple[ColumnSpec, ...], names: Any) -> tuple[ColumnSpec, ...]:
+        """The columns, those of these names with a cell for missing values."""
+        known = {each.name for each in columns} - {self.target}
+        given = [] if names is None else names
+        if isinstance(given, str) or not np.iterable(given) or not known.issuperset(given):
+            problem = "must be None or a list of names of columns, without the target."
+            raise ParameterError.of(OWNER, "nullable", problem)
+        return tuple(each._replace(nullable=each.name in {*given}) for each in columns)
 
-def _counter(
-    X: Any, columns: tuple[ColumnSpec, ...], bins: int, engine: "Engine | None"
-) -> Callable[[Callable[[np.ndarray], np.ndarray]], np.ndarray]:
-    """A function that counts all rows by a function of their cells, here or on an engine."""
-    if engine is None:
-        codes = codes_of(OWNER, X, columns, bins)
-        return lambda counted: counted(codes)
+
+def _counter(rows: Any, columns: tuple[ColumnSpec, ...], bins: int, engine: "Engine") -> Counter:
+    """A function that counts all rows by a function of their cells, on an engine."""
     names = [each.name for each in columns]
 
     def count(counted: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -313,7 +447,7 @@ def _counter(
                 total += counted(codes_of(OWNER, pa.Table.from_batches([batch]), columns, bins))
             return total
 
-        made: np.ndarray = engine.rows(X, names).fold(fold, lambda one, two: one + two)
+        made: np.ndarray = engine.rows(rows, names).fold(fold, lambda one, two: one + two)
         return made
 
     return count

@@ -21,7 +21,14 @@ from sfumato.privacy.noise.exact.distributions import exp_bounds
 from sfumato.privacy.noise.exact.reference import Bits
 from sfumato.privacy.random_source import Source, SystemSource
 
-__all__ = ["Exponential", "PermuteAndFlip", "ReportNoisyMax", "exp_choices", "exp_coins"]
+__all__ = [
+    "Exponential",
+    "PermuteAndFlip",
+    "ReportNoisyMax",
+    "exp_choices",
+    "exp_coins",
+    "geometric",
+]
 
 Bounds = tuple[int, int]
 Cuts = Callable[[int], list[Bounds]]
@@ -332,8 +339,16 @@ class ReportNoisyMax(_Selection):
         return f"report noisy max by discrete {self.noise} noise"
 
     def _choose(self, scores: np.ndarray, trials: int, source: Source) -> np.ndarray:
-        noisy = discrete_laplace(self.scale, (trials, self.candidates), source=source)
         if self.noise == "geometric":
-            # k and -1 - k become k: the masses exp(-k / s) and exp(-(k + 1) / s) keep their ratio.
-            noisy ^= noisy >> 63
+            noisy = geometric(self.scale, (trials, self.candidates), source)
+        else:
+            noisy = discrete_laplace(self.scale, (trials, self.candidates), source=source)
         return np.asarray(np.argmax(scores + noisy, axis=1))
+
+
+def geometric(scale: Fraction, size: Any, source: Source) -> np.ndarray:
+    """Draw k >= 0 with probability proportional to exp(-k / scale)."""
+    drawn: np.ndarray = discrete_laplace(scale, size, source=source)
+    # k and -1 - k become k: the masses exp(-k / s) and exp(-(k + 1) / s) keep their ratio.
+    drawn ^= drawn >> 63
+    return drawn

@@ -1,0 +1,88 @@
+"""Noisy tables become a distribution: smoothed by their noise, consistent, drawn along the tree."""
+
+import numpy as np
+import pytest
+
+from sfumato.density.synthesize.distribution import (
+    ClassMarginals,
+    PairTables,
+    directed,
+    draw_codes,
+)
+from sfumato.density.synthesize.smoothing import fitted_to_margins, on_simplex, shrunk
+
+RNG = np.random.default_rng(3)
+
+
+def marginals(counts, sizes, classes, ordered=None, groups=4, variance=1e-6):
+    ordered = ordered or (True,) * len(sizes)
+    return ClassMarginals(
+        np.array(classes), np.array(counts), sizes, ordered, groups, (variance, variance)
+    )
+
+
+def test_tables_of_noise_alone_become_even_and_others_stay():
+    # The mean square of noise has a relative deviation of sqrt(2 / 256): 6 of them are .53.
+    noise = RNG.normal(0, 10, 256)
+    assert np.abs(shrunk(noise, 100.0) - noise.mean()).max() < 8
+    signal = np.repeat([1000.0, 3000.0], 128)
+    assert np.abs(shrunk(signal + noise, 100.0) - signal).max() < 8
+    square = np.outer([1.0, 2.0, 3.0], [5.0, 1.0]) * 1000
+    np.testing.assert_allclose(shrunk(square, 1e-9), square)
+
+
+def test_shrinking_beats_the_noisy_table():
+    true = 2000 * np.exp(-(((np.arange(256) - 90) / 30) ** 2))
+    noisy = true + RNG.normal(0, 100, 256)
+    better = ((shrunk(noisy, 1e4) - true) ** 2).sum()
+    assert better < 0.3 * ((noisy - true) ** 2).sum()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fitted_tables_have_their_margins(seed):
+    rng = np.random.default_rng(seed)
+    rows, columns = on_simplex(rng.normal(size=6)), on_simplex(rng.normal(size=9))
+    fitted = fitted_to_margins(rng.normal(size=(6, 9)), rows, columns)
+    assert fitted.min() >= 0
+    np.testing.assert_allclose(fitted.sum(axis=0), columns, atol=1e-6)
+    np.testing.assert_allclose(fitted.sum(axis=1), rows, atol=0.2)
+
+
+def test_edges_lead_away_from_the_first_column():
+    assert directed(4, [(3, 0), (1, 2), (3, 2)]) == [(0, 3), (3, 2), (2, 1)]
+    assert directed(1, []) == []
+
+
+def test_draws_follow_columns_by_class_and_pairs():
+    # Column 1 repeats column 0 in class 0 and reverses it in class 1; 2 is independent.
+    n = 200_000
+    counts = [[n // 4] * 4 + [n // 4] * 4 + [n, 0], [n // 4] * 4 + [n // 4] * 4 + [0, n]]
+    of = marginals(counts, (4, 4, 2), [n, n])
+    pair = np.stack([np.eye(4) * n / 4, np.eye(4)[::-1] * n / 4]).astype(int)
+    free = np.zeros((2, 4, 4), int)
+    free[0, :, 0] = free[1, :, 1] = n // 4
+    tables = PairTables(of, [(0, 1), (0, 2)], np.stack([pair, free]), 1e-6)
+    kinds, codes = draw_codes(tables, 20_000, np.random.default_rng(0))
+    assert abs(kinds.mean() - 0.5) < 6 * 0.5 / np.sqrt(20_000)
+    expected = np.where(kinds == 0, codes[:, 0], 3 - codes[:, 0])
+    assert (codes[:, 1] == expected).mean() > 0.99
+    assert (codes[:, 2] == kinds).mean() > 0.99
+
+
+def test_without_edges_columns_are_independent_within_classes():
+    of = marginals([[9000, 1000, 500, 9500], [1000, 9000, 9500, 500]], (2, 2), [10_000, 10_000])
+    tables = PairTables(of, [], np.empty((0, 2, 4, 4), int), 1.0)
+    kinds, codes = draw_codes(tables, 100_000, np.random.default_rng(0))
+    first, second = codes[kinds == 0].T
+    assert abs(first.mean() - 0.1) < 0.01
+    assert abs(second.mean() - 0.95) < 0.01
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.03  # 6 deviations of 50,000 pairs
+
+
+def test_classes_that_noise_hides_get_no_rows_and_no_class_is_an_error():
+    of = marginals([[-900, 400, 3], [50, -20, 1]], (3,), [-700, -3], variance=1e4)
+    tables = PairTables(of, [], np.empty((0, 2, 4, 4), int), 1.0)
+    kinds, codes = draw_codes(tables, 50, np.random.default_rng(0))
+    assert of.totals.sum() == 1
+    assert ((codes >= 0) & (codes < 3)).all()
+    assert ((kinds >= 0) & (kinds < 2)).all()
