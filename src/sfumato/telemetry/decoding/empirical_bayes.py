@@ -19,6 +19,7 @@ __all__ = ["ShrunkFit", "message_passing"]
 
 STEPS, CLOSE = 200, 5e-3  # at most; and the largest change of an estimate, in standard errors
 CENTRES, WIDTH = 16, 0.4  # components of the learned prior; their width relative to the centre
+CLEAR = 1.5  # standard errors above 0 of the centres of values that are clearly present
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class ShrunkFit:
     under the learned prior and `posterior_variance` its variance; `gradient` (m, k), the weighted
     residuals corrected for the fit; `weights` (m, k); `dispersion`, residual chi-squared per
     remaining degree of freedom; `converged`, whether the iteration ended; `uncertainty`, the sum of
-    posterior variances.
+    posterior variances; `presence`, the posterior probability of a fraction that is clearly above 0.
     """
 
     unbiased: np.ndarray
@@ -41,6 +42,7 @@ class ShrunkFit:
     dispersion: float
     converged: bool
     uncertainty: float
+    presence: np.ndarray
 
 
 def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
@@ -62,7 +64,9 @@ def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
         precision = _precision(cells, weights, level)
         unbiased = fractions + (pull - cells.uniform * score.sum()) / precision / remaining
         noise_scale = max(float((score * residual).sum()) / degrees, 1e-300) / remaining**2
-        mean, posterior_variance, prior = _shrunk(unbiased, noise_scale / precision, prior)
+        mean, posterior_variance, prior, presence = _shrunk(
+            unbiased, noise_scale / precision, prior
+        )
         change = float((np.abs(mean - fractions) * np.sqrt(precision / noise_scale)).max())
         if change < CLOSE:
             break
@@ -86,6 +90,7 @@ def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
         dispersion,
         converged,
         uncertainty,
+        presence,
     )
 
 
@@ -125,11 +130,11 @@ def _flat() -> np.ndarray:
 
 def _shrunk(
     unbiased: np.ndarray, variance: np.ndarray, prior: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return posterior means and variances of fractions, under a prior learned from all of them.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return posterior means and variances of fractions, the prior, and probabilities of presence.
 
-    The prior is a weight at 0 and normal components at geometrically spaced centres, fitted by a
-    few steps of expectation maximisation.
+    The prior is a weight at 0 and normal components at geometrically spaced centres, fitted to all
+    fractions by a few steps of expectation maximisation.
     """
     error = np.sqrt(np.median(variance))
     top = max(1.5 * float(unbiased.max()) / error, 2.0)
@@ -146,7 +151,8 @@ def _shrunk(
     means = (unbiased[:, None] * width + centres * noise) / both
     mean = (responsibilities * means).sum(1)
     second = (responsibilities * (means**2 + width * noise / both)).sum(1)
-    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), prior
+    presence = responsibilities[:, centres >= CLEAR * error].sum(1)
+    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), prior, presence
 
 
 def _responsibilities(fits: np.ndarray, prior: np.ndarray) -> np.ndarray:

@@ -171,13 +171,15 @@ def _by_message_passing(task: Task, cells: CellFractions, sums: CellSums) -> Can
     error = total * np.sqrt(np.maximum(shrunk.variance - drawn, 0))
     task.notes.append(
         "Candidates are many for the cells: all were estimated jointly, and those not detected "
-        "are shrunk by a prior learned from all of them."
+        "are shrunk by a prior learned from all of them, the less the surer they are present."
     )
     if not shrunk.converged:
         task.notes.append("The estimates did not converge: use more cohorts or fewer candidates.")
     remainder = max(1 - shrunk.fractions.sum(), 0.0)
+    # A large count must not fall to a fraction of itself because its test failed by a little.
+    lifted = shrunk.presence * (shrunk.unbiased - shrunk.fractions)
     return CandidateEstimates(
-        total * shrunk.fractions,
+        total * np.maximum(shrunk.fractions + lifted, 0),
         total * shrunk.unbiased,
         error,
         shrunk_p(cells, sums, shrunk),
