@@ -1,7 +1,7 @@
 """RAPPOR and its successors on the words of the Brown corpus: errors, what is found, and limits.
 
-    python benchmarks/telemetry.py [errors] [beside] [found] [hundred] [sweeps] [large] [published] [peers]
-        writes benchmarks/results/telemetry.json, all parts unless some are named
+    python benchmarks/telemetry.py [table] [errors] [beside] [hundred] [found] [sweeps] ...
+        writes benchmarks/results/telemetry.json: the parts that are named, or all
 
 Every token is a client that reports once: k = 48, h = 2, m = 8, f = 0.73 unless a row says else,
 and every other scheme has the same epsilon. Reports are encoded, counted and decoded anew in every

@@ -232,7 +232,7 @@ def page():
         "### With 200 absent candidates beside",
         "",
         "Errors of the true ones. The last rows are of no decoder: they know the list of all true",
-        "counts, and have only to say which candidate has which; no error from counts is less by much.",
+        "counts, and have only to say which candidate has which: counts allow hardly less.",
         "",
         *beside(found["beside"]),
         "",

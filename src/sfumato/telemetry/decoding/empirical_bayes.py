@@ -15,11 +15,12 @@ import numpy as np
 from sfumato.telemetry.decoding.cell_sums import CellSums
 from sfumato.telemetry.decoding.design import CellFractions
 
-__all__ = ["ShrunkFit", "message_passing"]
+__all__ = ["ShrunkFit", "message_passing", "shrunk_toward_others"]
 
 STEPS, CLOSE = 200, 5e-3  # at most; and the largest change of an estimate, in standard errors
 CENTRES, WIDTH = 16, 0.4  # components of the learned prior; their width relative to the centre
 CLEAR = 1.5  # standard errors above 0 of the centres of values that are clearly present
+LEAST, LEARNED = 10, 20  # candidates from which a prior is learned; and how often it is improved
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class ShrunkFit:
     under the learned prior and `posterior_variance` its variance; `gradient` (m, k), the weighted
     residuals corrected for the fit; `weights` (m, k); `dispersion`, residual chi-squared per
     remaining degree of freedom; `converged`, whether the iteration ended; `uncertainty`, the sum of
-    posterior variances; `presence`, the posterior probability of a fraction that is clearly above 0.
+    posterior variances; `presence`, the posterior probability that a fraction is clearly above 0.
     """
 
     unbiased: np.ndarray
@@ -92,6 +93,34 @@ def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
         uncertainty,
         presence,
     )
+
+
+def shrunk_toward_others(
+    unbiased: np.ndarray, variance: np.ndarray, fractions: np.ndarray, *, closed: bool
+) -> np.ndarray:
+    """Return the fractions with those not clearly above 0 replaced by their posterior means.
+
+    The prior is learned from all candidates, so that counts within the noise become what such
+    counts are on average, instead of 0 or twice as much. If `closed` the sum stays. Below `LEAST`
+    candidates, or where a variance is not positive, the fractions are returned as they are.
+
+    >>> unbiased = np.append(np.tile([-0.01, 0.01], 10), 0.5)
+    >>> fractions = np.maximum(unbiased, 0)
+    >>> shown = shrunk_toward_others(unbiased, np.full(21, 1e-4), fractions, closed=False)
+    >>> bool(shown[:20].max() < 0.005), round(float(shown[20]), 3)
+    (True, 0.5)
+
+    Robbins 1956; Efron and Morris 1975.
+    """
+    if unbiased.size < LEAST or not np.all(np.isfinite(variance) & (variance > 0)):
+        return fractions
+    prior = _flat()
+    for _ in range(LEARNED):
+        mean, _, prior, presence = _shrunk(unbiased, variance, prior)
+    clear, unclear = presence * fractions, (1 - presence) * mean
+    if closed and unclear.sum() > 0:
+        unclear *= max(fractions.sum() - clear.sum(), 0.0) / unclear.sum()
+    return np.asarray(clear + unclear)
 
 
 def _degrees(cells: CellFractions) -> int:
