@@ -1,7 +1,7 @@
 """RAPPOR and its successors on the words of the Brown corpus: errors, what is found, and limits.
 
-    python benchmarks/telemetry.py [errors] [found] [hundred] [sweeps] [large] [published] [peers]
-        writes benchmarks/results/telemetry.json, all parts unless some are named
+    python benchmarks/telemetry.py [table] [errors] [beside] [hundred] [found] [sweeps] ...
+        writes benchmarks/results/telemetry.json: the parts that are named, or all
 
 Every token is a client that reports once: k = 48, h = 2, m = 8, f = 0.73 unless a row says else,
 and every other scheme has the same epsilon. Reports are encoded, counted and decoded anew in every
@@ -17,6 +17,7 @@ import time
 from functools import partial
 
 import numpy as np
+from _known_multiset import posterior_means
 from _ldp_peers import rappor, subsets_of
 from _measure import write_parts
 from _word_runs import (
@@ -32,7 +33,7 @@ from _word_runs import (
     reported,
     said,
 )
-from _words import words
+from _words import absent, words
 
 from sfumato.telemetry import (
     Counts,
@@ -83,6 +84,53 @@ def errors():
         row["of_counts"] = row["standard_error"] / counts["standard_error"]
     reports = int(world.counts.sum())
     return {"data": world.data, "reports": reports, "epsilon": epsilon, "rows": rows}
+
+
+def beside():
+    """Two hundred true candidates with two hundred absent ones beside: errors of the true ones."""
+    world, scheme = words(), Rappor(**SEED)
+    own = lambda way, runs, anew: said(way.__doc__, _beside(world, scheme, way, runs, anew))  # noqa: E731
+    rows = [own(_by_counts, RUNS, anew) | {"anew": anew} for anew in (False, True)]
+    rows += [own(_by_reports, FEW, anew) | {"anew": anew} for anew in (False, True)]
+    rows += [own(_by_known_counts, FEW, anew) | {"anew": anew} for anew in (False, True)]
+    return {"data": world.data, "absent": 200, "rows": rows}
+
+
+def _beside(world, scheme, way, runs, anew):
+    """Figures of a way; with other cells in every run if `anew`."""
+    estimates, results = [], []
+    for seed in range(runs):
+        drawn = world._replace(text=[f"{word} {seed}" for word in world.text]) if anew else world
+        nobody = [f"{word} {seed}" for word in absent(200)] if anew else absent(200)
+        candidates = [*drawn.text[:200], *nobody]
+        estimate, result = way(drawn, scheme, reported(scheme, drawn.clients(), seed), candidates)
+        estimates.append(estimate[:200])
+        results += [result] if result else []
+    row = figures(scheme, estimates, [], world, 200, None)
+    if results:  # of all four hundred
+        true = np.append(world.counts[:200], np.zeros(200))
+        covered = [(each["low"] <= true) & (true <= each["high"]) for each in results]
+        row["coverage"] = float(np.mean(covered))
+    return row
+
+
+def _by_counts(_, scheme, reports, candidates):
+    """RAPPOR counts, weighted"""
+    result = decode(Counts(scheme).update(reports), candidates, level=LEVEL)
+    return np.asarray(result["estimate"]), result
+
+
+def _by_reports(_, __, reports, candidates):
+    """RAPPOR reports, likelihood"""
+    result = decode(reports, candidates, level=LEVEL, method="likelihood")
+    return np.asarray(result["estimate"]), result
+
+
+def _by_known_counts(world, scheme, reports, candidates):
+    """RAPPOR counts, all true counts known but for their order"""
+    true = np.append(world.counts[:200], np.zeros(200)).astype(float)
+    counts = Counts(scheme).update(reports)
+    return posterior_means(counts, candidates, true, world.counts[200:], 0), None
 
 
 def hundred():
@@ -231,5 +279,5 @@ def published():
 
 
 if __name__ == "__main__":
-    parts = (table, errors, hundred, found, sweeps, large, published, peers)
+    parts = (table, errors, beside, hundred, found, sweeps, large, published, peers)
     write_parts("telemetry", {part.__name__: part for part in parts}, sys.argv[1:])

@@ -209,9 +209,11 @@ def decode(
 
     Estimates lie between 0 and the number of reports. Intervals are those of unconstrained
     estimates, clipped at 0, so that they are valid for small counts too; they are widened to
-    contain the estimate. Where candidates are many for the number of cells, all are estimated
-    jointly by empirical Bayes: detected ones by their unbiased estimate, others shrunk by a prior
-    that is learned from all of them.
+    contain the estimate. From 10 candidates on, estimates that are not clearly above 0 are shrunk
+    by a prior that is learned from all of them (empirical Bayes): within the noise a count becomes
+    what such counts are on average. The method "lasso" leaves them at 0. Where candidates are many
+    for the number of cells, all are estimated jointly in this way, and detected ones by their
+    unbiased estimate.
 
     References
     ----------

@@ -15,10 +15,12 @@ import numpy as np
 from sfumato.telemetry.decoding.cell_sums import CellSums
 from sfumato.telemetry.decoding.design import CellFractions
 
-__all__ = ["ShrunkFit", "message_passing"]
+__all__ = ["ShrunkFit", "message_passing", "shrunk_toward_others"]
 
 STEPS, CLOSE = 200, 5e-3  # at most; and the largest change of an estimate, in standard errors
 CENTRES, WIDTH = 16, 0.4  # components of the learned prior; their width relative to the centre
+CLEAR = 1.5  # standard errors above 0 of the centres of values that are clearly present
+LEAST, LEARNED = 10, 20  # candidates from which a prior is learned; and how often it is improved
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class ShrunkFit:
     under the learned prior and `posterior_variance` its variance; `gradient` (m, k), the weighted
     residuals corrected for the fit; `weights` (m, k); `dispersion`, residual chi-squared per
     remaining degree of freedom; `converged`, whether the iteration ended; `uncertainty`, the sum of
-    posterior variances.
+    posterior variances; `presence`, the posterior probability that a fraction is clearly above 0.
     """
 
     unbiased: np.ndarray
@@ -41,6 +43,7 @@ class ShrunkFit:
     dispersion: float
     converged: bool
     uncertainty: float
+    presence: np.ndarray
 
 
 def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
@@ -62,7 +65,9 @@ def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
         precision = _precision(cells, weights, level)
         unbiased = fractions + (pull - cells.uniform * score.sum()) / precision / remaining
         noise_scale = max(float((score * residual).sum()) / degrees, 1e-300) / remaining**2
-        mean, posterior_variance, prior = _shrunk(unbiased, noise_scale / precision, prior)
+        mean, posterior_variance, prior, presence = _shrunk(
+            unbiased, noise_scale / precision, prior
+        )
         change = float((np.abs(mean - fractions) * np.sqrt(precision / noise_scale)).max())
         if change < CLOSE:
             break
@@ -86,7 +91,36 @@ def message_passing(cells: CellFractions, candidates: CellSums) -> ShrunkFit:
         dispersion,
         converged,
         uncertainty,
+        presence,
     )
+
+
+def shrunk_toward_others(
+    unbiased: np.ndarray, variance: np.ndarray, fractions: np.ndarray, *, closed: bool
+) -> np.ndarray:
+    """Return the fractions with those not clearly above 0 replaced by their posterior means.
+
+    The prior is learned from all candidates, so that counts within the noise become what such
+    counts are on average, instead of 0 or twice as much. If `closed` the sum stays. Below `LEAST`
+    candidates, or where a variance is not positive, the fractions are returned as they are.
+
+    >>> unbiased = np.append(np.tile([-0.01, 0.01], 10), 0.5)
+    >>> fractions = np.maximum(unbiased, 0)
+    >>> shown = shrunk_toward_others(unbiased, np.full(21, 1e-4), fractions, closed=False)
+    >>> bool(shown[:20].max() < 0.005), round(float(shown[20]), 3)
+    (True, 0.5)
+
+    Robbins 1956; Efron and Morris 1975.
+    """
+    if unbiased.size < LEAST or not np.all(np.isfinite(variance) & (variance > 0)):
+        return fractions
+    prior = _flat()
+    for _ in range(LEARNED):
+        mean, _, prior, presence = _shrunk(unbiased, variance, prior)
+    clear, unclear = presence * fractions, (1 - presence) * mean
+    if closed and unclear.sum() > 0:
+        unclear *= max(fractions.sum() - clear.sum(), 0.0) / unclear.sum()
+    return np.asarray(clear + unclear)
 
 
 def _degrees(cells: CellFractions) -> int:
@@ -125,11 +159,11 @@ def _flat() -> np.ndarray:
 
 def _shrunk(
     unbiased: np.ndarray, variance: np.ndarray, prior: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return posterior means and variances of fractions, under a prior learned from all of them.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return posterior means and variances of fractions, the prior, and probabilities of presence.
 
-    The prior is a weight at 0 and normal components at geometrically spaced centres, fitted by a
-    few steps of expectation maximisation.
+    The prior is a weight at 0 and normal components at geometrically spaced centres, fitted to all
+    fractions by a few steps of expectation maximisation.
     """
     error = np.sqrt(np.median(variance))
     top = max(1.5 * float(unbiased.max()) / error, 2.0)
@@ -146,7 +180,8 @@ def _shrunk(
     means = (unbiased[:, None] * width + centres * noise) / both
     mean = (responsibilities * means).sum(1)
     second = (responsibilities * (means**2 + width * noise / both)).sum(1)
-    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), prior
+    presence = responsibilities[:, centres >= CLEAR * error].sum(1)
+    return np.maximum(mean, 0), np.maximum(second - mean**2, 0), prior, presence
 
 
 def _responsibilities(fits: np.ndarray, prior: np.ndarray) -> np.ndarray:

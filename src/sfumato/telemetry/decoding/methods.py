@@ -10,7 +10,7 @@ import scipy
 from sfumato.kernels.telemetry import decoding
 from sfumato.telemetry.decoding.cell_sums import CellSums
 from sfumato.telemetry.decoding.design import CellFractions, Design
-from sfumato.telemetry.decoding.empirical_bayes import message_passing
+from sfumato.telemetry.decoding.empirical_bayes import message_passing, shrunk_toward_others
 from sfumato.telemetry.decoding.likelihood import maximize
 from sfumato.telemetry.decoding.significance import fit_p, shrunk_p
 from sfumato.telemetry.decoding.weighted_least_squares import LinearModel
@@ -151,10 +151,10 @@ def _fitted(task: Task, model: LinearModel) -> CandidateEstimates:
             f"Cells vary more than noise explains (dispersion {dispersion:.2f}): "
             + ("is the dictionary complete?" if model.closed else "errors include unknown strings.")
         )
-    unconstrained, shown = total * fit.unconstrained, total * fit.fractions
+    shown = shrunk_toward_others(fit.unconstrained, variance, fit.fractions, closed=model.closed)
     return CandidateEstimates(
-        shown,
-        unconstrained,
+        total * shown,
+        total * fit.unconstrained,
         error,
         p_value,
         total * remainder,
@@ -171,13 +171,15 @@ def _by_message_passing(task: Task, cells: CellFractions, sums: CellSums) -> Can
     error = total * np.sqrt(np.maximum(shrunk.variance - drawn, 0))
     task.notes.append(
         "Candidates are many for the cells: all were estimated jointly, and those not detected "
-        "are shrunk by a prior learned from all of them."
+        "are shrunk by a prior learned from all of them, the less the surer they are present."
     )
     if not shrunk.converged:
         task.notes.append("The estimates did not converge: use more cohorts or fewer candidates.")
     remainder = max(1 - shrunk.fractions.sum(), 0.0)
+    # A large count must not fall to a fraction of itself because its test failed by a little.
+    lifted = shrunk.presence * (shrunk.unbiased - shrunk.fractions)
     return CandidateEstimates(
-        total * shrunk.fractions,
+        total * np.maximum(shrunk.fractions + lifted, 0),
         total * shrunk.unbiased,
         error,
         shrunk_p(cells, sums, shrunk),
@@ -215,8 +217,14 @@ def _likely(task: Task, reports: Any) -> CandidateEstimates:
     first, _ = task.different
     found = maximize(reports, task.design.part(first), other=not task.closed)
     total = task.total
+    shown = shrunk_toward_others(
+        found.unconstrained / total,
+        (found.unconstrained_std_errors / total) ** 2,
+        found.fractions,
+        closed=task.closed,
+    )
     return CandidateEstimates(
-        total * found.fractions,
+        total * shown,
         found.unconstrained,
         found.unconstrained_std_errors,
         found.p_values,

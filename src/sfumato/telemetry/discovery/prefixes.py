@@ -30,7 +30,7 @@ from sfumato.telemetry.schemes.local_hashing import LocalHashing
 __all__ = ["STEPS", "PrefixDiscovery", "PrefixReports", "whole_scheme"]
 
 FIRST = 2**15  # prefixes that the first group may distinguish
-PREFIX_COHORTS = 256  # of prefixes, every one of which is hashed in each
+PREFIX_COHORTS, PREFIX_CELLS = (256, 1024), 2**13  # of prefixes; cells of all cohorts, at least
 NEAR = 2.0  # standard errors above 0 of a prefix that is extended: full strings are the test
 STEPS = 500  # granularity of the fraction of clients that report full strings
 WHOLE_COHORTS, WHOLE_CELLS = 1024, 2**16  # of full strings, at most; cells of all cohorts
@@ -137,7 +137,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
         """Scheme of each group."""
         names = [f"{self.metric}/{length}" for length in self.lengths[:-1]]
         return [
-            *(LocalHashing(self.epsilon, PREFIX_COHORTS, metric=name) for name in names),
+            *(_prefix_scheme(self.epsilon, name) for name in names),
             whole_scheme(self.epsilon, f"{self.metric}/whole"),
         ]
 
@@ -233,6 +233,13 @@ def _frequent(group: Reports, prefixes: list[str], limit: int) -> tuple[list[str
     found = scores(Counts(group.scheme).update(group), prefixes)
     order = np.argsort(-found, kind="stable")[: int((found >= NEAR).sum())]
     return [prefixes[at] for at in order[:limit]], max(0, order.size - limit)
+
+
+def _prefix_scheme(epsilon: float, metric: str) -> LocalHashing:
+    """Return local hashing of prefixes in few cohorts: every prefix is hashed in each of them."""
+    least, most = PREFIX_COHORTS
+    scheme = LocalHashing(epsilon, most, metric=metric)
+    return replace(scheme, cohorts=min(most, max(least, PREFIX_CELLS // scheme.cells)))
 
 
 def whole_scheme(epsilon: float, metric: str) -> LocalHashing:

@@ -1,6 +1,7 @@
 """Screening and testing of candidate strings, n-grams of strings, and the group of each client."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from functools import cached_property
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 ENTRIES = 2**22  # cells of candidates that are computed at a time
+HELD = 2**27  # of these, at most, are held for a second pass: 256 MiB
 STRONG = 5.0  # standard errors above 0 of strings that are subtracted before others are scored
 STRONGEST = 256  # number of these, at most
 
@@ -78,13 +80,13 @@ def scores(counts: Counts, candidates: list[str]) -> np.ndarray:
     own score. Schemes have one cell per string and cohort.
     """
     residual = counts.cells - counts.reports[:, np.newaxis] / counts.scheme.cells
-    cells = _cells(counts, candidates)
+    cells = _CandidateCells(counts.scheme, candidates)
     found = _totals(residual, cells) / _std_error(residual)
     strong = np.argsort(-found, kind="stable")[:STRONGEST]
     strong = strong[found[strong] >= STRONG]
     if not strong.size:
         return np.asarray(found)
-    own = _take_out(residual, cells[strong].astype(np.int64))
+    own = _take_out(residual, counts.scheme.members([candidates[at] for at in strong])[:, :, 0])
     found = _totals(residual, cells)
     found[strong] += own
     return np.asarray(found / _std_error(residual))
@@ -107,23 +109,31 @@ def _std_error(residual: np.ndarray) -> float:
     return float(np.sqrt(max((residual**2).mean(1).sum(), 1e-300)))
 
 
-def _totals(residual: np.ndarray, cells: np.ndarray) -> np.ndarray:
+class _CandidateCells:
+    """Blocks of the cells (n, cohorts) of candidates, hashed once if all of them fit in memory."""
+
+    def __init__(self, scheme: Any, candidates: list[str]) -> None:
+        self._scheme, self._candidates = scheme, candidates
+        self._held: list[np.ndarray] | None = None
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        if self._held is None and len(self._candidates) * self._scheme.cohorts <= HELD:
+            self._held = list(self._blocks())
+        return self._blocks() if self._held is None else iter(self._held)
+
+    def _blocks(self) -> Iterator[np.ndarray]:
+        step = max(1, ENTRIES // self._scheme.cohorts)
+        for begin in range(0, len(self._candidates), step):
+            part = self._candidates[begin : begin + step]
+            # A scheme has at most 65536 cells.
+            yield self._scheme.members(part)[:, :, 0].astype(np.uint16)
+
+
+def _totals(residual: np.ndarray, cells: _CandidateCells) -> np.ndarray:
     """Return the sum of residuals over the cells of each candidate."""
-    rows, step = np.arange(len(residual)), max(1, ENTRIES // len(residual))
-    starts = range(0, len(cells), step)
-    parts = [residual[rows, cells[begin : begin + step]].sum(1) for begin in starts]
+    rows = np.arange(len(residual))
+    parts = [residual[rows, block].sum(1) for block in cells]
     return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _cells(counts: Counts, candidates: list[str]) -> np.ndarray:
-    """Return the cell of every candidate in all cohorts, computed in blocks: uint16."""
-    cohorts = counts.scheme.cohorts
-    out = np.empty((len(candidates), cohorts), np.uint16)  # a scheme has at most 65536 cells
-    step = max(1, ENTRIES // cohorts)
-    for begin in range(0, len(candidates), step):
-        part = candidates[begin : begin + step]
-        out[begin : begin + step] = counts.scheme.members(part)[:, :, 0]
-    return out
 
 
 OTHER = "\N{REPLACEMENT CHARACTER}"  # stands for every letter that is not of the alphabet
