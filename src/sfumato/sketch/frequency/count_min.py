@@ -531,7 +531,8 @@ class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
         if self.cells == "logarithmic":  # a level is raised at random
             z = NormalDist().inv_cdf((1 + confidence) / 2)
             random = z * np.sqrt((conservative.BASE - 1) / 2 * raw * np.maximum(raw - 1, 0))
-            low, high = low - random, high + random
+            step = np.where(raw > 0, (conservative.BASE - 1) * raw + 1, 0)  # to the next level
+            low, high = low - random, high + np.maximum(random, step)
         return low, high
 
     def _calibrated_release(
