@@ -237,6 +237,18 @@ def sorted_rows(
     return rows
 
 
+def _random_levels(raw: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """How far below and above a logarithmic cell the count may be, as a level is raised at random.
+
+    A count of n has variance n (n - 1) (BASE - 1) / 2, nearly that of (n - 1/2) times a number.
+    """
+    step = (conservative.BASE - 1) * raw + 1  # to the next level
+    part = NormalDist().inv_cdf((1 + confidence) / 2) * ((conservative.BASE - 1) / 2) ** 0.5
+    middle = np.maximum(raw - 0.5, 0)
+    above = middle * part / (1 - part) if part < 1 else np.full(middle.shape, np.inf)
+    return middle * part / (1 + part), np.where(raw > 0, np.maximum(above, step), 0.0)
+
+
 TOTAL = integer(0)
 WIDEN = 2**31  # a total from here on needs 64-bit cells
 SPANS = ((2**8, 1), (2**16, 2), (2**32, 4))  # (total, bytes that a compact cell may join below it)
@@ -528,11 +540,9 @@ class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
         raw = np.empty(hashes.size, np.float64 if self.cells == "logarithmic" else np.int64)
         self._estimates(hashes, raw)
         low, high = raw - errors.quantile(confidence), raw.astype(np.float64)
-        if self.cells == "logarithmic":  # a level is raised at random
-            z = NormalDist().inv_cdf((1 + confidence) / 2)
-            random = z * np.sqrt((conservative.BASE - 1) / 2 * raw * np.maximum(raw - 1, 0))
-            step = np.where(raw > 0, (conservative.BASE - 1) * raw + 1, 0)  # to the next level
-            low, high = low - random, high + np.maximum(random, step)
+        if self.cells == "logarithmic":
+            below, above = _random_levels(raw, confidence)
+            low, high = low - below, high + above
         return low, high
 
     def _calibrated_release(
