@@ -93,6 +93,22 @@ def test_a_private_model_needs_its_public_inputs_and_is_paid_first(shop):
     assert "proved" in run(shop, "inspect", "private.sfu")
 
 
+def test_a_private_model_with_one_list_for_all_says_so_and_what_would_personalise(shop):
+    # 6000 ratings of 200 users and 120 items are too few at epsilon 0.2 and enough at 40.
+    private = ["--delta", "1e-6", *STARS, "--bounds", "1", "5"]
+    public = ["--catalogue", "items.txt", "--accounts", "users.txt"]
+    few = result_of(shop, "fit", "train.csv", "-o", "a.sfu", "--epsilon", "0.2", *private, *public)
+    assert "warning: All users get one list" in few.stderr
+    assert "a larger epsilon, with covers='joint'" in few.stderr
+    got = result_of(shop, "recommend", "a.sfu", "7")
+    assert "sfumato: All users get one list" in got.stderr
+    assert result_of(shop, "recommend", "a.sfu", "7", "-q").stderr == ""
+    assert "All users get one list" in run_json(shop, "inspect", "a.sfu")["one_list"]
+    many = result_of(shop, "fit", "train.csv", "-o", "b.sfu", "--epsilon", "40", *private, *public)
+    assert "one list" not in many.output
+    assert "one list" not in result_of(shop, "recommend", "b.sfu", "7").output
+
+
 def test_a_private_model_counts_every_row_and_answers_ids_as_they_are_written(shop, monkeypatch):
     text = (shop / "train.csv").read_text()
     (shop / "twice.csv").write_text(text + "7,3,5\n" * 2 + "guest,3,5\n")

@@ -172,12 +172,31 @@ def test_estimate_takes_a_key_for_its_value(views):
     build("count-min", views, "t.sk", column="item")
     numbers, words = CountMin(65536).update(KEYS), CountMin(65536).update(WORDS)
     got = answer("sketch", "estimate", "n.sk", "1", "2")["rows"]
-    assert got == [{"key": k, "estimate": int(numbers.estimate([int(k)])[0])} for k in ("1", "2")]
+    assert [(row["key"], row["estimate"]) for row in got] == [
+        (key, int(numbers.estimate([int(key)])[0])) for key in ("1", "2")
+    ]
     got = answer("sketch", "estimate", "t.sk", "item 1")["rows"]
-    assert got == [{"key": "item 1", "estimate": int(words.estimate(["item 1"])[0])}]
+    assert [(row["key"], row["estimate"]) for row in got] == [
+        ("item 1", int(words.estimate(["item 1"])[0]))
+    ]
     assert run("sketch", "estimate", "n.sk", "--json", "--", "-5").exit_code == 0
     assert run("sketch", "estimate", "n.sk", "--json", "tea").exit_code == 0
     assert "give one or more" in refused("sketch", "estimate", "n.sk")
+
+
+def test_estimates_of_keys_come_with_their_interval_in_sketches_and_releases(views):
+    build("count-min", views, "n.sk", "--set", "width=512")
+    answer("sketch", "release", "n.sk", "-o", "r.sk", "--epsilon", "1")
+    for file in ("n.sk", "r.sk"):
+        stored = load(file)
+        got = answer("sketch", "estimate", file, "1", "2")
+        limits = np.array([(row["low"], row["high"]) for row in got["rows"]])
+        assert np.array_equal(limits.T, stored.interval(["1", "2"], 0.95))
+        assert got["confidence"] == 0.95
+        assert "about 95% of cases" in run("sketch", "estimate", file, "1").stdout
+        assert answer("sketch", "info", file)["standard_error"] == stored.standard_error()
+    build("hyper-log-log", views, "h.sk")
+    assert "standard_error" not in answer("sketch", "info", "h.sk")
 
 
 def test_estimate_of_a_set_tells_membership_and_of_a_count_one_number(views):

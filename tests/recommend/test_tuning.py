@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from sfumato.data import Interactions
+from sfumato.data import Interactions, generate_world
+from sfumato.recommend import DenseFactorization, SketchFactorization
 from sfumato.recommend.tuning import tune
 
 TRAIN = Interactions([1, 1, 2], [1, 2, 1], [1.0, 3.0, 5.0])
@@ -81,6 +82,34 @@ def test_the_model_is_left_alone_and_refitted_on_request():
     assert mine.get_params() == Bowl(flavour="own").get_params()
     assert result.model.options_ == {"catalogue": [1, 2]}
     assert result.model.flavour == "own"
+
+
+def test_numbers_of_factors_are_searched_and_biases_alone():
+    # Ratings without any structure but biases: components only add noise.
+    world = generate_world(users=200, items=100, ratings=2_000, factors=0, random_state=1)
+    train, valid = world.interactions.split(0.8, 0.2, random_state=0)
+    model = DenseFactorization(epochs=3, factors=16)
+    result = tune(model, train, valid, refit=True)
+    tried = [trial.parameters["factors"] for trial in result.trials]
+    assert {1, 8, 16, 32, 64} <= set(tried)
+    assert all(type(each) is int and each >= 1 for each in tried)
+    alone = min(t.rmse for t in result.trials if t.parameters["factors"] == 1)
+    assert result.rmse <= alone
+    assert result.model.factors == result.parameters["factors"]
+
+
+def test_biases_alone_are_a_trial_of_every_factor_model_with_the_default_grids():
+    world = generate_world(users=60, items=40, ratings=900, random_state=1).interactions
+    for model in (
+        DenseFactorization(epochs=1, objective="ranking"),
+        SketchFactorization(epochs=1),
+        SketchFactorization(epochs=1, objective="ranking"),
+    ):
+        result = tune(model, world, world, fine=0)
+        assert {"learning_rate", "regularization", "factors"} == set(result.parameters)
+        alone = [trial for trial in result.trials if trial.parameters["factors"] == 1]
+        assert len(alone) == 1
+        assert math.isfinite(alone[0].rmse if alone[0].ndcg is None else alone[0].ndcg)
 
 
 def test_a_function_that_makes_models_is_tuned_too():

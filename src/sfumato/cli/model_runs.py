@@ -19,6 +19,7 @@ __all__ = [
     "check_rows_model",
     "described",
     "may_know",
+    "one_list",
     "release",
     "release_rows",
     "row_columns",
@@ -128,7 +129,14 @@ def described(model: Any, file: Path) -> dict[str, Any]:
         found["components"] = int(vectors[:, :-1].any(axis=0).sum())
     if model.statement is not None:
         found["statement"] = model.statement.to_dict()
+    if one_list(model):
+        found["one_list"] = one_list(model)
     return found
+
+
+def one_list(model: Any) -> str:
+    """Why a private model has one list for all users, in words; "" where it has not."""
+    return str(getattr(model, "one_list", ""))
 
 
 def best(

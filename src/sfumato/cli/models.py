@@ -143,7 +143,7 @@ def _save(model: Any, options: dict[str, Any], more: dict[str, Any]) -> None:
     model.save(output)
     printing.document({**model_runs.described(model, output), **more}, json)
     if model.statement is not None:
-        printing.promise(model.statement, json)
+        printing.promise(model.statement, json, model_runs.one_list(model))
 
 
 def show(file: Path, json: bool) -> None:
@@ -274,6 +274,8 @@ def recommend(
             f"sfumato: {model} does not know user {user}, who gets what is popular.",
             file=sys.stderr,
         )
+    if user is not None and not quiet and model_runs.one_list(loaded):
+        print(f"sfumato: {model_runs.one_list(loaded)}", file=sys.stderr)
     named = None if titles is None else input_files.titles(titles, context.params)
     rows: list[dict[str, Any]] = [{"item": item, "score": score} for item, score in found]
     if named is not None:

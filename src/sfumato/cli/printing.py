@@ -34,7 +34,7 @@ def info(stored: Any, file: Path) -> dict[str, Any]:
         found["total"] = stored.total
     if hasattr(stored, "users_"):
         found["profiles"] = len(stored)
-    return {**found, **_error_bound(stored)}
+    return {**found, **_standard_error(stored), **_error_bound(stored)}
 
 
 def check_kind(file: Path, what: str, *magics: bytes) -> None:
@@ -77,6 +77,14 @@ def promise(statement: Any, as_json: bool, more: str = "") -> None:
     warnings = " ".join(part for part in (warning, more) if part)
     if warnings:
         print(f"sfumato: warning: {warnings}", file=sys.stderr)
+
+
+def _standard_error(sketch: Any) -> dict[str, Any]:
+    """The standard error of a key at random, of what has one for each key."""
+    ask = getattr(sketch, "standard_error", None)
+    if ask is None or "keys" not in inspect.signature(ask).parameters:
+        return {}
+    return {"standard_error": ask()}
 
 
 def _error_bound(sketch: Any) -> dict[str, Any]:

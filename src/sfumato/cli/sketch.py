@@ -43,6 +43,7 @@ Integers = Annotated[bool, typer.Option("--integers", hidden=True, help=NO_EFFEC
 Out = Annotated[Path, typer.Option("--output", "-o", help="Where to write the sketch.")]
 
 
+LIKELY = 0.95  # of the interval of a key
 LOCAL = ("threads", "memory_limit", "skip_bad", *input_files.TEXT)  # options of one machine
 
 
@@ -217,17 +218,24 @@ def contains(
 
 
 def _answer(sketch: Any, keys: list[str], json: bool) -> None:
-    """Print what a sketch says about keys, and of a Bloom filter its rate of false positives."""
+    """Print what a sketch says about keys, with an interval or the rate of false positives."""
     from sfumato.cli import printing
 
-    answers = about(sketch, keys)
-    rate = certainty(sketch) if hasattr(sketch, "contains") else {}
+    answers = about(sketch, keys, LIKELY)
+    known = certainty(sketch) if hasattr(sketch, "contains") else {}
+    if "low" in answers[0]:
+        known = {"confidence": LIKELY}
     if json:
-        printing.document({"rows": answers, **rate}, json)
+        printing.document({"rows": answers, **known}, json)
         return
     printing.rows(answers, json)
-    for value in rate.values():
-        print(f"Of keys that were never added, {value:.3g} are said to be contained.")
+    if "confidence" in known:
+        print(
+            f"For each key, the true value is between low and high in about {LIKELY:.0%} of cases."
+        )
+    elif known:
+        rate = known["false_positive_rate"]
+        print(f"Of keys that were never added, {rate:.3g} are said to be contained.")
 
 
 @app.command()
@@ -352,15 +360,22 @@ def _load(file: Path) -> Any:
         raise SketchFormatError(f"{file}: {error}") from None
 
 
-def about(sketch: Any, keys: list[str]) -> list[dict[str, Any]]:
-    """One row for each key: its estimate, or whether the sketch contains it."""
+def about(sketch: Any, keys: list[str], confidence: float | None = None) -> list[dict[str, Any]]:
+    """One row for each key: its estimate, or whether the sketch contains it.
+
+    With a confidence also the limits of an interval, of what has intervals of keys.
+    """
     _refuse_points(sketch)
     ask = getattr(sketch, "contains", None) or getattr(sketch, "estimate", None)
     if ask is None or not inspect.signature(ask).parameters:
         raise ValueError(f"{_name(sketch)}: takes no key; give none.")
     answers = ask(keys)
     label = "contains" if answers.dtype == bool else "estimate"
-    return [{"key": key, label: answer} for key, answer in zip(keys, answers.tolist(), strict=True)]
+    columns = {"key": keys, label: answers.tolist()}
+    if confidence and label == "estimate" and hasattr(sketch, "interval"):
+        low, high = sketch.interval(keys, confidence)
+        columns |= {"low": low.tolist(), "high": high.tolist()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def overall(sketch: Any) -> float:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Integral
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -226,6 +227,7 @@ def _checksum(rows: Any) -> str:
 GRIDS: dict[str, tuple[float, ...]] = {
     "learning_rate": (0.003, 0.01, 0.03, 0.1),
     "regularization": (0.003, 0.01, 0.03, 0.1, 0.3),
+    "factors": (1, 8, 32, 64),  # 1: biases alone
 }
 ENORMOUS = 1000.0  # an error this many times the range of the ratings means divergence
 FINE = integer(0, 100)
@@ -347,8 +349,9 @@ def tune(
     valid : Interactions
         Validation data, not empty.
     grids : mapping of str to sequence of float, optional
-        Values of each parameter, above 0 and ascending, in the order of the search. The default has
-        grids for `learning_rate` and `regularization`.
+        Values of each parameter, above 0 and ascending, in the order of the search; only whole
+        numbers are tried where all are. The default has grids for `learning_rate`,
+        `regularization` and `factors`, where 1 is biases alone, as far as the model has them.
     fine : int, default=2
         Values on either side of the best in stage two, from 0 to 100.
     metric : {"rmse", "ndcg"} or None, default=None
@@ -400,7 +403,7 @@ def tune(
     >>> len(result.trials), sorted(result.parameters)
     (3, ['regularization'])
     """
-    lines = _checked(grids, valid, train)
+    lines = _checked(_known(grids, model), valid, train)
     fine = FINE.check("tune", "fine", fine)
     refit, public = flag.check("tune", "refit", refit), flag.check("tune", "public", public)
     make = _maker(model)
@@ -522,6 +525,14 @@ class _TrialSearch:
         return error if error <= self._largest else math.inf
 
 
+def _known(grids: Mapping[str, Sequence[float]], model: Any) -> Mapping[str, Sequence[float]]:
+    """Return the default grids of the parameters that a model has; other grids as they are."""
+    if grids is not GRIDS or not hasattr(model, "get_params"):
+        return grids
+    own = model.get_params()
+    return {name: line for name, line in grids.items() if name in own}
+
+
 def _checked(grids: Mapping[str, Sequence[float]], valid: Any, train: Any) -> dict[str, Any]:
     """Return the grids as lists; raise ValueError for empty data or invalid grids."""
     for name, part in (("train", train), ("valid", valid)):
@@ -532,6 +543,8 @@ def _checked(grids: Mapping[str, Sequence[float]], valid: Any, train: Any) -> di
     lines = {}
     for name, grid in grids.items():
         line = [positive.check("tune", f"grids[{name!r}]", value) for value in grid]
+        if all(isinstance(value, Integral) for value in grid):
+            line = [int(value) for value in line]
         if not line or any(b <= a for a, b in pairwise(line)):
             raise ValueError(f"tune: grids[{name!r}] must be ascending values, at least one.")
         lines[name] = line
@@ -558,7 +571,9 @@ def _start(make: Callable[[dict[str, float]], Any], name: str, line: Sequence[fl
         return line[len(line) // 2]
     except KeyError:
         raise ValueError(f"tune: the model has no parameter {name!r}.") from None
-    return float(own) if own is not None else line[len(line) // 2]
+    if own is None:
+        return line[len(line) // 2]
+    return own if isinstance(own, Integral) and isinstance(line[0], int) else float(own)
 
 
 def _refuse_private(model: Any, public: bool) -> None:
@@ -581,4 +596,7 @@ def _finer(line: Sequence[float], best: float, fine: int) -> list[float]:
     above = line[at + 1] / best if at + 1 < len(line) else step
     fractions = [k / (fine + 1) for k in range(1, fine + 1)]
     lower = [best / below**fraction for fraction in reversed(fractions)]
-    return [*lower, *(best * above**fraction for fraction in fractions)]
+    found = [*lower, *(best * above**fraction for fraction in fractions)]
+    if not all(isinstance(value, int) for value in line):
+        return found
+    return [max(round(value), line[0]) for value in found]

@@ -13,11 +13,15 @@ from sfumato.core.validation import fraction, integer
 from sfumato.kernels.sketch import bloom
 from sfumato.sketch.base import SEED, KeyedSketch, Merging, answers_to, refused
 from sfumato.sketch.bloom import BloomFilter, best_size, scratch
+from sfumato.sketch.frequency.cell_errors import CellErrors, drawn
+from sfumato.sketch.frequency.key_intervals import KeyIntervals
 
 __all__ = ["CountingBloomFilter", "ScalableBloomFilter"]
 
+FULL = 255  # a counter that stays, and stands for this or more
 
-class CountingBloomFilter(KeyedSketch):
+
+class CountingBloomFilter(KeyIntervals, KeyedSketch):
     """Approximate set of keys from which keys can be removed.
 
     It takes eight times the memory of a `BloomFilter`.
@@ -148,7 +152,7 @@ class CountingBloomFilter(KeyedSketch):
     def __contains__(self, key: Key) -> bool:
         """Test whether one key is in the set, as ``contains(key)`` does."""
         out = np.empty(1, np.int64)
-        self._fewest(self._key_hash(key), out)
+        self._estimates(self._key_hash(key), out)
         return bool(out[0])
 
     def contains(self, keys: Keys) -> Any:
@@ -181,10 +185,22 @@ class CountingBloomFilter(KeyedSketch):
             Additions minus removals, int64; never too low, up to 255, where counters saturate. One
             number for one key.
         """
-        return answers_to(keys, self.seed, np.int64, self._fewest)
+        return answers_to(keys, self.seed, np.int64, self._estimates)
 
-    def _fewest(self, hashes: np.ndarray, out: np.ndarray) -> None:
+    def _estimates(self, hashes: np.ndarray, out: np.ndarray) -> None:
         bloom.fewest(self._counts, self.hashes, hashes, out)
+
+    def _error_distribution(self) -> CellErrors:
+        fewest = drawn(self._counts[None], self.hashes).min(axis=0)
+        return CellErrors(fewest[None], "smallest")
+
+    def _limits_of(
+        self, hashes: np.ndarray, confidence: float, errors: CellErrors
+    ) -> tuple[np.ndarray, np.ndarray]:
+        raw = np.empty(hashes.size, np.int64)
+        self._estimates(hashes, raw)
+        low, high = errors.interval(raw[None], confidence)
+        return np.maximum(low, 0), np.where(raw < FULL, np.maximum(high, 0), np.inf)
 
     def false_positive_rate(self) -> float:
         """Compute the false positive rate of the filter as it is.

@@ -1,12 +1,20 @@
 """PrivateFactorization: what is charged, stated, predicted and stored, and that nothing else is."""
 
+import re
+
 import numpy as np
 import pytest
 
 from sfumato.data import Interactions, generate_world
 from sfumato.privacy import BudgetExceeded, Ledger
 from sfumato.privacy.random_source import InsecureSeededSource
-from sfumato.recommend import Catalogue, ModelFormatError, PrivateFactorization, load
+from sfumato.recommend import (
+    Catalogue,
+    ModelFormatError,
+    NotFittedError,
+    PrivateFactorization,
+    load,
+)
 from sfumato.recommend.metrics.rating import rmse
 from sfumato.recommend.private import noisy_statistics
 from sfumato.recommend.private.inputs import Budget
@@ -321,3 +329,45 @@ def test_vectors_that_do_not_fit_their_lists_are_refused():
     learned.user_vectors_ = learned.user_vectors_[1:]
     with pytest.raises(ModelFormatError, match="do not fit the lists"):
         load(learned.to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"epsilon": 0.2},
+            "epsilon 0.2 is too little .* a larger epsilon, with covers='joint'",
+        ),
+        ({"factors": 1}, "factors is 1, means alone"),
+        (USER_LEVEL, "with unit 'user' only item means are released. Take unit 'event'"),
+        (
+            {"covers": "joint", "epsilon": 40.0},
+            r"until their own ratings are given.* use personal\(own\)",
+        ),
+    ],
+)
+def test_one_list_for_all_users_is_said_in_words(options, words, tmp_path):
+    made = fitted(**options)
+    assert re.search(words, made.one_list)
+    assert repr(made).endswith(made.one_list)
+    lists = made.recommend(range(PEOPLE), 5)[0]
+    assert (lists == lists[0]).all()
+    made.save(tmp_path / "model")
+    assert load(tmp_path / "model").one_list == made.one_list
+    if made.joint_:
+        own = made.personal(WORLD)
+        assert bool(own.one_list) == (made.components_ == 0)
+        lists = own.recommend(range(PEOPLE), 5)[0]
+        assert (lists == lists[0]).all() == (made.components_ == 0)
+
+
+def test_a_model_with_components_has_no_such_remark():
+    made = fitted()
+    assert made.components_ > 0
+    assert made.one_list == ""
+    assert "one list" not in repr(made)
+    lists = made.recommend(range(PEOPLE), 5)[0]
+    assert (lists != lists[0]).any()
+    assert "one list" not in repr(model())
+    with pytest.raises(NotFittedError):
+        model().one_list  # noqa: B018

@@ -17,21 +17,34 @@ def seeded(seed=1):
     return InsecureSeededSource(seed)
 
 
-@pytest.mark.parametrize("sketch", [CountMin, CountSketch])
-def test_estimates_are_unbiased(sketch):
-    # 400 seeds of a stream with collisions everywhere; the mean of 400 errors is within 5 of its
-    # own deviations, p < 1e-6. The least of noisy cells would be off by more than 20.
+def mean_errors(sketch, ask):
+    """One number for each of 400 seeds of a stream of 100 keys with collisions everywhere."""
     stream = uniform(2000, 100)
     truth = np.bincount(stream)
-    errors = np.array(
-        [
-            sketch(32, 1, seed=s).update(stream).release(0.2, source=seeded(s)).estimate(range(100))
-            - truth
-            for s in range(400)
-        ]
-    ).mean(axis=1)
+    made = (sketch(32, 1, seed=s).update(stream).release(0.2, source=seeded(s)) for s in range(400))
+    return np.array([ask(each.estimate(range(100)) - truth) for each in made])
+
+
+def test_estimates_are_unbiased():
+    # The mean of 400 errors is within 5 of its own deviations, p < 1e-6.
+    errors = mean_errors(CountSketch, np.mean)
     assert abs(errors.mean()) < 5 * errors.std() / 20
     assert errors.std() / 20 < 2
+
+
+def test_counts_are_as_often_too_high_as_too_low():
+    # The difference is within 5 of its own deviations of 0, p < 1e-6, and below a tenth. The least
+    # of noisy cells would be too low for 60 %, plain cells too high for all.
+    errors = mean_errors(CountMin, lambda each: np.sign(each).mean())
+    assert abs(errors.mean()) < 5 * errors.std() / 20 < 0.1
+
+
+def test_a_heavy_key_does_not_shift_the_counts_of_others():
+    # The mean of the cells is 10**6 / 64, where most keys read 0 and hardly any noise. A key meets
+    # the heavy one in 3 of 5 rows with p < 4e-5, and 50 of 100 keys with p < 1e-9.
+    released = CountMin(64, 5).update([1], [10**6]).release(1e6, weight=10**6, source=seeded())
+    assert np.median(np.abs(released.estimate(range(2, 102)))) < 100
+    assert abs(released.estimate(1) - 10**6) < 100
 
 
 def test_totals_are_unbiased():
@@ -131,23 +144,23 @@ def test_error_bound_holds_on_its_worst_stream(make, confidence):
     ],
 )
 def test_error_bound_holds_where_noise_or_collisions_prevail(make, stream, confidence):
-    # 20 seeds of 900 keys. Over 100 further seeds the fraction of misses was 3.2 % with a deviation
-    # of 0.7 % where 20 % are allowed, and 0.02 % with 0.04 % where 2 % are, or less: more than 20
-    # deviations away for one seed, p < 1e-9.
+    # 20 seeds of 900 keys. The bound of medians is nearly exact: over 60 further seeds 18 % of keys
+    # missed where 20 % may, with a deviation of 2 % between seeds, and 1.7 % with 0.5 % where 2 %
+    # may. So 5 deviations of the mean of 20 seeds are added: p < 1e-6.
     found = misses(make, stream, confidence, seeds=20, ask=range(900))
-    assert found <= 20 * 900 * (1 - confidence)
+    slack = 5 * (0.02 if confidence == 0.8 else 0.005) / math.sqrt(20)
+    assert found <= 20 * 900 * (1 - confidence + slack)
 
 
 def test_error_bound_is_not_absurdly_loose():
-    # Of the errors of a flat stream, 95 % are within a third of the bound at 95 %: Chebyshev's.
-    # Over 150 seeds the bound was 3.0 times that error, with a deviation of 0.08: 1 and 5 times are
-    # more than 20 of those away, p < 1e-9.
+    # The bound at 95 % beside the error that 95 % of keys are within. Of medians, the tails of the
+    # loads are known: over 50 seeds at most 1.12 times. Of means, Chebyshev's inequality: 2.4.
     stream = uniform(40_000, 2000)
     truth = np.bincount(stream)
-    for make in (CountMin, CountSketch):
+    for make, most in ((CountMin, 1.3), (CountSketch, 4)):
         released = make(512, 5).update(stream).release(1.0, source=seeded())
         error = np.quantile(np.abs(released.estimate(range(2000)) - truth), 0.95)
-        assert error <= released.error_bound(0.95) <= 5 * error
+        assert 0.9 * error <= released.error_bound(0.95) <= most * error
 
 
 @pytest.mark.parametrize("kind", ["fast", "tug-of-war"])
@@ -178,7 +191,7 @@ def test_bounds_grow_with_the_noise_even_of_an_empty_stream():
     for make, factor in ((CountMin, 20), (CountSketch, 20), (AMS, 3000)):
         loud, quiet = (make(256, 5).release(e, source=seeded()) for e in (0.01, 1.0))
         assert loud.error_bound(0.9) > factor * quiet.error_bound(0.9)
-        assert quiet.error_bound(0.9) > quiet._distribution.tail_bound(0.3)
+        assert quiet.error_bound(0.9) > quiet._distribution.tail_bound(0.5)
 
 
 def test_few_cells_tell_no_bound():
@@ -245,7 +258,7 @@ def test_the_parts_of_the_failure_probability_add_up(monkeypatch, width, depth, 
         ReleasedCountMin, "_largest_moment", noting(released._largest_moment.__func__)
     )
     monkeypatch.setattr(released_count_min, "row_miss", noting(released_count_min.row_miss))
-    released.error_bound(confidence)
+    released._bound_by_moments(1 - confidence)
     assert len(parts) == 3
     assert min(parts) > 0
     assert sum(parts) == pytest.approx(1 - confidence, rel=1e-12)

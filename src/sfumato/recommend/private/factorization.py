@@ -68,6 +68,45 @@ class PrivateFile(Factorization, in_files=False):
     def statement(self) -> PrivacyStatement | None:
         return self._statement
 
+    @property
+    def components_(self) -> int:
+        """Number of components, which tell users apart; 0 if the budget was too small for any."""
+        return int(self.item_vectors_[:, :-1].any(axis=0).sum())
+
+    @property
+    def one_list(self) -> str:
+        """Why all users get one list, and what would personalise it; "" if each gets one's own."""
+        self._check_fitted()
+        if self.components_ == 0:
+            return f"All users get one list, the items by their mean rating: {self._unshared()}"
+        if self.joint_ and not len(self._accounts):
+            return (
+                "All users get one list until their own ratings are given, since the file holds "
+                "items only (covers='joint'): use personal(own), or fold in a user's items with "
+                "recommend_fold_in (recommend --likes)."
+            )
+        return ""
+
+    def _unshared(self) -> str:
+        """Why there are no components, and what to change."""
+        fitted = self._fitted
+        lists = "PrivateLinearItems (fit --epsilon, of lists) ranks by a user's own items"
+        if fitted["unit"] == "user":
+            return f"with unit 'user' only item means are released. Take unit 'event', or {lists}."
+        if fitted["factors"] == 1:
+            return f"factors is 1, means alone. Leave it at None, or {lists}."
+        given = f"epsilon {fitted['epsilon']:g}"
+        joint = "" if self.joint_ else ", with covers='joint' or without"
+        return (
+            f"{given} is too little for components with so few ratings a user and item, whose "
+            f"noise would hide them. What would personalise: a larger epsilon{joint}; or {lists}."
+        )
+
+    def __repr__(self) -> str:
+        shown = super().__repr__()
+        fitted = "catalogue_" in self.__dict__
+        return f"{shown}\n{self.one_list}" if fitted and self.one_list else shown
+
     def to_bytes(self) -> bytes:
         self._check_fitted()
         self._check_releasable()
@@ -219,6 +258,8 @@ class PrivateFactorization(PrivateFile):
     ----------
     catalogue_ : Catalogue
         Items that may be recommended.
+    components_ : int
+        Number of components, which tell users apart; 0 if the budget was too small for any.
     high_ : float
         Upper bound of ratings; predictions are clipped to it.
     item_vectors_ : ndarray of shape (n_items, factors)
@@ -229,6 +270,8 @@ class PrivateFactorization(PrivateFile):
         Lower bound of ratings; predictions are clipped to it.
     mean_ : float
         Noisy mean rating.
+    one_list : str
+        Why all users get one list and what would personalise it, in words; "" if they do not.
     residual_ : float
         Noisy variance of the residuals, in units of half the rating range.
     user_bias_ : float

@@ -5,16 +5,28 @@ the noise of a release. J and the key's sign are uniform and independent of the 
 rows. So, given the loads, a row is off by more than t with probability (loads above t) / width. The
 cells are the loads, but for the key's own weight in J. Few cells hold heavy keys, so they hardly
 count.
+
+The cells depend on J, which a bound must not. So every condition on the cells here is at least as
+strict as the same condition on the loads, whatever J is. The bound from the cells is then never
+below one from the loads alone, which holds with the stated probability given the loads; so it holds
+at least as often, although it is read from the table that makes the estimate.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from sfumato.sketch.concentration import upper_tail
 
-__all__ = ["bound_of_means", "bound_of_medians", "bound_of_minima"]
+__all__ = [
+    "bound_of_centred_medians",
+    "bound_of_means",
+    "bound_of_medians",
+    "bound_of_minima",
+    "less_others",
+    "middles",
+]
 
 PIECE = 2**16  # cells at a time: half a MiB
 CUTS = np.geomspace(2.0**-30, 1, 512)  # of the largest cell
@@ -31,7 +43,7 @@ def bound_of_minima(table: np.ndarray, miss: float) -> float:
     def suffices(t: float) -> bool:
         return bool(math.prod((_above(table, t) / table.shape[1]).tolist()) <= miss)
 
-    return _smallest(table, suffices)
+    return _smallest(table, float(table.max()), suffices)
 
 
 def bound_of_medians(table: np.ndarray, miss: float) -> float:
@@ -43,10 +55,34 @@ def bound_of_medians(table: np.ndarray, miss: float) -> float:
     depth, width = table.shape
 
     def suffices(t: float) -> bool:
-        chances = np.minimum((_above(table, t) + 1) / width, 1.0) / 2  # the sign decides the side
+        both = _above(table, t) + _above(table, t, down=True)
+        chances = np.minimum((both + 1) / width, 1.0) / 2  # the sign decides the side
         return 2 * upper_tail(chances.tolist(), math.ceil(depth / 2)) <= miss
 
-    return _smallest(table, suffices)
+    return _smallest(table, float(max(-table.min(), table.max())), suffices)
+
+
+def bound_of_centred_medians(table: np.ndarray, miss: float) -> float:
+    """What the size of the median of a key's rows less its weight exceeds with probability `miss`.
+
+    At most; a row is as in `less_others`. Infinite if the table is too narrow. Weights are not
+    negative, so the loads are at most the cells, and lower than these in one cell of a row only.
+    With one cell lowered and any one left out, the median of a row stays between the order
+    statistics next to its middles.
+    """
+    depth, width = table.shape
+    if width < 4:
+        return math.inf
+    low, high = middles(table, below=1)
+    need = math.ceil(depth / 2)
+
+    def suffices(t: float) -> bool:
+        up = _above(table, t, centres=low) / width
+        down = np.minimum((_above(table, t, centres=high, down=True) + 1) / width, 1.0)
+        return upper_tail(up.tolist(), need) + upper_tail(down.tolist(), need) <= miss
+
+    largest = max(int(table.max()) - int(low.min()), int(high.max()) - int(table.min()))
+    return _smallest(table, float(largest), suffices)
 
 
 def bound_of_means(table: np.ndarray, miss: float) -> float:
@@ -72,20 +108,55 @@ def bound_of_means(table: np.ndarray, miss: float) -> float:
     return largest * float(bounds[left >= 0].min())
 
 
-def _pieces(row: np.ndarray) -> Iterator[np.ndarray]:
-    for start in range(0, row.size, PIECE):
-        yield np.abs(row[start : start + PIECE])
+def middles(table: np.ndarray, below: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Order statistics of each row between which the median of all its cells but one is.
+
+    The lower ones are so many places `below` that, as if one cell were lowered too.
+    """
+    width = table.shape[1]
+    low, high = (width - 2) // 2 - below, (width - 1) // 2 + 1
+    found = [np.partition(row, (low, high))[[low, high]] for row in table]
+    return np.array([each[0] for each in found]), np.array([each[1] for each in found])
 
 
-def _above(table: np.ndarray, t: float) -> np.ndarray:
-    """The number of cells of each row that are above t in size."""
-    return np.array([sum(int((p > t).sum()) for p in _pieces(row)) for row in table])
+def less_others(table: np.ndarray) -> np.ndarray:
+    """Each cell less the median of the other cells of its row, float64."""
+    width = table.shape[1]
+    low, high = (width - 2) // 2, (width - 1) // 2  # the middles among the others
+    out = np.empty(table.shape)
+    for row, found in zip(table, out, strict=True):
+        ordered = np.partition(row, (low, low + 1, high, high + 1))
+        for start in range(0, width, PIECE):
+            piece = row[start : start + PIECE]
+            one, two = (
+                np.where(piece > ordered[i], ordered[i], ordered[i + 1]) for i in (low, high)
+            )
+            found[start : start + PIECE] = piece - (one / 2 + two / 2)
+    return out
 
 
-def _smallest(table: np.ndarray, suffices: Callable[[float], bool]) -> float:
-    """The smallest t that suffices, if the largest cell does, else infinity; by bisection."""
-    whole = table.dtype.kind != "f"
-    low, high = 0.0, float(max(-table.min(), table.max()))
+def _above(
+    table: np.ndarray, t: float, centres: np.ndarray | None = None, down: bool = False
+) -> np.ndarray:
+    """The number of cells of each row above its centre by more than t; or below, if `down`."""
+    step = int(t) if table.dtype.kind != "f" and t < 2**63 else t
+    counts = []
+    for r, row in enumerate(table):
+        centre = 0 if centres is None else centres[r].item()
+        pieces = (row[start : start + PIECE] for start in range(0, row.size, PIECE))
+        if down:
+            counts.append(sum(int((piece < centre - step).sum()) for piece in pieces))
+        else:
+            counts.append(sum(int((piece > centre + step).sum()) for piece in pieces))
+    return np.array(counts)
+
+
+def _smallest(table: np.ndarray, high: float, suffices: Callable[[float], bool]) -> float:
+    """The smallest t up to `high` that suffices, a whole number for integers; by bisection.
+
+    Infinity if none does.
+    """
+    whole, low = table.dtype.kind != "f", 0.0
     if suffices(low):
         return low
     if not suffices(high):
@@ -103,8 +174,8 @@ def _cut(table: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray]:
     """Number of the cells up to each cut, and sum of their squares, in units of the largest."""
     counts, squares = np.zeros(CUTS.size + 1), np.zeros(CUTS.size + 1)
     for row in table:
-        for piece in _pieces(row):
-            sizes = piece / largest
+        for start in range(0, row.size, PIECE):
+            sizes = np.abs(row[start : start + PIECE]) / largest
             at = np.searchsorted(CUTS, sizes)  # the first cut that is not below
             counts += np.bincount(at, minlength=CUTS.size + 1)
             squares += np.bincount(at, sizes**2, CUTS.size + 1)

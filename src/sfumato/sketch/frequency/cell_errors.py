@@ -7,11 +7,10 @@ been. Whatever noise a release added to the cells is part of the loads.
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 
 import numpy as np
 
-__all__ = ["CellErrors", "drawn", "signed", "standard_error_of"]
+__all__ = ["CellErrors", "drawn", "signed"]
 
 DRAWS = 2**14  # keys that are simulated
 STRATA = (1 / 8, 1 / 4, 1 / 2, 3 / 4, 7 / 8, 15 / 16, 31 / 32, 63 / 64)  # of the rows' spread
@@ -135,8 +134,3 @@ class CellErrors:
                 kept.append(float(limit))
                 before = below
         return np.array(kept)
-
-
-def standard_error_of(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The standard deviation of the normal distribution whose 95 % interval is as long."""
-    return np.asarray((high - low) / (2 * NormalDist().inv_cdf(0.975)))

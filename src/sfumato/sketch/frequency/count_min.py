@@ -29,7 +29,12 @@ from sfumato.sketch.base import (
     refused,
 )
 from sfumato.sketch.concentration import row_miss
-from sfumato.sketch.frequency.cell_bounds import bound_of_minima
+from sfumato.sketch.frequency.cell_bounds import (
+    bound_of_centred_medians,
+    bound_of_minima,
+    less_others,
+    middles,
+)
 from sfumato.sketch.frequency.cell_errors import CellErrors, drawn
 from sfumato.sketch.frequency.key_intervals import KeyIntervals
 from sfumato.sketch.frequency.noisy_table import (
@@ -57,15 +62,16 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
     **Guarantee.** Private as its `statement` says. ``|estimate - true| <= error_bound(c)`` with
     probability at least c for each key, over seeds and noise.
 
-    The minimum of noisy cells would be biased downward. Instead each row gives the estimate
-    (cell - total / width) / (1 - 1 / width), which is unbiased, and their median is taken.
+    The minimum of noisy cells would be biased downward. Instead each row gives its cell less the
+    median of its other cells, which a key that never occurred reads, and the median of these
+    is taken. Few cells hold heavy keys, so they do not shift it, as they would a mean.
 
     References
     ----------
     .. [1] Pagh, Thorup. "Improved Utility Analysis of Private CountSketch". NeurIPS 2022.
        https://arxiv.org/abs/2205.08397
     .. [2] Deng, Rafiei. "New Estimation Algorithms for Streaming Data: Count-min Can Do More".
-       2007. It subtracts the mean of the other counts.
+       2007. It subtracts the mean of the other cells.
 
     Examples
     --------
@@ -93,11 +99,10 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
         Returns
         -------
         ndarray of shape (n,) or float
-            Unbiased rows combined by their median, float64; may be negative. One number for one
-            key.
+            Median of the rows, each less what an absent key reads there, float64; may be negative.
+            One number for one key.
         """
-        found = answers_to(keys, self.seed, np.float64, self._medians)
-        return (found - self._total / self.width) / (1 - 1 / self.width)
+        return answers_to(keys, self.seed, np.float64, self._estimates)
 
     def estimate_total(self) -> float:
         """Estimate the sum of all counts.
@@ -128,16 +133,34 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
 
         Notes
         -----
-        The failure probability 1 - confidence is divided among three events: a large mean of all
-        noise, and so an error of the total F1; an underestimate of F2 by all noisy rows; and a bad
-        median. No heavy key is left out of F2, unlike in `ReleasedCountSketch`: the estimate
-        subtracts the mean of all cells. `interval` gives the error of the key at hand.
+        A key that is in cell J of a row reads its count plus the load of all other keys, and of the
+        noise, in J. J is uniform and independent of the loads. The cells show all loads but that of
+        J, and no cell is below its load. So a row is off by more than t with probability at most
+        (cells so far from the median) / width, where the one of J counts too; half of the rows must
+        be, on one side. The few cells of heavy keys hardly count: the bound is that of the residual
+        stream [2]_.
 
-        The median is bad if half of the rows are, each with probability p: noise beyond its
-        exact tail bound, or collisions beyond Markov's bound F1 / (width p) and Chebyshev's
-        sqrt(F2 (1 - 1 / width) / (width p)).
+        If the table is too narrow for this confidence, the failure probability is divided among
+        three events: a large mean of all noise, and so an error of the total F1; an underestimate
+        of F2 by all noisy rows; and a bad median. The median is bad if half of the rows are, each
+        with probability p: noise beyond its exact tail bound, or collisions beyond Markov's bound
+        F1 / (width p) and Chebyshev's sqrt(F2 (1 - 1 / width) / (width p)). The distance of the
+        mean of the cells from their median is added.
+
+        References
+        ----------
+        .. [2] Minton, Price. "Improved Concentration Bounds for Count-Sketch". SODA 2014 (residual
+           norms). https://arxiv.org/abs/1207.5200
         """
         miss = 1 - fraction.check("ReleasedCountMin", "confidence", confidence)
+        found = bound_of_centred_medians(self._table, miss)
+        return found if found < math.inf else self._bound_by_moments(miss)
+
+    def _bound_by_moments(self, miss: float) -> float:
+        """The bound by F1, F2 and the tail of the noise, for estimates that subtract the mean.
+
+        These are `(middle - total / width) / (1 - 1 / width)` for the median of the key's cells.
+        """
         mean_noise = self._distribution.mean_tail_bound(self.depth * self.width, miss / 16)
         total = max(self.estimate_total() + self.width * mean_noise, 0.0)
         remaining = miss * 15 / 16
@@ -150,18 +173,33 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
 
         bad_row = row_miss(self.depth, remaining - low)
         row = narrowest(collisions, self._distribution.tail_bound, bad_row)
-        return (row + mean_noise) / (1 - 1 / self.width)
+        return (row + mean_noise) / (1 - 1 / self.width) + self._farthest_mean()
 
-    def _medians(self, hashes: np.ndarray, out: np.ndarray) -> None:
-        sorted_rows(self._table, hashes, out)
+    def _farthest_mean(self) -> float:
+        """How far an estimate that subtracts the mean of other cells can be from one that does not.
+
+        With M the median of a key's cells, it subtracts (total - M) / (width - 1).
+        """
+        low, high = (each.astype(np.float64) for each in middles(self._table))
+        ends = np.array([self._table.min(), self._table.max()], np.float64)
+        means = (self._total - ends) / (self.width - 1)
+        return float(max(means.max() - low.min(), high.max() - means.min(), 0.0))
+
+    @cached_property
+    def _less_others(self) -> np.ndarray:
+        """What each cell says of the weight of a key in it."""
+        return less_others(self._table)
+
+    def _estimates(self, hashes: np.ndarray, out: np.ndarray) -> None:
+        sorted_rows(self._less_others, hashes, out)
 
     def _error_distribution(self) -> CellErrors:
-        return CellErrors(drawn(self._table), "median", symmetric=False)
+        return CellErrors(drawn(self._less_others), "median", symmetric=False)
 
     def _limits_of(
         self, hashes: np.ndarray, confidence: float, errors: CellErrors
     ) -> tuple[np.ndarray, np.ndarray]:
-        return errors.interval(sorted_rows(self._table, hashes), confidence)
+        return errors.interval(sorted_rows(self._less_others, hashes), confidence)
 
     @cached_property
     def _sums(self) -> np.ndarray:
@@ -197,6 +235,18 @@ def sorted_rows(
         table, hashes, slots, rows, np.empty(hashes.size) if medians is None else medians
     )
     return rows
+
+
+def _random_levels(raw: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """How far below and above a logarithmic cell the count may be, as a level is raised at random.
+
+    A count of n has variance n (n - 1) (BASE - 1) / 2, nearly that of (n - 1/2) times a number.
+    """
+    step = (conservative.BASE - 1) * raw + 1  # to the next level
+    part = NormalDist().inv_cdf((1 + confidence) / 2) * ((conservative.BASE - 1) / 2) ** 0.5
+    middle = np.maximum(raw - 0.5, 0)
+    above = middle * part / (1 - part) if part < 1 else np.full(middle.shape, np.inf)
+    return middle * part / (1 + part), np.where(raw > 0, np.maximum(above, step), 0.0)
 
 
 TOTAL = integer(0)
@@ -396,9 +446,9 @@ class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
             signs of error. One number for one key.
         """
         dtype = np.float64 if self.cells == "logarithmic" else np.int64
-        return answers_to(keys, self.seed, dtype, self._smallest)
+        return answers_to(keys, self.seed, dtype, self._estimates)
 
-    def _smallest(self, hashes: np.ndarray, out: np.ndarray) -> None:
+    def _estimates(self, hashes: np.ndarray, out: np.ndarray) -> None:
         if self.cells == "compact":
             compact.smallest(self._table, self._joined, hashes, out)
         elif self.cells == "logarithmic":
@@ -476,7 +526,7 @@ class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
         self, hashes: np.ndarray, confidence: float, errors: dict[int, CellErrors]
     ) -> tuple[np.ndarray, np.ndarray]:
         raw = np.empty(hashes.size, np.int64)
-        self._smallest(hashes, raw)
+        self._estimates(hashes, raw)
         level = np.searchsorted([limit for limit, _ in SPANS], raw, side="right")
         limits = np.empty((2, hashes.size))
         for at, each in errors.items():
@@ -488,12 +538,11 @@ class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Limits for cells that depend on the order: an unseen key has the largest errors."""
         raw = np.empty(hashes.size, np.float64 if self.cells == "logarithmic" else np.int64)
-        self._smallest(hashes, raw)
+        self._estimates(hashes, raw)
         low, high = raw - errors.quantile(confidence), raw.astype(np.float64)
-        if self.cells == "logarithmic":  # a level is raised at random
-            z = NormalDist().inv_cdf((1 + confidence) / 2)
-            random = z * np.sqrt((conservative.BASE - 1) / 2 * raw * np.maximum(raw - 1, 0))
-            low, high = low - random, high + random
+        if self.cells == "logarithmic":
+            below, above = _random_levels(raw, confidence)
+            low, high = low - below, high + above
         return low, high
 
     def _calibrated_release(

@@ -99,7 +99,7 @@ class SignedTable(KeyIntervals):
             combine = COMBINE.check(owner, "combine", combine)
         return self._intervals(keys, confidence, self._error_distribution(combine))
 
-    def _combined(self, hashes: np.ndarray, out: np.ndarray) -> None:
+    def _estimates(self, hashes: np.ndarray, out: np.ndarray) -> None:
         if self.combine == "mean":
             counters.mean(self._table, hashes, np.empty(hashes.size, np.uint32), out)
         else:
@@ -176,7 +176,7 @@ class ReleasedCountSketch(NoisyTable, SignedTable):
             Estimates of both signs of error, float64: mean or median of the rows, as `combine`
             says. One number for one key.
         """
-        return answers_to(keys, self.seed, np.float64, self._combined)
+        return answers_to(keys, self.seed, np.float64, self._estimates)
 
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:
@@ -476,7 +476,7 @@ class CountSketch(SignedTable, WeighedRelease[ReleasedCountSketch], KeyedSketch)
             Estimates of both signs of error, float64: mean or median of the rows, as `combine`
             says. One number for one key.
         """
-        return answers_to(keys, self.seed, np.float64, self._combined)
+        return answers_to(keys, self.seed, np.float64, self._estimates)
 
     @renamed_arguments(k="n")
     def heavy_hitters(self, n: int, candidates: Ids | None = None) -> tuple[list[Any], np.ndarray]:

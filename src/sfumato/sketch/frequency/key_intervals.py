@@ -1,5 +1,6 @@
 """Intervals and standard errors of the estimates of keys, for sketches and releases alike."""
 
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,18 @@ from sfumato.core.few_keys import KEY_TYPES, key_hash
 from sfumato.core.hashing import hashed_keys
 from sfumato.core.typing import Keys
 from sfumato.core.validation import fraction
-from sfumato.sketch.frequency.cell_errors import standard_error_of
 
 __all__ = ["KeyIntervals"]
+
+ABSENT = 1024  # keys that stand for one at random
+TWO_SIDED = NormalDist().inv_cdf(0.975)  # standard errors on each side of a 95 % interval
 
 
 class KeyIntervals:
     """Mixin that adds `interval` and `standard_error` to what has `estimate(keys)`.
 
-    A subclass computes the limits for a block of hashes in `_limits_of`; what all blocks share
-    comes from `_error_distribution`.
+    A subclass estimates a block of hashes in `_estimates` and computes its limits in `_limits_of`;
+    what all blocks share comes from `_error_distribution`.
     """
 
     seed: int
@@ -58,24 +61,42 @@ class KeyIntervals:
         confidence = fraction.check(type(self).__name__, "confidence", confidence)
         return self._intervals(keys, confidence, self._error_distribution())
 
-    def standard_error(self, keys: Keys) -> Any:
+    def standard_error(self, keys: Keys | None = None) -> Any:
         """Estimate the standard error of the estimate of every key.
 
         Parameters
         ----------
-        keys : array_like of shape (n,) or scalar
-            Keys of any types.
+        keys : array_like of shape (n,), scalar or None, default=None
+            Keys of any types. None stands for a key at random, not one of the heavy ones.
 
         Returns
         -------
         ndarray of shape (n,) or float
-            The length of ``interval(keys, 0.95)`` over 3.92, so that 1.96 standard errors on each
-            side make an interval of 95 %. Rare collisions with heavy keys do not inflate it, unless
-            the rows of the key show one. One number for one key.
+            How far the farther limit of ``interval(keys, 0.95)`` is from the estimate, over 1.96,
+            so that 1.96 standard errors on each side make an interval of 95 %, or somewhat more
+            where errors of one sign are larger. One number for one key, and for None.
+
+        Notes
+        -----
+        Rare collisions with heavy keys do not inflate it, unless the rows of the key show one.
         """
-        low, high = self.interval(keys, 0.95)
-        found = standard_error_of(np.asarray(low), np.asarray(high))
-        return found if isinstance(low, np.ndarray) else found.item()
+        errors = self._error_distribution()
+        if keys is None:
+            hashes = np.random.default_rng(2).integers(0, 2**64, ABSENT, np.uint64)
+            return float(np.median(self._standard_errors(hashes, errors)))
+        if isinstance(keys, KEY_TYPES):
+            return float(self._standard_errors(key_hash(keys, self.seed), errors)[0])
+        hashed = hashed_keys(keys, self.seed)
+        out = np.empty(hashed.size)
+        for rows, hashes in hashed.blocks:
+            out[rows] = self._standard_errors(hashes, errors)
+        return out
+
+    def _standard_errors(self, hashes: np.ndarray, errors: Any) -> np.ndarray:
+        estimates = np.empty(hashes.size)
+        self._estimates(hashes, estimates)
+        low, high = self._limits_of(hashes, 0.95, errors)
+        return np.asarray(np.maximum(estimates - low, high - estimates) / TWO_SIDED)
 
     def _intervals(self, keys: Keys, confidence: float, errors: Any) -> tuple[Any, Any]:
         if isinstance(keys, KEY_TYPES):
@@ -89,6 +110,9 @@ class KeyIntervals:
 
     def _error_distribution(self) -> Any:
         """What the limits of all keys are computed from."""
+        raise NotImplementedError
+
+    def _estimates(self, hashes: np.ndarray, out: np.ndarray) -> None:
         raise NotImplementedError
 
     def _limits_of(
