@@ -16,6 +16,7 @@ from sfumato.cli import (
     budget,
     compare,
     density,
+    doctor,
     engines,
     index,
     input_files,
@@ -28,6 +29,7 @@ from sfumato.cli import (
     store,
     telemetry,
     waiting,
+    warmup,
 )
 from sfumato.cli import models as tuning
 from sfumato.cli.bounds import joined
@@ -181,6 +183,8 @@ app.command()(tuning.tune)
 app.command()(compare.compare)
 app.command()(split.split)
 app.command()(serve.serve)
+app.command()(doctor.doctor)
+app.command()(warmup.warmup)
 
 
 @app.callback(invoke_without_command=True)

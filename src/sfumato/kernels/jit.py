@@ -18,7 +18,7 @@ from numba.core.types.functions import BaseFunction
 from numba.core.typing import templates
 from numba.core.untyped_passes import InlineClosureLikes
 
-__all__ = ["inline", "kernel"]
+__all__ = ["cache_folders", "inline", "kernel"]
 
 
 @functools.cache
@@ -75,6 +75,23 @@ class _Implementation(caching.CompileResultCacheImpl):
         library, description, own, *rest, called = stored
         own, others = own and own.rebuilt(), tuple(each.rebuilt() for each in called)
         return super().rebuild(target, (library, description, own, *rest, others))
+
+
+def cache_folders() -> list[Path]:
+    """Folders that hold the machine code of the kernels, made where they are missing.
+
+    Raises OSError where Numba finds no place that can be written.
+    """
+    room, found = Path(__file__).parent, []
+    for folder in sorted({file.parent for file in room.rglob("*.py")}):
+        for each in _Implementation._locator_classes:
+            locator = each.from_function(kernel, str(folder / "__init__.py"))
+            if locator is not None:
+                found.append(Path(locator.get_cache_path()))
+                break
+        else:
+            raise OSError(f"{folder} cannot be written, and NUMBA_CACHE_DIR names no other folder")
+    return found
 
 
 class _Cache(caching.FunctionCache):
