@@ -153,6 +153,8 @@ COMMANDS = [
     ("generate -o made.csv", ""),
     ("inspect model.sfu", ""),
     ("demo --once", ""),
+    ("doctor", ""),
+    ("warmup privacy", "2 of 2 calls"),
     ("audit profiles train.csv --epsilon 2 --attacked 20 -o audit", "140 of 140 attacks"),
     ("audit mechanism laplace --trials 1000 --seed 1", ""),
     ("audit model model.sfu --train train.csv --test test.csv", ""),

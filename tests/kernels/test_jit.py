@@ -107,6 +107,48 @@ print(*theirs(np.ones(2)))
     assert done.stdout.split() == ["2.0", "False", "2", "2.0"]
 
 
+FOREIGN = """
+import hashlib, re, sys, numba, numpy as np
+if sys.argv[1] == "beside":
+    from sfumato.kernels.jit import kernel
+    @kernel
+    def ours(values, out):
+        scratch = np.zeros(3)
+        for i in range(values.size):
+            scratch[i % 3] += values[i] // 2 + min(values[i], values.size)
+        out[0] = scratch.sum()
+    ours(np.ones(2), out := np.empty(1))
+@numba.njit(cache=True)
+def theirs(values):
+    scratch = np.zeros(3)
+    for i in range(values.size):
+        scratch[i % 3] += values[i] // 2 + min(values[i], values.size)
+    return scratch.sum(), np.dot(values, values)
+if sys.argv[1] != "load":
+    (code,) = (theirs(np.ones(2)), theirs.inspect_asm())[1].values()
+    operations = re.findall(r"^\\t([a-z][a-z0-9]*)", code, re.MULTILINE)
+    print(hashlib.sha256(" ".join(operations).encode()).hexdigest())
+print((theirs(np.ones(2)), sum(theirs.stats.cache_hits.values()), "sfumato" in sys.modules))
+"""
+
+
+def test_foreign_code_of_numba_is_compiled_and_stored_as_without_our_kernels(tmp_path):
+    def output(*how):
+        folder = tmp_path / how[-1]
+        folder.mkdir(exist_ok=True)
+        file = folder / "caller.py"
+        file.write_text(FOREIGN)
+        line = [sys.executable, file, how[0]]
+        return subprocess.run(line, capture_output=True, text=True, check=True).stdout.split("\n")
+
+    alone, beside = output("alone"), output("beside")
+    assert alone[0] == beside[0]  # the same operations in the same order
+    assert alone[1] == beside[1].replace("True", "False") == "((2.0, 2.0), 0, False)"
+    # What it stored beside us is read where we are not installed: nothing of ours is named.
+    assert output("load", "beside")[0] == "((2.0, 2.0), 1, False)"
+    assert not any(b"sfumato" in each.read_bytes() for each in tmp_path.rglob("*theirs*.nb?"))
+
+
 def test_python_may_call_a_helper():
     assert _length(3, 4) == 5
     assert _length(np.float32(3), 4.0) == 5

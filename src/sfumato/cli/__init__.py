@@ -16,6 +16,7 @@ from sfumato.cli import (
     budget,
     compare,
     density,
+    doctor,
     engines,
     generate,
     index,
@@ -29,6 +30,7 @@ from sfumato.cli import (
     store,
     telemetry,
     waiting,
+    warmup,
 )
 from sfumato.cli import models as tuning
 from sfumato.cli.bounds import joined
@@ -183,6 +185,8 @@ app.command()(compare.compare)
 app.command()(split.split)
 app.command()(generate.generate)
 app.command()(serve.serve)
+app.command()(doctor.doctor)
+app.command()(warmup.warmup)
 
 
 @app.callback(invoke_without_command=True)

@@ -6,8 +6,9 @@ import gc
 import sys
 from pathlib import Path
 from types import CodeType
+from typing import NamedTuple
 
-from numba.core import caching, codegen, compiler, environment, ir, sigutils
+from numba.core import caching, codegen, compiler, environment, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 from numba.core.runtime import rtsys
@@ -17,7 +18,7 @@ from numba.core.types.functions import BaseFunction
 from numba.core.typing import templates
 from numba.core.untyped_passes import InlineClosureLikes
 
-__all__ = ["inline", "kernel"]
+__all__ = ["cache_folders", "inline", "kernel"]
 
 
 @functools.cache
@@ -34,8 +35,63 @@ def _stamped(locator: type) -> type:
     return type(locator.__name__, (locator,), {"get_source_stamp": lambda self: _room_stamp()})
 
 
+class _StoredEnvironment(NamedTuple):
+    """What stored machine code finds constants and names by."""
+
+    module: str
+    constants: list
+    name: str
+
+    @classmethod
+    def of(cls, environment):
+        return environment and cls(*environment.__reduce__()[1])
+
+    def rebuilt(self):
+        """The environment, without importing a module of Numba's for it.
+
+        Only code that calls back into Python reads the module's names. Those of `np.empty`, which
+        many kernels call, would load Numba's texts and structures: a tenth of the time of a short
+        command.
+        """
+        if not self.module.startswith("numba.") or self.module in sys.modules:
+            return environment._rebuild_env(*self)
+        made = environment.lookup_environment(self.name)
+        if made is None:
+            made = environment.Environment({"__name__": self.module})
+            made.consts[:], made.env_name = self.constants, self.name
+            environment.Environment._memo[self.name] = made
+        return made
+
+
 class _Implementation(caching.CompileResultCacheImpl):
     _locator_classes = [_stamped(each) for each in caching.CompileResultCacheImpl._locator_classes]
+
+    def reduce(self, compiled):
+        library, description, own, *rest, called = super().reduce(compiled)
+        others = [_StoredEnvironment.of(each) for each in called]
+        return library, description, _StoredEnvironment.of(own), *rest, others
+
+    def rebuild(self, target, stored):
+        library, description, own, *rest, called = stored
+        own, others = own and own.rebuilt(), tuple(each.rebuilt() for each in called)
+        return super().rebuild(target, (library, description, own, *rest, others))
+
+
+def cache_folders() -> list[Path]:
+    """Folders that hold the machine code of the kernels, made where they are missing.
+
+    Raises OSError where Numba finds no place that can be written.
+    """
+    room, found = Path(__file__).parent, []
+    for folder in sorted({file.parent for file in room.rglob("*.py")}):
+        for each in _Implementation._locator_classes:
+            locator = each.from_function(kernel, str(folder / "__init__.py"))
+            if locator is not None:
+                found.append(Path(locator.get_cache_path()))
+                break
+        else:
+            raise OSError(f"{folder} cannot be written, and NUMBA_CACHE_DIR names no other folder")
+    return found
 
 
 class _Cache(caching.FunctionCache):
@@ -58,27 +114,6 @@ class _Cache(caching.FunctionCache):
             # The index names types of a version of ours that is not installed any more.
             self.flush()
             return None
-
-
-_numbas_rebuilt = environment._rebuild_env
-
-
-def _rebuilt(module, constants, name):
-    """The environment of a function in stored machine code, without a module of Numba's for it.
-
-    Only code that calls back into Python reads the module's names. Those of `np.empty`, which many
-    kernels call, would load Numba's texts and structures: a tenth of the time of a short command.
-    """
-    known = environment.lookup_environment(name)
-    if known is not None or not module.startswith("numba.") or module in sys.modules:
-        return _numbas_rebuilt(module, constants, name)
-    made = environment.Environment({"__name__": module})
-    made.consts[:], made.env_name = constants, name
-    environment.Environment._memo[name] = made
-    return made
-
-
-environment._rebuild_env = _rebuilt
 
 
 class _KernelLibrary(codegen.JITCodeLibrary):
@@ -172,6 +207,14 @@ class _Options(compiler.Flags):
         values = super().values()
         return {name: values[name] for name in values.keys() - self._OF_WRAPPERS}
 
+    @functools.cached_property
+    def kind(self):
+        """A number that equal options share."""
+        return _KINDS.setdefault(self.copy(), len(_KINDS))
+
+
+_KINDS = {}
+
 
 class _Compiled(CPUDispatcher):
     """A function with a pipeline of ours."""
@@ -262,36 +305,23 @@ def _call_type(function, context, args, kws):
     """The signature of a call of a function of Numba's, found once for each types of arguments.
 
     Numba tries all templates of an operator at each place where it stands, most of the time of
-    typing a kernel. A function that gets further templates is another object, which knows nothing.
+    typing a kernel. For our kernels alone, and while the lock of compilations is held. A function
+    that gets further templates is another object, for which nothing is known.
     """
-    if not isinstance(ConfigStack.top_or_none(), _Options):
+    options = ConfigStack.top_or_none()
+    if not isinstance(options, _Options):
         return _numbas_call_type(function, context, args, kws)
-    known = function.__dict__.setdefault("_call_types_of_kernels", {})
-    call = context, args, tuple(kws.items())
-    if call not in known:
+    call = function, context, tuple(args), tuple(kws.items()), options.kind
+    if call not in _SIGNATURES:
         signature = _numbas_call_type(function, context, args, kws)
-        known[call] = signature, function._impl_keys[signature.args]
-    signature, function._impl_keys[known[call][0].args] = known[call]
+        _SIGNATURES[call] = signature, function._impl_keys[signature.args]
+    signature, implementation = _SIGNATURES[call]
+    function._impl_keys[signature.args] = implementation  # other code may have found another
     return signature
 
 
 BaseFunction.get_call_type = _call_type
-_PLAIN = frozenset((str, int, float, bool, type(None), ir.Loc))  # parts of a statement; no variable
-
-
-def _variables(statement, parts):
-    """As `Inst._rec_list_vars`, which every pass calls for all statements, in the same order."""
-    found = []
-    for part in parts.values():
-        if type(part) is ir.Var:
-            found.append(part)
-        elif type(part) not in _PLAIN:
-            found.extend(statement._rec_list_vars(part))
-    return found
-
-
-ir.Stmt.list_vars = lambda statement: _variables(statement, statement.__dict__)
-ir.Expr.list_vars = lambda expression: _variables(expression, expression._kws)
+_SIGNATURES = {}
 
 
 def kernel(function):

@@ -82,8 +82,11 @@ def first_rank(n_best: int, count: int) -> int:
 
 
 @inline
-def _beyond(blocks, at, queries, q, limit):
-    """Distances of a block's codes from query q, less the limit."""
+def _hits(blocks, at, queries, q, limit, near):
+    """Which codes of a block are nearer to query q than the limit; near = distances less limit.
+
+    near is written only where a code is a hit.
+    """
     a = b = c = d = e = f = g = h = u64x8(np.uint64(0) - np.uint64(limit))
     for word in range(queries.shape[1]):
         code = u64x8(queries[q, word])
@@ -96,23 +99,19 @@ def _beyond(blocks, at, queries, q, limit):
         g += popcount(load(blocks, at + 48) ^ code)
         h += popcount(load(blocks, at + 56) ^ code)
         at += 64
-    return a, b, c, d, e, f, g, h
-
-
-@inline
-def _below(beyond):
-    """Whether any of the numbers is below 0."""
-    a, b, c, d, e, f, g, h = beyond
-    return bits((a | b | c | d | e | f | g | h) >= TOP)
-
-
-@inline
-def _spill(beyond, near):
-    """Write the numbers out, and say which of them are below 0."""
-    hits = np.uint64(0)
-    for i, each in enumerate(beyond):
-        store(near, 8 * i, each)
-        hits |= bits(each >= TOP) << np.uint64(8 * i)
+    hits = bits((a | b | c | d | e | f | g | h) >= TOP)  # a number below 0 has this bit
+    if hits:
+        store(near, 0, a)
+        store(near, 8, b)
+        store(near, 16, c)
+        store(near, 24, d)
+        store(near, 32, e)
+        store(near, 40, f)
+        store(near, 48, g)
+        store(near, 56, h)
+        hits = np.uint64(0)
+        for i in range(0, 64, 8):
+            hits |= bits(load(near, i) >= TOP) << np.uint64(i)
     return hits
 
 
@@ -161,9 +160,9 @@ def _offer(blocks, first, last, count, alive, queries, q, n_best, tally, found, 
     for b in range(first, last):
         if alive.size and alive[b] == 0:
             continue
-        beyond = _beyond(blocks, b * queries.shape[1] * 64, queries, q, limit)
-        if _below(beyond):
-            hits = _spill(beyond, near) & allowed(alive, count, b)
+        hits = _hits(blocks, b * queries.shape[1] * 64, queries, q, limit, near)
+        if hits:
+            hits &= allowed(alive, count, b)
             limit, below, size = _take(
                 hits, 64 * b, near, n_best, tally, found, limit, below, size
             )  # fmt: skip

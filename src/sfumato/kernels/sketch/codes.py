@@ -90,13 +90,23 @@ def _circle(bits):
     return turn * (-up if odd else across), turn * (across if odd else up)
 
 
+def gaussian(hashes: np.ndarray, out: np.ndarray) -> None:
+    """Standard normal entries: Box and Muller, one word for two entries.
+
+    >>> gaussian(np.arange(2, dtype=np.uint64), out := np.empty((1, 2, PANEL)))
+    >>> out[0, :, 0].round(3)
+    array([-0.416,  1.066])
+    """
+    box_muller(hashes, np.empty((2, 8 * len(out))), out)
+
+
 @kernel
-def gaussian(hashes, out):
-    """Standard normal entries: Box and Muller, one word for two entries."""
-    pairs = np.empty((2, 8 * out.shape[0]))
+def box_muller(hashes, pairs, out):
+    """The entries of `gaussian`; pairs is scratch of two rows with 8 numbers for each panel."""
     for i in range(hashes.size):
+        key = hashes[i]
         for t in range(pairs.shape[1]):
-            word = _word(hashes[i], t)
+            word = _word(key, t)
             radius = _radius(word >> HALF)
             c, s = _circle(word & LOW)
             pairs[0, t] = radius * c
