@@ -43,7 +43,7 @@ function releaseRow(each) {
   const button = element("button", { text: "Statement", type: "button", className: "quiet",
     "aria-label": `Statement of ${each.release}` });
   button.addEventListener("click", () => attempt(() => statement(each.release)));
-  return [each.release, what(each.what), each.dataset ?? "", `${number(each.nbytes)} bytes`, button];
+  return [each.release, button, what(each.what), each.dataset ?? "", `${number(each.nbytes)} bytes`];
 }
 
 async function refresh() {
@@ -53,7 +53,7 @@ async function refresh() {
   shown = now;
   const none = element("p", { className: "card", text: "The ledger has no data set: nothing can be released." });
   part("budgets").replaceChildren(...(ledger.budgets.length ? ledger.budgets.map(budget) : [none]));
-  const columns = ["Release", "What", "Data set", "Size", "Guarantee"].map((name) => ({ name, numeric: name === "Size" }));
+  const columns = ["Release", "Guarantee", "What", "Data set", "Size"].map((name) => ({ name, numeric: name === "Size" }));
   part("releases").replaceChildren(releases.length
     ? table("A retry gets the stored bytes; fresh noise is never drawn for it", columns, releases.map(releaseRow))
     : element("p", { className: "soft", text: "Nothing has been released." }));
