@@ -40,6 +40,7 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.xref_missing", "toc.empty_glob"]
 
 MODULES = api.modules()
+PUBLIC = list(api.public())
 OUTSIDE = "BaseEstimator, object, Exception, tuple, dict, str, int, Protocol"
 
 
@@ -58,7 +59,7 @@ def pages() -> dict[str, str]:
 def first_homes() -> dict[int, tuple[str, str]]:
     """Module and name of every public class and function, the shortest of several."""
     homes: dict[int, tuple[str, str]] = {}
-    for path, name, thing in sorted(api.public(), key=lambda each: (each[0].count("."), each[0])):
+    for path, name, thing in sorted(PUBLIC, key=lambda each: (each[0].count("."), each[0])):
         if inspect.isclass(thing) or inspect.isroutine(thing):
             homes.setdefault(id(thing), (path, name))
     return homes
@@ -95,7 +96,7 @@ def module_page(path: str, names: list[str]) -> str:
 def constants() -> dict[str, dict[str, Any]]:
     """Public names that are neither classes nor functions, with their values, by module."""
     found: dict[str, dict[str, Any]] = {}
-    for path, name, thing in api.public():
+    for path, name, thing in PUBLIC:
         if not (inspect.isclass(thing) or inspect.isroutine(thing) or callable(thing)):
             found.setdefault(path, {})[name] = thing
     return found

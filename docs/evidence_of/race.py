@@ -74,7 +74,7 @@ def race():
             "one", DENSITY, PAGE),
         Row("Figure 1", "algorithm 1 on a 3 x 6 sketch", "one cell of each row gains 1",
             "the same: a test holds `Race` to one cell of each row", SAME,
-            "python -m pytest tests/sketch/test_race.py", "[density](density.md)"),
+            "python -m pytest tests/sketch/lsh/test_race.py", "[density](density.md)"),
         Row("Figure 2", "density map without and with noise", NUMBERLESS,
             "[race_map.png](race_map.png), d = 2, epsilon none and 0.1", "drawn alike", DENSITY,
             PAGE),
