@@ -25,8 +25,8 @@ from sfumato.recommend import DenseFactorization
 from sfumato.retrieve import BinaryIndex, LshIndex, learned, qolsh, suggest_width
 from sfumato.sketch import MinHash
 
-SEEDS, QUERIES, NEAREST, ROWS = (0, 1, 2), 500, 10, 12_000
-SOME = 200  # queries of sets, whose true neighbours are found pair by pair
+SEEDS, QUERIES, NEAREST, ROWS = (0, 1, 2), 500, 10, 6_000
+SOME = 100  # queries of sets, whose true neighbours are found pair by pair
 ELSEWHERE = "defaults, chosen on other queries of benchmarks/retrieval.py"
 
 
@@ -63,9 +63,9 @@ def films():
 VECTORS = {
     "digits (1,797 x 64)": digits,
     "MNIST features (7,603 x 100)": features,
-    "SIFT-like (12,000 x 128)": histograms,
-    "GloVe (12,000 x 50)": words,
-    "GloVe + 3 (12,000 x 50)": far_words,
+    "SIFT-like (6,000 x 128)": histograms,
+    "GloVe (6,000 x 50)": words,
+    "GloVe + 3 (6,000 x 50)": far_words,
 }
 
 
@@ -109,7 +109,7 @@ def codebooks(task, size):
     parts = 8 * size // bits
     wide = -(-width // parts) * parts
     turned = faiss.OPQMatrix(width, parts, wide)
-    turned.niter, turned.max_train_points = 8, 10_000
+    turned.niter, turned.max_train_points = 5, 10_000
     plain = faiss.RandomRotationMatrix(width, 8 * (size - 8))
     pq = lambda d: faiss.IndexPQ(d, parts, bits, exact)  # noqa: E731
     made = {
@@ -237,7 +237,7 @@ def families(seed):
     """Sets of 40 keys in families of ten that share from half to nearly all of them."""
     draws = np.random.default_rng(seed)
     out = []
-    for _ in range(1000):
+    for _ in range(300):
         core = draws.integers(0, 10**6, 40)
         for _ in range(10):
             kept = core[: draws.integers(20, 40)]
@@ -247,7 +247,7 @@ def families(seed):
 
 def baskets(name):
     found = [np.array(each) for each in lists(name)]
-    return [each for each in found if each.size >= 5][:10_000]
+    return [each for each in found if each.size >= 5][:4_000]
 
 
 def watched(_):
@@ -258,9 +258,9 @@ def watched(_):
 
 
 SETS = {
-    "families of sets (10,000)": families,
-    "retail baskets (10,000)": lambda seed: baskets("retail"),
-    "T10I4D100K (10,000)": lambda seed: baskets("T10I4D100K"),
+    "families of sets (3,000)": families,
+    "retail baskets (4,000)": lambda seed: baskets("retail"),
+    "T10I4D100K (4,000)": lambda seed: baskets("T10I4D100K"),
     "films of 6,040 users": watched,
 }
 
