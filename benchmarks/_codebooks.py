@@ -34,7 +34,7 @@ class Ours:
 
     @property
     def nbytes(self):
-        return self.index.encoder.nbytes_per_vector
+        return self.index.nbytes_per_vector
 
     def search(self, queries):
         return self.index.search(queries, NEAREST, shortlist=SHORTLIST, **self.options)[1]
@@ -81,6 +81,14 @@ def pq32x8(data, picks):
     return faiss_made(made, data, 32)
 
 
+def opq32x8(data, picks):
+    width = data.base.shape[1]
+    wide = -(-width // 32) * 32
+    turned = faiss.OPQMatrix(width, 32, wide)
+    turned.niter = 20
+    return faiss_made(faiss.IndexPreTransform(turned, faiss.IndexPQ(wide, 32, 8)), data, 32)
+
+
 def pq64x4(data, picks):
     made = whole_parts(lambda d: faiss.IndexPQFastScan(d, 64, 4), data.base.shape[1], 64)
     return faiss_made(made, data, 32)
@@ -98,14 +106,17 @@ PEERS = {
     "faiss RaBitQ, 1 bit of 256 turned dimensions": rabitq,
     "faiss RaBitQ, 2 bits a dimension": rabitq_more(2),
     "faiss PQ32x8": pq32x8,
+    "faiss OPQ32x8": opq32x8,
     "faiss PQ64x4fs": pq64x4,
 }
 HAMMING = dict(scan="hamming", rerank="asymmetric")
 SCANNED = dict(scan="asymmetric", rerank="asymmetric")
 
 
-def filled(data, encoder, options, keep_vectors=False):
-    index = BinaryIndex(bits=encoder.bits, encoder=encoder, keep_vectors=keep_vectors)
+def filled(data, encoder, options, keep_vectors=False, metric="cosine"):
+    index = BinaryIndex(
+        bits=encoder.bits, encoder=encoder, keep_vectors=keep_vectors, metric=metric
+    )
     index.fit(data.base[np.random.default_rng(0).permutation(len(data.base))[:SAMPLE]])
     index.add(np.arange(len(data.base)), data.base)
     return Ours(index, options)
@@ -163,6 +174,10 @@ OURS = {
     "qoLSH, centre and factor, Hamming short-list": ours(lambda p: past(p["flips"]), HAMMING),
     "the same, sign bits for the short-list": ours(lambda p: past(p["flips"], short=True), HAMMING),
     "the same, pairs of flips": ours(lambda p: past(p["flips"], together=2), SCANNED),
+    "learned, 256 bits, ranked by products (before)": ours(
+        lambda p: learned(bits=256), SCANNED, metric="inner"
+    ),
+    "learned, 192 bits": ours(lambda p: learned(bits=192), SCANNED),
     "learned, 256 bits": ours(lambda p: learned(bits=256), SCANNED),
     "learned, 320 bits": ours(lambda p: learned(bits=320), SCANNED),
     "tight frame, Hamming, 1000 ranked exactly": ours(

@@ -59,6 +59,29 @@ def glove():
     return _split(f"GloVe, {len(words) - held:,} x 50", words[out[held:]], words[out[:held]])
 
 
+def small_sets():
+    """Sets of at most 30,000 vectors; the last are words whose vectors share a large mean."""
+    made = descriptors(30_000, seed=1, folder=retained())
+    yield _held_out("SIFT-like", made)
+    features = folder() / "adbench" / "24_mnist.npz"
+    if features.exists():
+        yield _held_out("MNIST features", np.load(features)["X"])
+    words = folder() / "glove" / "glove_6B_50d_top100k.npz"
+    if words.exists():
+        vectors = np.load(words)["vectors"][:30_000]
+        yield _held_out("GloVe", vectors)
+        yield _held_out("GloVe + 5", vectors + 5)
+
+
+def _held_out(name, vectors, held=1_000):
+    """Vectors of which some are queries to report, and none are chosen on."""
+    units = unit(vectors)[np.random.default_rng(1).permutation(len(vectors))]
+    base, queries = units[held:].copy(), units[:held].copy()
+    truth = exact(base, queries)
+    label = f"{name}, {len(base):,} x {base.shape[1]}"
+    return Vectors(label, base, (queries[:0], truth[:0]), (queries, truth))
+
+
 def _split(label, base, queries):
     base, queries = np.ascontiguousarray(base), np.ascontiguousarray(queries)
     truth = exact(base, queries)

@@ -281,7 +281,8 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     bits : int, default=5000
         Bits of a filter, 8 to 2**26.
     hashes : int, default=20
-        Bits that each item sets, 1 to 64.
+        Bits that each item sets, 1 to 64. Epsilon is divided among them: with one hash the same
+        epsilon finds far more similar users, with many a single item is tested among more bits.
     seed : int, default=0
         Public seed of the hash functions; part of the release.
     typical_size : int, default=100

@@ -8,12 +8,12 @@ chain may grow while it is read.
 import numpy as np
 
 from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.lanes import load, store
 from sfumato.kernels.retrieve.weighted_scan import (
     HALF,
     NONE,
     _cut,
     _falling,
-    _spread,
     _take,
     _visit,
 )
@@ -145,6 +145,14 @@ def _blocks_of(cells, first, following, alive, out):
 
 
 @inline
+def _take_block(column, b, out):
+    """The numbers of block b, where there are any."""
+    if column.size:
+        for at in range(0, 64, 16):
+            store(out, at, load(column, 64 * b + at))
+
+
+@inline
 def _scan_blocks(
     blocks, alive, factors, shifts, scale, shift, listed, count, planes, q, step, whole, n_best,
     near, found,
@@ -153,8 +161,8 @@ def _scan_blocks(
     size, limit = 0, np.float32(-np.inf)
     for i in range(count):
         b, ahead = listed[i], listed[i + 2]
-        _spread(factors, factors.size, b, b + 1, scale)
-        _spread(shifts, shifts.size, b, b + 1, shift)
+        _take_block(factors, b, scale)
+        _take_block(shifts, b, shift)
         hits = _visit(blocks, b, ahead, planes, q, step, whole, scale, shift, 0, limit, near)
         if hits:
             size = _take(hits & alive[b], 64 * b, near, found, size)

@@ -159,16 +159,17 @@ def best(blocks, factors, shifts, weights, offsets, starts, rows, positions, sco
     weights fill all words. No factors at all stand for factors of 1, and no shifts for 0. Lists
     begin as -1 and -inf, and equal scores go to the lower row.
     """
+    scaled, shifted = factors.size > 0, shifts.size > 0
     for q in range(weights.shape[0]):
-        end = starts[q + 1]
+        end, offset = starts[q + 1], offsets[q]
         for i in range(starts[q], end):
             if i + CODES_AHEAD < end:
                 _prefetch_code(blocks, rows[i + CODES_AHEAD])
             row = rows[i]
-            score = _sum(blocks, row // BLOCK, row % BLOCK, weights[q]) + offsets[q]
-            if factors.size:
+            score = _sum(blocks, row // BLOCK, row % BLOCK, weights[q]) + offset
+            if scaled:
                 score *= factors[row]
-            if shifts.size:
+            if shifted:
                 score += shifts[row]
             offer_any(row, score, positions[q], scores[q])
         order(positions[q], scores[q])
