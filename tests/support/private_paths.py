@@ -263,7 +263,15 @@ PATHS["AMS"] = [keyed(lambda: AMS(64)), keyed(lambda: AMS(64, kind="tug-of-war")
 PATHS["BloomFilter"] = [keyed(lambda: BloomFilter(512, 3))]
 PATHS["HyperLogLog"] = [keyed(lambda: HyperLogLog(6), largest=10**6)]
 PATHS["MinHash"] = [keyed(lambda: MinHash(64, kind="one-permutation"))]
-PATHS["KernelGrid"] = [points(lambda: KernelGrid(2.0, BOX))]
+PATHS["KernelGrid"] = [
+    points(lambda: KernelGrid(2.0, BOX)),
+    Path(
+        lambda rows: KernelGrid(2.0, BOX).update(rows).release_adaptive(1.0),
+        points(lambda: KernelGrid(2.0, BOX)).rows,
+        points(lambda: KernelGrid(2.0, BOX)).odd,
+        points(lambda: KernelGrid(2.0, BOX)).boxes,
+    ),
+]
 PATHS["KernelSlices"] = [points(lambda: KernelSlices(2.0, BOX, rows=8))]
 PATHS["KernelFourier"] = [points(lambda: KernelFourier(2.0, BOX, rows=8))]
 PATHS["Moments"] = [

@@ -71,6 +71,14 @@ class RowsCase(Case):
         return self.make()([ROWS[::-1] * 3, ROWS, -ROWS][which], **terms)
 
 
+class AdaptiveCase(Case):
+    """A grid that is released at a resolution that it chooses."""
+
+    def release(self, which: int = 1, **terms: Any) -> Release:
+        terms = {"epsilon": 1.0, "source": InsecureSeededSource(7), **self.arguments, **terms}
+        return self.sketch(which).release_adaptive(**terms)
+
+
 RELEASES: dict[str, list[Case]] = {}
 RELEASES["ReleasedCountMin"] = [
     Case(lambda: CountMin(256)),
@@ -120,6 +128,14 @@ RELEASES["ReleasedKernelGrid"] = [
     Case(
         lambda: KernelGrid(1.0, ([-3, -3], [3, 3]), kernel="exponential"),
         {"delta": 1e-6, "weight": 7, "relation": "replace"},
+        PLACES,
+    ),
+]
+RELEASES["ReleasedAdaptiveGrid"] = [
+    AdaptiveCase(lambda: KernelGrid(2.0, ([-3, -3], [3, 3])), streams=PLACES),
+    AdaptiveCase(
+        lambda: KernelGrid(9.0, ([-3, -1], [3, 9]), kernel="gaussian", resolution=0.5),
+        {"unit": "user", "contributions": 9, "relation": "replace", "weight": 7},
         PLACES,
     ),
 ]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["SketchAnomalyDetector"]
 
 PROJECTIONS, FEW = 32, 4  # sums by default; columns up to which they are worth their noise
-BINS = ((50.0, 64), (150.0, 32), (math.inf, 16))  # cells, up to so many columns per epsilon
+BINS = ((90.0, 64), (180.0, 32), (math.inf, 16))  # cells, up to so many columns per epsilon
 MOST = 0.1  # largest fraction of points past the threshold of contamination="auto"
 
 
@@ -80,8 +80,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         stands for 32, and for 0 with `epsilon` and more than 4 columns: every slice adds to the
         noise of all.
     bins : int or None, default=None
-        Cells of a histogram, from 2 to 2**12. None stands for 64; with `epsilon` for 32 beyond 50
-        columns per unit of epsilon, and for 16 beyond 150.
+        Cells of a histogram, from 2 to 2**12. None stands for 64; with `epsilon` for 32 beyond 90
+        columns per unit of epsilon, and for 16 beyond 180.
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0

@@ -471,6 +471,7 @@ def bounded_weight(owner: str, weight: int, most: int) -> int:
 
 
 R = TypeVar("R", bound=Release)
+Q = TypeVar("Q", bound=Release)
 
 
 class WeighedRelease(Generic[R]):
@@ -549,13 +550,13 @@ class WeighedRelease(Generic[R]):
 
     def _released(
         self,
-        calibrate: Callable[[ReleaseRequest, int, str | None], CalibratedRelease[R]],
+        calibrate: Callable[[ReleaseRequest, int, str | None], CalibratedRelease[Q]],
         epsilon: float | Privacy | None,
         delta: float,
         weight: int,
         noise: str | None,
         options: ReleaseOptions,
-    ) -> R:
+    ) -> Q:
         """Calibrate and publish; a ledger is charged before any noise is drawn."""
         owner = type(self).__name__
         self._check_releasable()

@@ -374,6 +374,7 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
     def release_adaptive(
         self,
         epsilon: float | Privacy | None = None,
+        delta: float = 0.0,
         *,
         weight: int = 1,
         **options: Unpack[ReleaseOptions],
@@ -384,6 +385,8 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
         ----------
         epsilon : float, Privacy or None, default=None
             As in `release`.
+        delta : float, default=0.0
+            Checked as in `release`, and not used: the release is epsilon-private.
         weight : int, default=1
             As in `release`.
         **options : dict
@@ -406,7 +409,7 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
         return self._released(
             lambda request, heaviest, _: adaptive_release(self, request, heaviest),
             epsilon,
-            0.0,
+            delta,
             weight,
             None,
             options,

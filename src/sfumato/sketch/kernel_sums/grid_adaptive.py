@@ -147,7 +147,7 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
         variance = _variance(self.level_scale, self._nodes.unit)
         made = made + local_detail(details, self._nodes, self._levels, variance, kernel, bandwidth)
         self._fields[key] = made
-        return made
+        return np.asarray(made)
 
     @cached_property
     def _spectrum(self) -> Spectrum:
@@ -259,7 +259,7 @@ def _scale(request: ReleaseRequest, sensitivity: Sensitivity, part: Fraction) ->
 
 def _noisy(cells: np.ndarray, scale: Fraction, source: Source) -> np.ndarray:
     """A copy of the cells, clipped so that they cannot overflow, with noise on each."""
-    out = np.clip(cells, -CLIP, CLIP).astype(np.int64, order="C")
+    out: np.ndarray = np.clip(cells, -CLIP, CLIP).astype(np.int64, order="C")
     discrete.add_laplace(out, scale, source=source)
     return out
 

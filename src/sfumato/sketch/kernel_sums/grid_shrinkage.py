@@ -115,7 +115,7 @@ def unit_noise(levels: Levels) -> np.ndarray:
         total += dctn(_simulated(levels, seed), norm="ortho") ** 2
     index = bands.ravel()
     sums, counts = np.bincount(index, total.ravel() / SIMULATED), np.bincount(index)
-    return np.maximum((sums / np.maximum(counts, 1))[bands], 1e-300)
+    return np.asarray(np.maximum((sums / np.maximum(counts, 1))[bands], 1e-300))
 
 
 def uniform_masses(nodes: Nodes) -> np.ndarray:

@@ -122,7 +122,7 @@ class Spectrum:
             tail = float((means[upper] * counts[upper]).sum() / counts[upper].sum())
             middle = np.bincount(index, frequency.ravel()) / all_of
             means[last + 1 :] = tail * (middle[last] / middle[last + 1 :]) ** DECAY
-        return np.maximum(means[shells], self._chance)
+        return np.asarray(np.maximum(means[shells], self._chance))
 
     @property
     def _chance(self) -> float:
