@@ -58,8 +58,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     ----------
     bandwidth_ : float
         Length scale that is used.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the columns. Only if they are texts.
     n_features_in_ : int
         Number of columns.
     sketch_ : KernelFourier

@@ -418,7 +418,7 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         Returns
         -------
         ndarray of shape (m, 2 * rows)
-            float32, the cosines and then the sines of each row's frequencies over sqrt(rows).
+            Cosines and then sines of all frequencies, over sqrt(rows), in float32.
 
         Notes
         -----
