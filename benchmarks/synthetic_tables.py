@@ -27,6 +27,7 @@ from sklearn.model_selection import train_test_split
 
 from sfumato.density import PrivateTableSampler, SketchSampler
 from sfumato.density.synthesize import marginals
+from sfumato.privacy.random_source import InsecureSeededSource
 
 SEEDS = range(3)
 EPSILONS = (0.1, 1.0, 10.0)
@@ -111,11 +112,16 @@ def synthetic(method, train, public, epsilon, seed):
         return by_kernels(train, public, epsilon, seed)
     model = PrivateTableSampler(public, target="label", epsilon=epsilon, random_state=seed)
     if method == "ours":
-        return model.fit(train).sample(len(train)).to_pandas()
+        return fitted(model, train, seed).sample(len(train)).to_pandas()
     # Independent columns by class: the same, with all of epsilon for them.
     share = {"ALONE": Fraction(999, 1000), "CLASSES": Fraction(1, 1000)}
     with patch.multiple(marginals, **share), never_paired():
-        return model.fit(train).sample(len(train)).to_pandas()
+        return fitted(model, train, seed).sample(len(train)).to_pandas()
+
+
+def fitted(model, train, seed):
+    """The sampler; every method has the same noise, up to its scale, for a fair comparison."""
+    return model.fit(train, source=InsecureSeededSource(seed))
 
 
 def never_paired():

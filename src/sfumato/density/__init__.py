@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sfumato.density.evaluation_grid import grid_values
     from sfumato.density.graph import NodeDensity, neighbourhoods
     from sfumato.density.kde import SketchDensity, SketchSampler
+    from sfumato.density.kernel_features import KernelFeatures
     from sfumato.density.modes import find_modes
     from sfumato.density.noise_shares import NoiseSharing, NoisyShare, sum_shares
     from sfumato.density.pairwise_masks import MaskingParty, PairwiseMasks, SecretShares, unmask
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CombinedRelease",
+    "KernelFeatures",
     "MaskingParty",
     "NodeDensity",
     "NoiseSharing",
@@ -53,6 +55,7 @@ _FETCHED = on_demand(
         "evaluation_grid": ("grid_values",),
         "graph": ("NodeDensity", "neighbourhoods"),
         "kde": ("SketchDensity", "SketchSampler"),
+        "kernel_features": ("KernelFeatures",),
         "modes": ("find_modes",),
         "noise_shares": ("NoiseSharing", "NoisyShare", "sum_shares"),
         "pairwise_masks": ("MaskingParty", "PairwiseMasks", "SecretShares", "unmask"),

@@ -102,7 +102,7 @@ def test_missing_values_are_drawn_again_where_they_may_be():
 def test_the_release_is_all_there_is():
     model = fitted()
     assert {name for name in vars(model) if name.endswith("_")} == {
-        *("release_", "statement_", "tree_", "size_"),
+        *("release_", "statement_", "tree_", "size_", "feature_names_in_", "n_features_in_"),
     }
     again = PrivateTableSampler.from_release(model.release_, random_state=0)
     assert again.sample(50) == model.sample(50)

@@ -10,7 +10,7 @@ import typer
 
 from sfumato.cli import engines, input_files
 from sfumato.cli.bounds import ColumnBounds, column_bounds
-from sfumato.cli.density import files
+from sfumato.cli.density import files, tables
 from sfumato.cli.options import (
     Dataset,
     Force,
@@ -28,10 +28,12 @@ __all__ = ["build"]
 KINDS = {
     "density": "SketchDensity",
     "sampler": "SketchSampler",
+    "table": "PrivateTableSampler",
     "classifier": "SketchClassifier",
     "regressor": "SketchRegressor",
     "anomalies": "SketchAnomalyDetector",
 }
+SAMPLES = "samples"  # a table with epsilon, else a sampler
 STREAMED = ("density", "sampler")
 PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")
 CHOICES = ("bandwidth", "kernel", "backend", "rows", "expected_size", "contamination", "method")
@@ -54,9 +56,15 @@ def build(
     bounds: ColumnBounds = None,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", help=f"One of {', '.join(KINDS)}; default: by the options given."),
+        typer.Option(
+            "--kind",
+            help=f"One of {', '.join(KINDS)}, or {SAMPLES}: table with --epsilon, else sampler; "
+            "default: by the options given.",
+        ),
     ] = None,
-    label: Annotated[str | None, typer.Option(help="The column of classes: a classifier.")] = None,
+    label: Annotated[
+        str | None, typer.Option(help="The column of classes: a classifier, or of a table.")
+    ] = None,
     classes: Annotated[
         str | None, typer.Option(help="All that may occur: a,b,...; required with --epsilon.")
     ] = None,
@@ -74,6 +82,9 @@ def build(
             help="Columns that hold codes 0, 1, ... up to HIGH: a,b,...; or one column with the "
             "public list of its categories: city=Paris,Rome; repeatable.",
         ),
+    ] = None,
+    integers: Annotated[
+        str | None, typer.Option(help="table: columns of integers from LOW to HIGH: a,b,...")
     ] = None,
     bandwidth: Annotated[float | None, typer.Option(help="In the unit of the columns.")] = None,
     kernel: Annotated[str | None, typer.Option(help="p-stable, gaussian or exponential.")] = None,
@@ -123,7 +134,7 @@ def build(
     from sfumato.cli import printing, release_options
 
     given = context.params
-    kind = _kind(kind, label, target)
+    kind = _kind(tables.chosen_sampler(given) if kind == SAMPLES else kind, label, target)
     _together(kind, given)
     check_output(output, force, data, ledger)
     if ledger is not None:
@@ -174,7 +185,8 @@ def _learned_here(kind: str, context: typer.Context) -> Any:
     )
     # How many rows there are is not shown of those that are to be hidden.
     hidden = given["quiet"] or given["json"] or private
-    _learn(model, source, streamed=kind in STREAMED and bool(given["bounds"]), hidden=hidden)
+    streamed = kind in STREAMED and bool(given["bounds"])
+    _learn(kind, model, source, streamed=streamed, hidden=hidden)
     return model
 
 
@@ -192,6 +204,9 @@ def _learned_on_spark(kind: str, context: typer.Context) -> Any:
         files.announce(given["data"], names, given, classes=label, targets=target)
         with input_files.naming_options(given):
             model = _made(kind, given, names)
+            if kind == "table":
+                table = engine.read(source, [*names, *beside.values()])
+                return model.fit_rows(table, engine=engine)
             _number_classes(model)
             frame = engine.read(source, [*names, *beside.values()])
             rows = frame.dropna() if given["skip_nulls"] else frame
@@ -207,6 +222,8 @@ def _kind(kind: str | None, label: str | None, target: str | None) -> str:
         ("--label", label, "classifier"),
         ("--target", target, "regressor"),
     ):
+        if option == "--label" and found == "table":
+            continue
         if (value is not None) != (found == needs):
             verb = "needs" if found == needs else "takes no"
             raise ValueError(f"density build: a model of kind {found} {verb} {option}.")
@@ -215,16 +232,20 @@ def _kind(kind: str | None, label: str | None, target: str | None) -> str:
 
 def _together(kind: str, given: dict[str, Any]) -> None:
     """Refuse what would be ignored, and name all that a release lacks at once."""
+    if kind != "table" and given["integers"] is not None:
+        raise ValueError(f"density build: a model of kind {kind} takes no --integers.")
     if given["epsilon"] is None:
         for name in (*PAID, "delta"):
             if given[name]:
                 raise ValueError(f"{_option(name)} does not go without --epsilon.")
         return
     listed = any("=" in each for each in given["categorical"] or [])
+    labelled = kind == "table" and given["label"] is not None
     lacking = [
         option
         for option, kinds in PUBLIC.items()
-        if kind in kinds and not given[option[2:].replace("-", "_")]
+        if kind in kinds or (option == "--classes" and labelled)
+        if not given[option[2:].replace("-", "_")]
         if option != "--bounds" or not listed  # which may be the lists' own
     ]
     if lacking:
@@ -242,6 +263,9 @@ def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
     """The model, with the options that were given; one that it does not have is refused."""
     from sfumato import density
 
+    if kind == "table":
+        paid = {name: given[name] for name in PAID if given[name] is not None}
+        return tables.made_table(given, names, paid)
     values = {name: given[name] for name in (*CHOICES, *PAID) if given[name] is not None}
     values |= {"epsilon": given["epsilon"], "delta": given["delta"], "random_state": given["seed"]}
     categorical = _categorical(given["categorical"] or [], names)
@@ -305,11 +329,16 @@ def _lists(model: Any) -> dict[str, Any]:
     """The lists of categories of a model to be fitted, by name of their columns."""
     given = getattr(model, "categorical", None)
     if not isinstance(given, dict):
-        return {}
+        columns = getattr(model, "columns", None) or {}
+        return {
+            name: each
+            for name, each in columns.items()
+            if isinstance(each, list) and name != model.target
+        }
     return {name: each for name, each in given.items() if each is not None}
 
 
-def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
+def _learn(kind: str, model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
     """In one pass where the model can; else from all rows at once."""
     from sfumato.cli import printing
 
@@ -319,6 +348,9 @@ def _learn(model: Any, source: Any, *, streamed: bool, hidden: bool) -> None:
         return
     with printing.progress("reading", hidden=hidden) as advance:
         points, beside = source.all(advance)
+    if kind == "table":
+        tables.learn_table(model, points, source.beside, beside)
+        return
     if not source.private:
         points, beside = _listed(model, source, points, beside)
     if beside is None:

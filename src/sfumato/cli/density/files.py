@@ -27,6 +27,7 @@ __all__ = [
 OPTIONS = {
     "SketchDensity": "--kind density",
     "SketchSampler": "--kind sampler",
+    "PrivateTableSampler": "--kind table",
     "SketchClassifier": "--label COLUMN",
     "SketchRegressor": "--target COLUMN",
     "SketchAnomalyDetector": "--kind anomalies",
@@ -289,7 +290,9 @@ def described(model: Any, file: Path, json: bool) -> dict[str, Any]:
         "file": str(file),
         "kind": type(model).__name__,
         "columns": names if json else ", ".join(names),
-        "parameters": {name: value for name, value in parameters.items() if name not in PAYING},
+        "parameters": {
+            name: _plain(value) for name, value in parameters.items() if name not in PAYING
+        },
         **_learned(model, json),
         "private": hasattr(model, "statement_"),
         "file_bytes": file.stat().st_size,
@@ -297,8 +300,18 @@ def described(model: Any, file: Path, json: bool) -> dict[str, Any]:
     }
 
 
+def _plain(value: Any) -> Any:
+    """A parameter with its ranges as their first and last integer, as JSON has none."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return [value.start, value.stop - 1] if isinstance(value, range) else value
+
+
 def _learned(model: Any, json: bool) -> dict[str, Any]:
     """What a kind of model found besides its cells, and for the curator how many were clipped."""
+    if hasattr(model, "tree_"):
+        pairs = [list(pair) for pair in model.tree_]
+        return {"size": model.size_, "pairs": pairs if json else ", ".join(map("-".join, pairs))}
     found: dict[str, Any] = {"backend": getattr(model, "backend_", "race")}
     if hasattr(model, "classes_"):
         labels = model.classes_.tolist()

@@ -314,9 +314,10 @@ def sample(
     from sfumato.data.tables import write
 
     check(output, TABLES, force, file)
-    model = files.load(file, "SketchDensity", "SketchSampler")
+    model = files.load(file, "SketchDensity", "SketchSampler", "PrivateTableSampler")
     drawn = model.sample(n, random_state=np.random.default_rng(seed) if seed is None else seed)
     names = files.column_names(model)
-    write(output, {name: drawn[:, j] for j, name in enumerate(names)})
+    columns = drawn.columns if hasattr(drawn, "columns") else drawn.T
+    write(output, dict(zip(names, columns, strict=True)))
     shown = names if json else ", ".join(names)
     printing.document({"file": str(output), "rows": len(drawn), "columns": shown}, json)

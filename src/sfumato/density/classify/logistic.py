@@ -83,7 +83,7 @@ class ClassLogits(Stored):
             self._features(points[start : start + BLOCK]) @ self._weights[:, :-1].T
             for start in range(0, len(points), BLOCK)
         ]
-        return np.concatenate(parts) + self._weights[:, -1]
+        return np.asarray(np.concatenate(parts) + self._weights[:, -1])
 
 
 @dataclass(frozen=True)

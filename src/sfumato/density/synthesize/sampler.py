@@ -106,6 +106,10 @@ class PrivateTableSampler(BaseEstimator):
 
     Attributes
     ----------
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, the target among them.
+    n_features_in_ : int
+        Number of columns.
     release_ : ReleasedMarginals
         The noisy tables, which may be published; all samples follow from them.
     statement_ : PrivacyStatement
@@ -153,6 +157,8 @@ class PrivateTableSampler(BaseEstimator):
 
     release_: ReleasedMarginals
     statement_: PrivacyStatement
+    feature_names_in_: np.ndarray
+    n_features_in_: int
     tree_: list[tuple[str, str]]
     size_: float
 
@@ -407,6 +413,8 @@ class PrivateTableSampler(BaseEstimator):
         """Set everything that follows from a release."""
         self.release_, self.statement_ = release, release.statement
         self.tree_, self.size_ = release.tree(), release.size()
+        self.feature_names_in_ = np.array([each.name for each in release.columns], object)
+        self.n_features_in_ = len(release.columns)
         return self
 
     def _check(self) -> dict[str, Any]:

@@ -213,7 +213,7 @@ class LpSketch(KeyedSketch):
         float
             Estimated sum over keys of |weight| ** p, the power p of `estimate`.
         """
-        return self.estimate() ** self.p
+        return float(self.estimate() ** self.p)
 
     def distance(self, other: Self) -> float:
         """Estimate the norm of the difference of two streams.

@@ -407,6 +407,37 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
             inside, query_points, lambda ratio: profile(self.kernel, ratio), self.bandwidth
         )
 
+    def transform(self, queries: Matrix) -> np.ndarray:
+        """Map points to vectors whose inner products estimate the kernel; nothing is added.
+
+        Parameters
+        ----------
+        queries : array_like of shape (m, dimension)
+            As in `estimate`.
+
+        Returns
+        -------
+        ndarray of shape (m, 2 * rows)
+            Cosines and then sines of all frequencies, over sqrt(rows), in float32.
+
+        Notes
+        -----
+        **Guarantee.** The inner product of the vectors of two points estimates their kernel as
+        `estimate` does: without bias over seeds, with independent frequencies of standard deviation
+        at most 1 / sqrt(2 rows). Each vector has length 1.
+        """
+        query_points = points("KernelFourier", queries, self.dimension)
+        panels = self._turns
+        out = np.empty((len(query_points), 2 * self.rows), np.float32)
+        block = max(1, FEATURES // (2 * len(panels) * PANEL))
+        for start in range(0, len(query_points), block):
+            part = query_points[start : start + block]
+            filled = aligned((len(part), 2, len(panels) * PANEL), np.float32)
+            waves.fill(outer_steps(self._box, part), panels, filled)
+            used = filled[:, :, : self.rows].reshape(len(part), 2 * self.rows)
+            out[start : start + block] = used * np.float32(1 / ((UNIT - 1) * math.sqrt(self.rows)))
+        return out
+
     def _calibrated_release(
         self, request: ReleaseRequest, weight: int, noise: str | None
     ) -> CalibratedRelease[ReleasedKernelFourier]:
