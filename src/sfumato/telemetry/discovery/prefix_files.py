@@ -83,5 +83,5 @@ def _parted(piece: bytes, positions: dict[bytes, int]) -> list[bytes]:
 
 def _empty(scheme: Any) -> Reports:
     """Return no reports of a scheme."""
-    columns = (np.empty((0, width), np.uint8) for width in (scheme.payload_bytes, ID_BYTES))
-    return Reports(scheme, [], *columns)
+    payload, ids = (np.empty((0, width), np.uint8) for width in (scheme.payload_bytes, ID_BYTES))
+    return Reports(scheme, [], payload, ids)
