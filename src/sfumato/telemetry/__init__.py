@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sfumato.telemetry.decoding.association import AssociationResult, associate
     from sfumato.telemetry.decoding.decode import DecodeResult, decode
     from sfumato.telemetry.decoding.fisher_information import cramer_rao
+    from sfumato.telemetry.discovery.prefix_files import read_prefix_reports
     from sfumato.telemetry.discovery.prefixes import PrefixDiscovery, PrefixReports
     from sfumato.telemetry.encoder import ReportEncoder
     from sfumato.telemetry.planning import Plan, PlanRow, plan
@@ -63,6 +64,7 @@ __all__ = [
     "read_counts_csv",
     "read_map_csv",
     "read_params_csv",
+    "read_prefix_reports",
     "read_reports",
     "read_reports_csv",
     "read_scheme",
@@ -97,6 +99,7 @@ __getattr__ = renamed(
                 "decode",
             ),
             "decoding.fisher_information": ("cramer_rao",),
+            "discovery.prefix_files": ("read_prefix_reports",),
             "discovery.prefixes": (
                 "PrefixDiscovery",
                 "PrefixReports",

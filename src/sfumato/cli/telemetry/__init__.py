@@ -6,6 +6,7 @@ import typer
 
 from sfumato.cli.telemetry import decode as telemetry_associate
 from sfumato.cli.telemetry import decode as telemetry_decode
+from sfumato.cli.telemetry import discover as telemetry_discover
 from sfumato.cli.telemetry import params as telemetry_params
 from sfumato.cli.telemetry import params as telemetry_plan
 from sfumato.cli.telemetry import report_files
@@ -23,6 +24,7 @@ app.command()(telemetry_reports.encode)
 app.command()(telemetry_reports.aggregate)
 app.command()(telemetry_decode.decode)
 app.command()(telemetry_associate.associate)
+app.command()(telemetry_discover.discover)
 app.command()(telemetry_plan.plan)
 
 
@@ -31,7 +33,7 @@ def show(content: str, file: Path, json: bool) -> None:
     from sfumato.cli import printing
 
     if content == "parameters":
-        scheme = report_files.scheme(file)
+        scheme = report_files.parameters(file)
         printing.document(telemetry_params.described(scheme, file, json), json)
         telemetry_params.promise(scheme, json)
     elif content == "counts":

@@ -30,6 +30,7 @@ SCHEMES: dict[str, tuple[str, ...]] = {
     "subset-selection": ("epsilon", "cohorts", "cells", "categories", "other"),
     "hadamard-response": ("epsilon", "categories", "other"),
     "published": ("bits", "hashes", "cohorts", *NOISE),
+    "prefix-discovery": ("epsilon", "length", "alphabet", "whole_share"),
 }
 SHORT = {"hadamard": "hadamard-response"}
 OPTIONS = tuple(dict.fromkeys(name for taken in SCHEMES.values() for name in taken))
@@ -53,7 +54,8 @@ def params(
     scheme: Annotated[
         str | None,
         typer.Option(
-            help=f"Scheme: {', '.join(SCHEMES)} (google/rappor's).", show_default="rappor"
+            help=f"Scheme: {', '.join(SCHEMES)}; published is google/rappor's.",
+            show_default="rappor",
         ),
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Name of what is reported.")] = None,
@@ -110,6 +112,18 @@ def params(
         str | None,
         typer.Option(metavar="A,B,...", help="Edges of the bins, where values are numbers."),
     ] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(help="Letters of a string of a discovery; longer ones are cut; default: 6."),
+    ] = None,
+    alphabet: Annotated[
+        str | None,
+        typer.Option(help="Letters of a discovery, all others being one more; default: a to z."),
+    ] = None,
+    whole_share: Annotated[
+        float | None,
+        typer.Option(help="Share of clients that report whole strings; default: 0.33."),
+    ] = None,
     column: values.Column = None,
     own: Annotated[
         bool | None,
@@ -154,10 +168,18 @@ def described(scheme: Any, file: Path | None, as_json: bool) -> dict[str, Any]:
         "metric": scheme.metric,
         "parameters": parameters,
         "fingerprint": scheme.fingerprint,
-        "epsilon_permanent": _cost(scheme.epsilon_permanent, as_json),
-        "epsilon_one": _cost(scheme.epsilon_one, as_json),
-        "payload_bytes": scheme.payload_bytes,
+        **_costs(scheme, as_json),
         "statement": statement if isinstance(statement, str) else statement.to_dict(),
+    }
+
+
+def _costs(scheme: Any, as_json: bool) -> dict[str, Any]:
+    """Epsilons and bytes of a report; of a discovery those of its last group, the largest."""
+    one = getattr(scheme, "schemes", [scheme])[-1]
+    return {
+        "epsilon_permanent": _cost(one.epsilon_permanent, as_json),
+        "epsilon_one": _cost(one.epsilon_one, as_json),
+        "payload_bytes": one.payload_bytes,
     }
 
 
@@ -191,7 +213,7 @@ def _converted(file: Path, options: dict[str, Any]) -> Any:
     if not csv:
         _refuse(options, ["metric", "own"], "with a file that states it")
     given = {"own": options["own"], "metric": options["metric"]}
-    return report_files.scheme(file, **{k: v for k, v in given.items() if v is not None})
+    return report_files.parameters(file, **{k: v for k, v in given.items() if v is not None})
 
 
 def _is_number(text: str) -> bool:
@@ -204,7 +226,7 @@ def _is_number(text: str) -> bool:
 
 def _made(options: dict[str, Any]) -> Any:
     """The scheme that the options describe; what they leave out keeps its default."""
-    import sfumato.telemetry  # noqa: F401, so that every scheme is known
+    from sfumato.telemetry import PrefixDiscovery  # and so every scheme is known
     from sfumato.telemetry.schemes.base import known_schemes
 
     _refuse(options, ["own"], "without a .csv of parameters")
@@ -223,7 +245,8 @@ def _made(options: dict[str, Any]) -> Any:
     wanted = "f" if "f" in SCHEMES[kind] else "epsilon"
     if wanted not in given:
         raise ValueError(f"{COMMAND}: give {option_name(wanted)}, which sets the noise.")
-    return known_schemes()[kind](**given)
+    kinds = {**known_schemes(), PrefixDiscovery.name: PrefixDiscovery}
+    return kinds[kind](**given)
 
 
 def _rappor(given: dict[str, Any]) -> Any:

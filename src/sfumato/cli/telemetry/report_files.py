@@ -23,10 +23,12 @@ __all__ = [
     "counted",
     "counts",
     "deduplicated",
+    "discovery",
     "holds_parameters",
     "in_order",
     "is_counts",
     "is_csv",
+    "parameters",
     "reported",
     "scheme",
     "scheme_for",
@@ -84,6 +86,8 @@ def scheme(file: Path, **csv: Any) -> Any:
             raise ValueError("is empty; telemetry params makes a file of parameters.")
         if reported(file) is not None:
             raise ValueError("holds reports; --params takes the file that telemetry params made.")
+        if _holds_discovery(file):
+            raise ValueError("holds the parameters of a discovery; telemetry discover takes them.")
         return read_scheme(text)
     except UnicodeDecodeError:
         raise ValueError(f"{file}: is no file of parameters; telemetry params makes one.") from None
@@ -91,6 +95,36 @@ def scheme(file: Path, **csv: Any) -> Any:
         if is_csv(file):  # which names the file and the line
             raise
         raise ValueError(f"{file}: {error}") from None
+
+
+def discovery(file: Path) -> Any:
+    """The discovery in a file of parameters."""
+    from sfumato.telemetry import PrefixDiscovery
+
+    check_file(file, "parameters")
+    if not _holds_discovery(file):
+        scheme(file)  # says what is wrong with a file that holds no parameters
+        raise ValueError(
+            f"{file}: holds the parameters of a scheme; telemetry params --scheme "
+            f"{PrefixDiscovery.name} makes those of a discovery."
+        )
+    try:
+        return PrefixDiscovery.from_json(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def parameters(file: Path, **csv: Any) -> Any:
+    """The scheme or the discovery in a file of parameters."""
+    check_file(file, "parameters")
+    return discovery(file) if _holds_discovery(file) else scheme(file, **csv)
+
+
+def _holds_discovery(file: Path) -> bool:
+    """Whether a file begins as the parameters of a discovery do."""
+    return holds_parameters(file) and bool(
+        re.search(rb'"scheme"\s*:\s*"prefix-discovery"', _begin(file))
+    )
 
 
 def write_scheme(path: Path, made: Any) -> None:

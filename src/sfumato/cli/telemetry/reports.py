@@ -2,8 +2,9 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ COMMAND = "telemetry aggregate"
 ONE = "one, whose secret was given"
 MANY = "simulated: every value is of another client"
 NO_IDS = "A CSV has no ids of reports: one that is given twice is counted twice."
+MOST_BATCHES = 2**20  # of values in one run
 WARNING = "Reports with a seed are not private: who knows it can take the noise away."
 
 
@@ -61,7 +63,7 @@ def encode(
     it is a simulation in which every value is of another client.
     """
     from sfumato.cli import printing
-    from sfumato.telemetry import ReportEncoder, write_reports
+    from sfumato.telemetry import PrefixDiscovery, ReportEncoder, write_reports
 
     named = files or ["-"]
     inputs = [Path(each) for each in named if each != "-"]
@@ -70,8 +72,7 @@ def encode(
     check_output(output, force, params, secret_file, *inputs)
     if secret_file is not None and seed is not None:
         raise ValueError("--secret-file and --seed exclude each other; a seed is for tests.")
-    scheme = report_files.scheme(params)
-    encoder = ReportEncoder(scheme, secret=_secret(secret_file), seed=seed)
+    scheme, secret = report_files.parameters(params), _secret(secret_file)
     numbers = getattr(scheme, "edges", None) is not None
     empty: Counter[str] | None = Counter() if skip_nulls else None
     columns = values.batches(
@@ -87,14 +88,18 @@ def encode(
         input_files.announce(", ".join(named), {"values": column}, context.params)
     begin = time.perf_counter()
     with printing.progress("encoding", "values", hidden=quiet or json) as advance:
-        written = write_reports(output, _encoded(encoder, columns, advance))
+        if isinstance(scheme, PrefixDiscovery):
+            encoded = _prefixes(scheme, secret, seed)
+        else:
+            encoded = _whole(ReportEncoder(scheme, secret=secret, seed=seed))
+        written = write_reports(output, _encoded(encoded, columns, advance))
     summary = {
         "file": str(output),
         "clients": MANY if secret_file is None else ONE,
         "reports": written,
         **({"empty_lines_left_out": empty.total()} if empty else {}),
         "fingerprint": scheme.fingerprint,
-        "payload_bytes": scheme.payload_bytes,
+        "payload_bytes": getattr(scheme, "schemes", [scheme])[-1].payload_bytes,
         "file_bytes": output.stat().st_size,
         **({} if seed is None else {"warning": WARNING}),
         "seconds": round(time.perf_counter() - begin, 3),
@@ -181,10 +186,32 @@ def show_reports(fingerprint: str, file: Path, as_json: bool) -> None:
         print("The fingerprint is that of the first report. telemetry aggregate counts them all.")
 
 
-def _encoded(encoder: Any, columns: Iterator[tuple[str, int, Any]], advance: Any) -> Iterator[Any]:
+def _whole(encoder: Any) -> Callable[[Any], list[Any]]:
+    return lambda column: [encoder.encode_many(column)]
+
+
+def _prefixes(discovery: Any, secret: bytes | None, seed: int | None) -> Callable[[Any], Any]:
+    """The reports of every group; a seed makes other noise in each batch."""
+    import numpy as np
+
+    batches = count()
+
+    def encoded(column: Any) -> Any:
+        secrets, batch = None, next(batches)
+        if secret is not None:
+            secrets = np.tile(np.frombuffer(secret, np.uint8), (len(column), 1))
+        own = None if seed is None else seed * MOST_BATCHES + batch
+        return discovery.encode_many(column, secrets=secrets, seed=own).groups
+
+    return encoded
+
+
+def _encoded(
+    encode: Callable[[Any], Any], columns: Iterator[tuple[str, int, Any]], advance: Any
+) -> Iterator[Any]:
     done = 0
     for _, _, column in columns:
-        yield encoder.encode_many(column)
+        yield from encode(column)
         done += len(column)
         advance(done, None)
     if not done:

@@ -1,8 +1,11 @@
 """Discovery of strings by growing prefixes: frequent ones are extended letter by letter."""
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,7 +27,7 @@ from sfumato.telemetry.discovery.screening import (
 from sfumato.telemetry.encoder import ReportEncoder
 from sfumato.telemetry.reports.counts import Counts
 from sfumato.telemetry.reports.reports import Reports
-from sfumato.telemetry.schemes.base import together
+from sfumato.telemetry.schemes.base import FORMAT, VERSION, together
 from sfumato.telemetry.schemes.local_hashing import LocalHashing
 
 __all__ = ["STEPS", "PrefixDiscovery", "PrefixReports", "whole_scheme"]
@@ -44,6 +47,8 @@ class PrefixReports:
     ----------
     groups : tuple of Reports
         Reports of each length, in the order of `PrefixDiscovery.lengths`.
+    refused : mapping of str to int, optional
+        Number of reports that were left out in reading, by reason.
 
     Examples
     --------
@@ -53,6 +58,7 @@ class PrefixReports:
     """
 
     groups: tuple[Reports, ...]
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return described(self, reports=len(self), groups=len(self.groups))
@@ -109,6 +115,7 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
     alphabet: str = "abcdefghijklmnopqrstuvwxyz"
     whole_share: float = field(default=0.33, kw_only=True)
     metric: str = field(default="", kw_only=True)
+    name: ClassVar[str] = "prefix-discovery"
     LIMITS: ClassVar[dict[str, Limit]] = {
         "epsilon": positive,
         "length": integer(2, 64),
@@ -140,6 +147,66 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
             *(_prefix_scheme(self.epsilon, name) for name in names),
             whole_scheme(self.epsilon, f"{self.metric}/whole"),
         ]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """16 hexadecimal digits that stand for all parameters."""
+        share = round(STEPS * self.whole_share)
+        own = f"sfumato/telemetry/1/{self.name}/{self.length}/{share}/{self.alphabet}"
+        line = "/".join([own, *(scheme.fingerprint for scheme in self.schemes)])
+        return hashlib.sha256(line.encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """Write the parameters as JSON, with their fingerprint.
+
+        Returns
+        -------
+        str
+            Indented JSON that `from_json` reads: clients and the server need the same.
+        """
+        fields = {"format": FORMAT, "version": VERSION, "scheme": self.name, "metric": self.metric}
+        fields |= {name: getattr(self, name) for name in _STORED}
+        return json.dumps(fields | {"fingerprint": self.fingerprint}, ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read the parameters that `to_json` wrote.
+
+        Parameters
+        ----------
+        text : str or bytes
+            JSON of a discovery.
+
+        Returns
+        -------
+        Self
+            Equal discovery.
+
+        Raises
+        ------
+        ValueError
+            If the text is not such JSON, or its fingerprint does not match.
+        """
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ValueError("PrefixDiscovery: the text is not JSON.") from None
+        wanted = {"format": FORMAT, "version": VERSION, "scheme": cls.name}
+        if not isinstance(fields, dict) or {name: fields.get(name) for name in wanted} != wanted:
+            raise ValueError(f"PrefixDiscovery: the text must be parameters of {cls.name!r}.")
+        names = {*wanted, "metric", "fingerprint", *_STORED}
+        if unknown := sorted(set(fields) ^ names):
+            raise ValueError(f"PrefixDiscovery: {unknown[0]!r} is missing or no parameter.")
+        try:
+            made = cls(**{name: fields[name] for name in ("metric", *_STORED)})
+        except (TypeError, ArithmeticError, LookupError) as error:
+            raise ValueError(f"PrefixDiscovery: {error}.") from None
+        if fields["fingerprint"] != made.fingerprint:
+            raise ValueError(
+                "PrefixDiscovery: fingerprint must be that of these parameters: they were changed, "
+                "or are of another version; write them again."
+            )
+        return made
 
     def statement(self) -> PrivacyStatement | str:
         """State the privacy guarantee of a client: one report, at the full epsilon.
@@ -226,6 +293,9 @@ class PrefixDiscovery(_StringDiscovery[PrefixReports]):
                 notes.append(f"{left_out} prefixes of {length} letters, the rarest, were left out.")
             grown = extended(frequent, self.alphabet, 1)
         return confirmed(self.strings, reports.groups[-1], grown, len(reports), level, notes)
+
+
+_STORED = ("epsilon", "length", "alphabet", "whole_share")
 
 
 def _frequent(group: Reports, prefixes: list[str], limit: int) -> tuple[list[str], int]:
