@@ -573,7 +573,7 @@ def _start(make: Callable[[dict[str, float]], Any], name: str, line: Sequence[fl
         raise ValueError(f"tune: the model has no parameter {name!r}.") from None
     if own is None:
         return line[len(line) // 2]
-    return own if isinstance(own, Integral) and isinstance(line[0], int) else float(own)
+    return int(own) if isinstance(own, Integral) and isinstance(line[0], int) else float(own)
 
 
 def _refuse_private(model: Any, public: bool) -> None:
