@@ -1,6 +1,7 @@
 """The doctor names what is there, what is missing with its remedy, and fails for what is needed."""
 
 import json
+from importlib import metadata
 
 import pytest
 
@@ -24,10 +25,12 @@ def test_it_lists_versions_threads_vectors_kernels_and_optional_parts(tmp_path):
 
 def test_a_version_outside_the_range_or_a_missing_package_is_broken(tmp_path, monkeypatch):
     lines = ["numba<0.1", "numpy>=1", "no-such-package>=3", "extra-thing; extra == 'x'"]
-    monkeypatch.setattr(doctor.metadata, "requires", lambda name: lines)
+    monkeypatch.setattr(metadata, "requires", lambda name: lines)
     found = {each["part"]: each for each in doctor._versions()}
-    assert found["numba"]["state"] == "broken" and "numba<0.1" in found["numba"]["detail"]
-    assert found["numpy"]["state"] == "ok" and "extra-thing" not in found
+    assert found["numba"]["state"] == "broken"
+    assert "numba<0.1" in found["numba"]["detail"]
+    assert found["numpy"]["state"] == "ok"
+    assert "extra-thing" not in found
     assert found["no-such-package"]["detail"] == "not installed; needed: no-such-package>=3"
     assert parts(tmp_path, code=1)["numba"][0] == "broken"
 

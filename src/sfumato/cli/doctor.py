@@ -1,11 +1,7 @@
 """`sfumato doctor`: what this installation runs on, and what it lacks."""
 
 import os
-import platform
-import shutil
-import sqlite3
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +44,9 @@ def _row(part: str, state: str, detail: str) -> dict[str, Any]:
 
 def _versions() -> list[dict[str, Any]]:
     """Python, this package, and each distribution it requires, against the required versions."""
+    import platform
+    import sqlite3
+
     import sfumato
 
     rows = [
@@ -68,6 +67,8 @@ def _versions() -> list[dict[str, Any]]:
 
 def _required() -> list[str]:
     """The requirements without which no room works; none where only the source is there."""
+    from importlib import metadata
+
     try:
         lines = metadata.requires("sfumato") or []
     except metadata.PackageNotFoundError:
@@ -84,6 +85,8 @@ def _fits(line: str, version: str) -> bool:
 
 
 def _version(name: str) -> str | None:
+    from importlib import metadata
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -139,5 +142,7 @@ def _optional() -> list[dict[str, Any]]:
 
 def _browser() -> dict[str, Any]:
     """A browser, which only the tests of the page and of the browser's client need."""
+    import shutil
+
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     return _row("browser", "ok" if found else "missing", found or "only tests need one")

@@ -1,4 +1,4 @@
-"""`sfumato warmup`: compile the kernels of all rooms once, and say how long each first call took."""
+"""`sfumato warmup`: compile the kernels of all rooms once, and time the first call of each."""
 
 from typing import Annotated
 
