@@ -96,10 +96,10 @@ def tab(world, browser):
     """One page with the link's key; what it asks for and says is retained."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(1000 * PATIENCE)
-    page.said, page.asked, page.posted = [], [], []
-    page.on("console", lambda line: page.said.append(line.text))
-    page.on("pageerror", lambda error: page.said.append(str(error)))
-    page.on("request", lambda request: page.asked.append(request.url))
+    page.lines, page.urls, page.posted = [], [], []
+    page.on("console", lambda line: page.lines.append(line.text))
+    page.on("pageerror", lambda error: page.lines.append(str(error)))
+    page.on("request", lambda request: page.urls.append(request.url))
     page.on("request", lambda request: page.posted.append(request.post_data or ""))
     page.goto(world.link)
     page.wait_for_selector("#list li")
@@ -116,8 +116,8 @@ def view(world, tab):
         return tab
 
     yield opened
-    assert tab.said == []
-    assert [url for url in tab.asked if not url.startswith(f"{world.url}/")] == []
+    assert tab.lines == []
+    assert [url for url in tab.urls if not url.startswith(f"{world.url}/")] == []
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -427,7 +427,7 @@ def test_history_has_rates_and_bounded_length(monkeypatch):
         current = type("Served", (), {"position": 3})
 
     service = type("Service", (), {"metrics": metrics, "position": 10, "feed": Feed})
-    record = history.History(service)
+    record = history.RateHistory(service)
     assert record.table().time == []
     record.sample(100.0)
     for status in (200, 404, 500):

@@ -11,7 +11,7 @@ from sfumato.serve.learning.model_feed import ModelFeed
 from sfumato.serve.learning.recent_items import RecentItems
 from sfumato.serve.logs import log
 from sfumato.serve.metrics import Metrics
-from sfumato.serve.page.history import History
+from sfumato.serve.page.history import RateHistory
 from sfumato.serve.protection.access import KeyCheck, Origins
 from sfumato.serve.protection.limits import InFlight, RateLimits
 from sfumato.serve.routes.density import densities
@@ -44,7 +44,7 @@ class Service:
         self.schemes: dict[str, Scheme] = {}
         self.densities: dict[str, Any] = {}
         self.sketches: dict[str, LiveSketch] = {}
-        self.history = History(self)
+        self.history = RateHistory(self)
         self.stopping = False
         self.store: Store
         self.keys: KeyCheck

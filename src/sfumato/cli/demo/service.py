@@ -27,7 +27,7 @@ from sfumato.store.events import EventBatch, new_event_ids
 from sfumato.telemetry import Rappor, ReportEncoder
 from sfumato.telemetry.reports.jsonl import to_lines
 
-__all__ = ["World", "prepared", "run"]
+__all__ = ["DemoWorld", "prepared", "run"]
 
 READERS, ITEMS, EACH = 600, 400, 25
 GENRES = ("drama", "comedy", "crime", "history", "music", "science", "travel", "cooking", "nature")
@@ -44,7 +44,7 @@ SCHEME = Rappor(bits=32, hashes=1, cohorts=16, f=0.4, p=0.25, q=0.75, metric=MET
 
 
 @dataclass(frozen=True)
-class World:
+class DemoWorld:
     """A service that is ready to start: its settings, and the secrets of its keys."""
 
     config: ServiceConfig
@@ -71,7 +71,7 @@ def run(console: Console) -> None:
 
 
 @contextmanager
-def prepared(port: int | None = None) -> Iterator[World]:
+def prepared(port: int | None = None) -> Iterator[DemoWorld]:
     """Make a database, files and settings in a folder that goes at the end."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -84,7 +84,7 @@ def prepared(port: int | None = None) -> Iterator[World]:
             config = ServiceConfig.of(_settings(folder, chosen, public))
             create_budgets(store.ledger, config)
             _fill(store, folder)
-        yield World(config, secret, public)
+        yield DemoWorld(config, secret, public)
 
 
 def _settings(folder: Path, port: int, public_key: str) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _free_port() -> int:
     raise OSError("demo: no port of 127.0.0.1 is free.")
 
 
-def _visit(world: World, console: Console) -> None:
+def _visit(world: DemoWorld, console: Console) -> None:
     """Wait for the service, print its address, and behave as readers and browsers do."""
     while not _answers(f"{world.url}/readyz"):
         time.sleep(0.1)

@@ -11,14 +11,14 @@ from sfumato.serve.page.messages import MetricsHistory
 if TYPE_CHECKING:
     from sfumato.serve.service import Service
 
-__all__ = ["ENDPOINTS", "History"]
+__all__ = ["ENDPOINTS", "RateHistory"]
 
 STEP = 1.0  # seconds between two samples
 LENGTH = 300  # samples that are retained
 COUNTERS = ("events_total", "reports_total")
 
 
-class History:
+class RateHistory:
     """Differences of the service's counters, once a step, in bounded memory."""
 
     def __init__(self, service: "Service") -> None:
