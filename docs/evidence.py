@@ -21,20 +21,19 @@ are printed there or follow from its examples by hand.
 Most data sets of the sources cannot be had any more. Where another set stands in for one, the row
 says so, and then only the shape can be compared.
 """
-HEADER = ("", "what", "theirs", "ours", "verdict", "command", "more")
+HEADER = ("table or figure", "theirs", "ours", "verdict and command")
 
 
 def lines(rows):
-    def command(text):
-        return text if text == NUMBERLESS else f"`{text}`"
+    """A table with a row for each; four columns, so that a page has room for them."""
 
-    return table(
-        HEADER,
-        [
-            (f"**{r.name}**", r.topic, r.theirs, r.ours, r.verdict, command(r.command), r.page)
-            for r in rows
-        ],
-    )
+    def first(row):
+        return "<br>".join(filter(None, (f"**{row.name}**", row.topic, row.page)))
+
+    def last(row):
+        return row.verdict if row.command == NUMBERLESS else f"{row.verdict}<br>`{row.command}`"
+
+    return table(HEADER, [(first(row), row.theirs, row.ours, last(row)) for row in rows])
 
 
 def sections():
