@@ -25,7 +25,7 @@ from sfumato.recommend import DenseFactorization
 from sfumato.retrieve import BinaryIndex, LshIndex, learned, qolsh, suggest_width
 from sfumato.sketch import MinHash
 
-SEEDS, QUERIES, NEAREST, ROWS = (0, 1, 2), 500, 10, 6_000
+SEEDS, QUERIES, NEAREST, ROWS = (0, 1, 2), 500, 10, 3_000
 SOME = 100  # queries of sets, whose true neighbours are found pair by pair
 ELSEWHERE = "defaults, chosen on other queries of benchmarks/retrieval.py"
 
@@ -36,7 +36,7 @@ def digits():
 
 def features():
     """MNIST reduced to 100 columns, as raw as the file has it."""
-    return np.load(folder() / "adbench" / "24_mnist.npz")["X"].astype(np.float32)
+    return np.load(folder() / "adbench" / "24_mnist.npz")["X"][:ROWS].astype(np.float32)
 
 
 def words():
@@ -62,10 +62,10 @@ def films():
 
 VECTORS = {
     "digits (1,797 x 64)": digits,
-    "MNIST features (7,603 x 100)": features,
-    "SIFT-like (6,000 x 128)": histograms,
-    "GloVe (6,000 x 50)": words,
-    "GloVe + 3 (6,000 x 50)": far_words,
+    "MNIST features (3,000 x 100)": features,
+    "SIFT-like (3,000 x 128)": histograms,
+    "GloVe (3,000 x 50)": words,
+    "GloVe + 3 (3,000 x 50)": far_words,
 }
 
 
@@ -107,9 +107,6 @@ def codebooks(task, size):
     short = len(task.base) < 10_000  # as many training rows as faiss asks for at least
     bits = 6 if short else 8
     parts = 8 * size // bits
-    wide = -(-width // parts) * parts
-    turned = faiss.OPQMatrix(width, parts, wide)
-    turned.niter, turned.max_train_points = 5, 10_000
     plain = faiss.RandomRotationMatrix(width, 8 * (size - 8))
     pq = lambda d: faiss.IndexPQ(d, parts, bits, exact)  # noqa: E731
     made = {
@@ -117,8 +114,6 @@ def codebooks(task, size):
         "RaBitQ": faiss.IndexPreTransform(plain, faiss.IndexRaBitQ(8 * (size - 8), exact)),
         "faiss LSH": faiss.IndexLSH(width, 8 * size),
     }
-    if task.metric == "cosine" and len(task.base) > 2_000:  # the slowest to train
-        made[f"OPQ {parts}x{bits}"] = faiss.IndexPreTransform(turned, pq(wide))
     return {name: task.peer(index) for name, index in made.items()}
 
 
