@@ -123,7 +123,7 @@ def _diffprivlib(X, y, train, test, epsilon, bounds, target):
         target_low=target[0],
         target_high=target[1],
     )
-    return found if isinstance(found, dict) else float(np.ravel(found)[0])
+    return found if "missing" in found else float(np.ravel(found["scores"])[0])
 
 
 def satellite():

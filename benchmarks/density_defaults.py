@@ -25,7 +25,7 @@ from sfumato.density.backends import choose, make
 from sfumato.density.evaluation_grid import field_of
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
-SIZE, QUERIES, DRAWS = 40_000, 200, 3
+SIZE, QUERIES, DRAWS = 40_000, 150, 3
 EPSILONS = (0.1, 1.0)
 KERNELS = ("p-stable", "gaussian")
 BANDWIDTH = 0.05  # of the longest side of the box
@@ -35,7 +35,7 @@ BINS = {
     3: (2, 3, 4, 5, 7, 10, 20),
     4: (2, 3, 4, 5, 7, 10),
 }
-WITHIN = 5_000  # points in all cells together that stand for uniform ones, at most
+WITHIN = 3_000  # points in all cells together that stand for uniform ones, at most
 BLOCK = 50
 
 

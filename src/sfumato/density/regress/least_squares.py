@@ -198,6 +198,7 @@ def _beyond_chance(
     out = found * share
     # The prediction at the mean features is preserved.
     centre = vectors @ (roots * mean)
+    centre = np.clip(centre / max(centre[0], MIN_RESIDUAL), -1.0, 1.0)
     out[0] = found @ centre - out[1:] @ centre[1:]
     return np.asarray(out)
 

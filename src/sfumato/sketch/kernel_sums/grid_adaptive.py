@@ -33,6 +33,7 @@ __all__ = ["ReleasedAdaptiveGrid", "adaptive_release"]
 PILOT = Fraction(3, 25)  # of epsilon
 PILOT_BLOCKS = (14, 9, 6, 4)  # along an axis, at most, in 1 to 4 dimensions
 MOST_BLOCKS = (512, 64, 36, 16)
+BENEFIT = 1.5  # of the doubt: levels suit more shapes of data than a forecast by shells can tell
 LEVELS = 0  # the choice of nested levels instead of blocks
 
 
@@ -151,19 +152,17 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
 
     @cached_property
     def _spectrum(self) -> Spectrum:
-        """The coefficients by both steps together."""
+        """The coefficients by the chosen cells, and where these are blocks by the pilot, too."""
         nodes, unit = self._nodes, self._nodes.unit
         pilot = self._pilot / unit
         size = max(float(pilot.sum()), 1.0)
         if self._levels is not None:
             masses = self._levels.best(self._cells) / unit
             variance = _variance(self.level_scale, unit)
-            main = Spectrum.of_levels(nodes, self._levels, masses, variance, size)
-        else:
-            blocks = self._chosen_blocks
-            sums = self._cells.reshape(blocks.counts) / unit
-            variance = _variance(self.block_scale, unit)
-            main = Spectrum.of_blocks(nodes, blocks, sums, variance, size)
+            return Spectrum.of_levels(nodes, self._levels, masses, variance, size)
+        blocks = self._chosen_blocks
+        sums = self._cells.reshape(blocks.counts) / unit
+        main = Spectrum.of_blocks(nodes, blocks, sums, _variance(self.block_scale, unit), size)
         return main.corrected(_pilot_of(nodes.shape), pilot, _variance(self.pilot_scale, unit))
 
     @cached_property
@@ -277,8 +276,8 @@ def _chosen(grid: KernelGrid, pilot: np.ndarray, parameters: dict[str, float]) -
     response = kernel_response(shape, nodes.spacing, grid.kernel, grid.bandwidth)
     levels = tuned_levels(nodes.shape, "Laplace", grid.kernel)
     energy = first.forecast
-    both = 1 / (1 / first.noise + 1 / (variances[2] * level_noise(levels)))
-    errors = {LEVELS: shrunk_error(energy, both, response)}
+    fine = shrunk_error(energy, variances[2] * level_noise(levels), response)
+    errors = {LEVELS: fine / BENEFIT}
     for number, blocks in _candidates(nodes.shape).items():
         noise = block_noise(blocks, variances[1], energy)
         errors[number] = shrunk_error(energy, noise, response)
