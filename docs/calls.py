@@ -93,13 +93,29 @@ def threads(rows):
     return lines
 
 
+FIRST_USE = """\
+Kernels are compiled by the first call that needs them and stored beside the package, or in the
+user's cache folder where that cannot be written, or in `NUMBA_CACHE_DIR`. `sfumato warmup` makes
+the first call of every room ahead of that, each in a process of its own, then once more, and prints
+both times and how many kernels were compiled; `sfumato warmup density` takes one room only. Run it
+once after an installation or an update, such as while an image is built: any change of a file of
+kernels compiles them anew. Calls with other types or settings may still compile a kernel.
+
+Wheels hold no compiled kernels: stored ones serve only the processor, the Numba and the time stamps
+of the files they were made with, and Numba would compile them again everywhere else.
+
+`sfumato doctor` says what an installation runs on: versions against those required, threads, the
+widest vectors, where kernels are stored and how many, and which optional parts are missing. Its
+exit code is 1 where something is missing that every room needs."""
+
+
 def page():
     """The text of docs/calls.md."""
     small, first, reading = read("small_calls"), read("first_use"), read("reading")
     lines = [INTRODUCTION.format(**small["machine"])]
     for part, title in PARTS.items():
         lines += [f"## {title}", "", *calls(small[part]), ""]
-    lines += ["## First use, each in a fresh process", ""]
+    lines += ["## First use, each in a fresh process", "", FIRST_USE, ""]
     for part, title in FIRST.items():
         lines += [f"### {title}", "", *seconds(first[part]), ""]
     lines += ["## Reading", "", *calls(reading["ratings"]), ""]

@@ -156,7 +156,7 @@ COMMANDS = [
     ("doctor", ""),
     ("warmup privacy", "2 of 2 calls"),
     ("audit profiles train.csv --epsilon 2 --attacked 20 -o audit", "140 of 140 attacks"),
-    ("audit mechanism laplace --trials 1000 --seed 1", ""),
+    ("audit mechanism laplace --trials 1000 --seed 1", "4 of 4 steps"),
     ("audit model model.sfu --train train.csv --test test.csv", ""),
     ("sketch build count-min train.csv -c item --set width=64 -o s.sfu", "5,400 rows"),
     ("sketch build count-min test.csv -c item --set width=64 -o s2.sfu", "600 rows"),

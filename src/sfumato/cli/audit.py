@@ -178,7 +178,11 @@ def mechanism(
 
     built, neighbours = named(name, epsilon, delta)
     source = None if seed is None else InsecureSeededSource(seed)
-    result = audit(built, neighbours, trials, confidence=confidence, delta=delta, source=source)
+    with printing.progress("auditing", "steps", hidden=json) as advance:
+        result = audit(
+            built, neighbours, trials, confidence=confidence, delta=delta, source=source,
+            progress=advance,
+        )  # fmt: skip
     report = {"mechanism": name, **result.to_dict()}
     printing.document(report if json else _table(report), json)
     if not result.passed:

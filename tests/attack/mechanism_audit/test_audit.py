@@ -256,3 +256,10 @@ def test_the_claim_is_the_mechanisms_own_by_default():
 def test_an_audit_can_be_asserted():
     assert audit(Laplace(1, 1), (0, 1), 2000, source=InsecureSeededSource(1))
     assert not audit(Laplace(1, scale=0.1), (0, 1), 2000, claimed=1)
+
+
+def test_an_audit_reports_its_steps_and_finds_the_same():
+    steps = []
+    found = seeded(Laplace(1, 1), claimed=None, progress=lambda *step: steps.append(step))
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert found == seeded(Laplace(1, 1), claimed=None)

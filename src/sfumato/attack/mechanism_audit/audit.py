@@ -109,6 +109,7 @@ def audit(
     score: Callable[[np.ndarray], np.ndarray] | None = None,
     claimed: Any = None,
     delta: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Audit:
     """Measure a lower bound on a mechanism's epsilon and compare it with the claim.
 
@@ -133,6 +134,9 @@ def audit(
     delta : float or None, default=None
         Delta at which epsilons are compared. If None: 0 for a pure loss, else the claim's or the
         mechanism's own delta, else 1e-6.
+    progress : callable or None, default=None
+        Called with the number of steps done and of all: runs on each neighbour, the choice of a
+        statistic, the count.
 
     Returns
     -------
@@ -168,7 +172,9 @@ def audit(
     confidence = fraction.check("audit", "confidence", confidence)
     claim = _Claim.of(mechanism, claimed, delta)
     first, second = _pair(neighbours)
-    zeros, ones = (_answers(mechanism, value, trials, source) for value in (first, second))
+    step = _Steps(progress)
+    zeros = step.done(_answers(mechanism, first, trials, source))
+    ones = step.done(_answers(mechanism, second, trials, source))
     if zeros.shape != ones.shape:
         raise ValueError(
             "audit: the answers for the two neighbours have different shapes, which distinguishes "
@@ -177,15 +183,35 @@ def audit(
     half = trials // 2
     if score is None:
         zeros, ones = distinguishers.readable(zeros, ones, half)
-    name, chosen, threshold = _choose(zeros[:half], ones[:half], score, claim, confidence)
-    hits, alarms = (
-        int((_checked(chosen(side[half:]), trials - half) >= threshold).sum())
-        for side in (ones, zeros)
+    name, chosen, threshold = step.done(
+        _choose(zeros[:half], ones[:half], score, claim, confidence)
+    )
+    hits, alarms = step.done(
+        [
+            int((_checked(chosen(side[half:]), trials - half) >= threshold).sum())
+            for side in (ones, zeros)
+        ]
     )
     counted = trials - half
     found = claim.epsilon(*rate_bounds(hits, counted, alarms, counted, confidence))
     perfect = claim.epsilon(*rate_bounds(counted, counted, 0, counted, confidence))
     return Audit(found, claim.bound, perfect, claim.delta, confidence, trials, name)
+
+
+class _Steps:
+    """Reports each of the four steps of an audit when it is done."""
+
+    TOTAL = 4
+
+    def __init__(self, progress: Callable[[int, int], None] | None) -> None:
+        self._progress, self._count = progress, 0
+
+    def done(self, result: Any) -> Any:
+        """The result of a step, after the report."""
+        self._count += 1
+        if self._progress is not None:
+            self._progress(self._count, self.TOTAL)
+        return result
 
 
 @dataclass(frozen=True)
