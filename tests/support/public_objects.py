@@ -309,7 +309,7 @@ def _recommending() -> Iterator[Any]:
 
 
 def _density() -> Iterator[Any]:
-    from sfumato.density import MaskingParty, NoiseSharing, PairwiseMasks, combine
+    from sfumato.density import KernelFeatures, MaskingParty, NoiseSharing, PairwiseMasks, combine
     from sfumato.density.pairwise_masks import SecretShares
     from sfumato.sketch import KernelFourier, Merging
 
@@ -318,6 +318,7 @@ def _density() -> Iterator[Any]:
     yield from (MaskingParty(0, 3, 2), PairwiseMasks(3, threshold=2))
     yield from _families()
     yield SecretShares((0, 1), {0: SEED, 1: SEED}, {2: SEED})
+    yield KernelFeatures(rows=8).fit(np.random.default_rng(0).normal(size=(9, 2)))
 
 
 def _families() -> Iterator[Any]:

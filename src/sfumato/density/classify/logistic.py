@@ -74,8 +74,8 @@ class ClassLogits(Stored):
         return self._features.evidence.sizes
 
     @cached_property
-    def _features(self) -> "Features":
-        return Features(self.cut, self._counts, self._moments)
+    def _features(self) -> "RowFeatures":
+        return RowFeatures(self.cut, self._counts, self._moments)
 
     def logits(self, points: np.ndarray) -> np.ndarray:
         """Log probability of each class up to a constant of the row, at the classes' sizes."""
@@ -87,7 +87,7 @@ class ClassLogits(Stored):
 
 
 @dataclass(frozen=True)
-class Features:
+class RowFeatures:
     """The features of rows; moments: means and deviations of the columns."""
 
     cut: Bins
@@ -136,7 +136,7 @@ def fitted_logits(
     mean = rows @ inside / rows.sum()
     deviation = np.sqrt(rows @ (inside - mean) ** 2 / rows.sum())
     moments = np.stack([mean, np.where(deviation > 0, deviation, 1.0)])
-    features = Features(cut, counts, moments)
+    features = RowFeatures(cut, counts, moments)
     classes, columns = len(counts), len(parameters["levels"])
     width = columns * (1 + len(contrasts(classes)))
     store = len(points) * width <= MOST_FEATURES
@@ -176,7 +176,7 @@ def fitted_logits(
     return ClassLogits._make(parameters, arrays)
 
 
-def _blocks(features: Features, points: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def _blocks(features: RowFeatures, points: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """The features of some rows at a time."""
     for start in range(0, len(points), BLOCK):
         block = slice(start, start + BLOCK)

@@ -39,7 +39,7 @@ __all__ = ["Layout", "ReleasedMarginals", "planned_marginals"]
 CLASSES = Fraction(2, 100)  # fractions of the budget: of the counts of classes,
 PAIRED = Fraction(48, 100), Fraction(10, 100), Fraction(40, 100)  # of columns, tree and pairs,
 ALONE = 1 - CLASSES  # or of columns without pairs
-CLEAR = 50  # deviations of a pair's counter that a class must have for pairs to help
+CLEAR = 100  # deviations of a pair's counter that a class must have for pairs to help
 MOST_CELLS = 2**27  # cells of all tables: 1 GiB
 LARGEST_COUNT = 2.0**52  # of an expected count, which is rounded to an integer
 
