@@ -176,7 +176,7 @@ def test_half_a_model_file_is_one_line(shop, model):
 def test_tune_goes_on_from_its_log(shop):
     words = ["tune", "train.csv", *STARS, "--epochs", "2", "--log", "trials.jsonl"]
     first = run_json(shop, *words)
-    assert set(first["best"]) == {"learning_rate", "regularization"}
+    assert set(first["best"]) == {"learning_rate", "regularization", "factors"}
     retained = (shop / "trials.jsonl").read_bytes()
     second = run_json(shop, *words, "-o", "best.sfu")
     assert (second["best"], (shop / "trials.jsonl").read_bytes()) == (first["best"], retained)

@@ -126,11 +126,11 @@ class CellErrors:
 
     def _separating(self, limits: np.ndarray) -> np.ndarray:
         """The limits above 0 that leave enough simulated keys between them."""
-        kept: list[float] = []
+        found: list[float] = []
         ordered, before = np.sort(self._spreads), 0
         for limit in np.unique(limits[limits > 0]):
             below = int(np.searchsorted(ordered, limit))
             if below - before >= FEWEST and ordered.size - below >= FEWEST:
-                kept.append(float(limit))
+                found.append(float(limit))
                 before = below
-        return np.array(kept)
+        return np.array(found)
