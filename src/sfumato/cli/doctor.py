@@ -95,18 +95,19 @@ def _version(name: str) -> str | None:
 
 def _processor() -> list[dict[str, Any]]:
     """Threads that may run, and the widest vectors that kernels are compiled for."""
-    import llvmlite.binding as llvm
     import numpy  # noqa: F401  # so that its linear algebra is among the pools
     from threadpoolctl import threadpool_info
 
+    from sfumato.kernels.jit import processor
+
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     pools = {each["internal_api"]: each["num_threads"] for each in threadpool_info()}
-    blas = "".join(f"; {name}: {count} threads" for name, count in sorted(pools.items()))
-    features = llvm.get_host_cpu_features()
+    blas = "".join(f"; {pool}: {count} threads" for pool, count in sorted(pools.items()))
+    name, features = processor()
     widest = next((each for each in VECTORS if features.get(each)), "baseline")
     return [
         _row("threads", "ok", f"{usable} usable{blas}"),
-        _row("vectors", "ok", f"{widest} on {llvm.get_host_cpu_name()}"),
+        _row("vectors", "ok", f"{widest} on {name}"),
     ]
 
 

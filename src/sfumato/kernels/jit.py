@@ -8,6 +8,7 @@ from pathlib import Path
 from types import CodeType
 from typing import NamedTuple
 
+from llvmlite import binding
 from numba.core import caching, codegen, compiler, environment, sigutils
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
@@ -18,7 +19,7 @@ from numba.core.types.functions import BaseFunction
 from numba.core.typing import templates
 from numba.core.untyped_passes import InlineClosureLikes
 
-__all__ = ["cache_folders", "inline", "kernel"]
+__all__ = ["cache_folders", "inline", "kernel", "processor"]
 
 
 @functools.cache
@@ -92,6 +93,11 @@ def cache_folders() -> list[Path]:
         else:
             raise OSError(f"{folder} cannot be written, and NUMBA_CACHE_DIR names no other folder")
     return found
+
+
+def processor() -> tuple[str, dict[str, bool]]:
+    """Name of the processor, and which of the features it has that kernels are compiled for."""
+    return binding.get_host_cpu_name(), dict(binding.get_host_cpu_features())
 
 
 class _Cache(caching.FunctionCache):
