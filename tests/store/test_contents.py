@@ -185,7 +185,7 @@ def test_keys_are_checked_by_secret_and_scope_and_end_when_revoked(store, locati
     assert store.check_key(secret, "ingest") == ingest
     assert store.check_key(secret, "read") is store.check_key(secret, "admin") is None
     assert store.check_key(master, "ingest") == store.check_key(master, "read") == admin
-    head, _, tail = secret.rpartition("_")
+    head, tail = secret[:20], secret[21:]
     for wrong in (
         "",
         "x",
@@ -237,7 +237,7 @@ def test_keys_are_checked_from_memory_by_callers_that_must_not_wait(store, locat
 def test_no_secret_is_stored(store, location):
     _, secret = store.create_key("front", ["ingest"])
     rows = run_sql(location, "SELECT * FROM api_key")
-    random = secret.rpartition("_")[2]
+    random = secret.split("_", 2)[2]
     assert random not in repr(rows)
     assert hashlib.sha256(secret.encode()).digest() not in [bytes(rows[0][4])]  # salted
     assert random not in repr(store.api_keys())
