@@ -16,14 +16,24 @@ from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.privacy.statement import INSECURE, SYSTEM
 from sfumato.recommend.base import NotFittedError
 from sfumato.recommend.catalogue import Catalogue
-from sfumato.recommend.private.neighbours import CountSensitivity, PrivateNeighbours, Shape, counted
+from sfumato.recommend.private.neighbours import (
+    CountSensitivity,
+    PrivateNeighbours,
+    Shape,
+    exact_cells,
+)
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
+from sfumato.recommend.private.user_sums import ItemSets
 from sfumato.sketch import SketchFormatError, load
 from support.hard_rows import ODD, nothing, same_outside, silent, with_row
 
 ITEMS = 4
 TABLE = ITEMS * (ITEMS - 1) // 2
 SHAPES = [Shape(ITEMS, 3, TABLE, 1, 5, False), Shape(ITEMS, 2, 2, 3, 5, True)]
+
+
+def counted(train, catalogue, per_user, shape):
+    return exact_cells(ItemSets.of(train, catalogue, per_user, shape.seed), shape)
 
 
 def before(*events):

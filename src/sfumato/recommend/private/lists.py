@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -11,14 +11,19 @@ from sfumato.core.typing import Ids
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import ReleaseOptions, ReleaseRequest
+from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.base import Label, NotFittedError, Parameters, label_of
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.inputs import Budget, payer
 from sfumato.recommend.private.released_lists import ReleasedLists
+from sfumato.recommend.private.user_sums import ItemSets
+
+if TYPE_CHECKING:
+    from sfumato.engine import Engine
 
 __all__ = [
+    "ListPlan",
     "PrivateLists",
     "catalogue_of",
     "check_train",
@@ -30,10 +35,134 @@ __all__ = [
 PER_EPSILON, FEWEST, MOST = 32, 8, 256
 
 
+class ListPlan(NamedTuple):
+    """A release that is checked and calibrated, before a row was read."""
+
+    request: ReleaseRequest
+    catalogue: Catalogue
+    calibrated: Callable[[Any], CalibratedRelease[Any]]  # of `ItemSets` or `EngineItemSets`
+    per_user: int | None = None  # sampled of each user; None for all
+    seed: int = 0
+
+    @property
+    def sets(self) -> tuple[Catalogue, int | None, int]:
+        """What makes `ItemSets` of a source."""
+        return self.catalogue, self.per_user, self.seed
+
+
 class PrivateLists(Parameters):
     """Base of private models that recommend by their release, `release_`."""
 
     release_: Any
+
+    def fit(
+        self,
+        train: Any,
+        *,
+        catalogue: Ids,
+        ledger: Any = None,
+        dataset: str | None = None,
+        release_id: str | None = None,
+        source: Source | None = None,
+    ) -> Self:
+        """Charge the budget, count with noise, and set `release_`.
+
+        Parameters
+        ----------
+        train : Interactions
+            Events; may be empty. Items outside of the catalogue are ignored, and no error depends
+            on the content (`Interactions.outside` counts them for the curator). Make it with
+            `invalid="drop"`.
+        catalogue : array_like or scalar
+            Public ids of the items that may be recommended, at least 2. They must not be taken from
+            `train`.
+        ledger : Ledger, path_like or None, default=None
+            Ledger that is charged; None charges none.
+        dataset : str or None, default=None
+            Data set of the ledger.
+        release_id : str or None, default=None
+            Name of the release; repeating it returns the stored release at no cost.
+        source : Source or None, default=None
+            Source of the noise, for tests only.
+
+        Returns
+        -------
+        Self
+            The object itself.
+        """
+        self._limited()
+        check_train(type(self).__name__, train)
+        paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
+        plan = self._planned(catalogue, paid, source)
+        return self._publish(plan, ItemSets.of(train, *plan.sets))
+
+    def fit_rows(
+        self,
+        source: Any,
+        *,
+        engine: "Engine",
+        columns: tuple[str, ...] = ("user", "item"),
+        catalogue: Ids,
+        ledger: Any = None,
+        dataset: str | None = None,
+        release_id: str | None = None,
+        random_source: Source | None = None,
+    ) -> Self:
+        """Count on an engine, charge the budget, add noise, and set `release_`.
+
+        Parameters
+        ----------
+        source : object
+            What the engine reads: see the engine. Rows are treated as by `fit`; a row without user
+            or item is ignored.
+        engine : Engine
+            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
+        columns : tuple of str, default=('user', 'item')
+            Names of the columns of users and items, and of ratings if rows without a finite one
+            are to be ignored.
+        catalogue : array_like or scalar
+            Public ids of the items that may be recommended, at least 2. They must not be taken from
+            the source.
+        ledger : Ledger, path_like or None, default=None
+            Ledger that is charged; None charges none.
+        dataset : str or None, default=None
+            Data set of the ledger.
+        release_id : str or None, default=None
+            Name of the release; repeating it returns the stored release at no cost.
+        random_source : Source or None, default=None
+            Source of the noise, for tests only.
+
+        Returns
+        -------
+        Self
+            The object itself.
+
+        Notes
+        -----
+        **Guarantee.** The guarantee and, for the same noise, the bytes of `fit` on the same rows,
+        in any order and any partitions. The rows of a user come together in one partition. The
+        caller's process charges the budget once, after the rows were read, and adds noise once to
+        each sum of all partitions, so that partitions which are computed again change nothing.
+
+        Examples
+        --------
+        >>> from sfumato.engine import LocalEngine
+        >>> from sfumato.recommend import PrivatePopular
+        >>> events = {"user": ["ann", "ann", "bob"], "item": ["tea", "milk", "tea"]}
+        >>> model = PrivatePopular(epsilon=1, delta=1e-6)
+        >>> public = {"catalogue": ["tea", "milk", "rum"]}
+        >>> model.fit_rows(events, engine=LocalEngine(), **public).statement.proof
+        'proved'
+        """
+        from sfumato.recommend.private.set_rows import EngineItemSets  # and with it the engines
+
+        paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
+        plan = self._planned(catalogue, paid, random_source)
+        sets = EngineItemSets(engine.rows(source, columns), columns, *plan.sets)
+        try:
+            return self._publish(plan, sets)
+        finally:
+            sets.unpersist()
 
     @property
     def statement(self) -> PrivacyStatement:
@@ -113,6 +242,15 @@ class PrivateLists(Parameters):
             Path of the file.
         """
         self._released().save(path)
+
+    def _planned(self, catalogue: Any, paid: dict[str, Any], source: Source | None) -> ListPlan:
+        """Check everything public; return what to release, before a row was read."""
+        raise NotImplementedError
+
+    def _publish(self, plan: ListPlan, sets: Any) -> Self:
+        """Charge the budget, and take over the release of sums of the item sets."""
+        self.release_ = plan.calibrated(sets).publish(plan.request)
+        return self
 
     def _released(self) -> ReleasedLists:
         """Return the release; raise NotFittedError before `fit`."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,15 +20,12 @@ from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRe
 from sfumato.privacy.rounding import round_up
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.inputs import check_privacy, payer
-from sfumato.recommend.private.lists import PrivateLists, catalogue_of, check_train
+from sfumato.recommend.private.lists import ListPlan, PrivateLists, catalogue_of
 from sfumato.recommend.private.released_neighbours import ReleasedNeighbours
 from sfumato.recommend.private.user_sums import ItemSets
 from sfumato.sketch import CountSketch
 
-if TYPE_CHECKING:
-    from sfumato.engine import Engine
-
-__all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "counted"]
+__all__ = ["UNITS", "CountSensitivity", "PrivateNeighbours", "Shape", "exact_cells"]
 
 UNITS = ("event", "user")
 LOW = 2.0  # epsilon up to which pairs of users are taken for lost in noise; 4 times in a sketch
@@ -79,13 +76,11 @@ class Shape:
         return self.items + self.width * self.depth
 
 
-def counted(train: Any, catalogue: Catalogue, per_user: int, shape: Shape) -> np.ndarray:
-    """Return the exact cells, int64; for the curator only."""
-    return _cells_of(ItemSets.of(train, catalogue, per_user, shape.seed), shape)
+def exact_cells(sets: ItemSets, shape: Shape) -> np.ndarray:
+    """Return the exact cells of users' item sets, int64, which add up over users.
 
-
-def _cells_of(sets: ItemSets, shape: Shape) -> np.ndarray:
-    """Return the exact cells of users' item sets, which add up over users."""
+    For the curator only.
+    """
     items, starts = sets.items, sets.starts
     cells = np.zeros(shape.cells, np.int64)
     cells[: shape.items] = shape.weight * np.bincount(items, minlength=shape.items)
@@ -235,149 +230,22 @@ class PrivateNeighbours(PrivateLists):
         self.privacy: Privacy | None
         self.neighbours, self.seed, self.privacy = neighbours, seed, privacy
 
-    def fit(
-        self,
-        train: Any,
-        *,
-        catalogue: Ids,
-        ledger: Any = None,
-        dataset: str | None = None,
-        release_id: str | None = None,
-        source: Source | None = None,
-    ) -> Self:
-        """Count items and pairs, charge the budget, add noise, and set `release_`.
-
-        Parameters
-        ----------
-        train : Interactions
-            Events; may be empty. Items outside of the catalogue are ignored, and no error depends
-            on the content (`Interactions.outside` counts them for the curator). Make it with
-            `invalid="drop"`.
-        catalogue : array_like or scalar
-            Public ids of the items that may be recommended, at least 2. They must not be taken from
-            `train`.
-        ledger : Ledger, path_like or None, default=None
-            Ledger that is charged; None charges none.
-        dataset : str or None, default=None
-            Data set of the ledger.
-        release_id : str or None, default=None
-            Name of the release; repeating it returns the stored release at no cost.
-        source : Source or None, default=None
-            Source of the noise, for tests only.
-
-        Returns
-        -------
-        Self
-            The object itself.
-        """
+    def _planned(self, catalogue: Any, paid: dict[str, Any], source: Source | None) -> ListPlan:
         settings = self._limited()
-        check_train("PrivateNeighbours", train)
-        items, request, noises = self._planned(
-            settings, catalogue, (ledger, dataset, release_id), source
-        )
-        cells = counted(train, items, settings["per_user"], noises[-1])
-        return self._publish(settings, items, request, noises, cells)
-
-    def fit_rows(
-        self,
-        source: Any,
-        *,
-        engine: "Engine",
-        columns: tuple[str, ...] = ("user", "item"),
-        catalogue: Ids,
-        ledger: Any = None,
-        dataset: str | None = None,
-        release_id: str | None = None,
-        random_source: Source | None = None,
-    ) -> Self:
-        """Count on an engine, charge the budget, add noise, and set `release_`.
-
-        Parameters
-        ----------
-        source : object
-            What the engine reads: see the engine. Rows are treated as by `fit`; a row without user
-            or item is ignored.
-        engine : Engine
-            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
-        columns : tuple of str, default=('user', 'item')
-            Names of the columns of users and items, and of ratings if rows without a finite one
-            are to be ignored.
-        catalogue : array_like or scalar
-            Public ids of the items that may be recommended, at least 2. They must not be taken from
-            the source.
-        ledger : Ledger, path_like or None, default=None
-            Ledger that is charged; None charges none.
-        dataset : str or None, default=None
-            Data set of the ledger.
-        release_id : str or None, default=None
-            Name of the release; repeating it returns the stored release at no cost.
-        random_source : Source or None, default=None
-            Source of the noise, for tests only.
-
-        Returns
-        -------
-        Self
-            The object itself.
-
-        Notes
-        -----
-        **Guarantee.** The guarantee and, for the same noise, the bytes of `fit` on the same rows,
-        in any order and any partitions. The rows of a user come together in one partition. The
-        caller's process charges the budget once, after the rows were read, and adds noise once to
-        each sum of all partitions, so that partitions which are computed again change nothing.
-
-        Examples
-        --------
-        >>> from sfumato.engine import LocalEngine
-        >>> events = {"user": ["ann", "ann", "bob"], "item": ["tea", "milk", "tea"]}
-        >>> model = PrivateNeighbours(epsilon=1, per_user=5)
-        >>> public = {"catalogue": ["tea", "milk", "rum"]}
-        >>> model.fit_rows(events, engine=LocalEngine(), **public).statement.proof
-        'proved'
-        """
-        from sfumato.recommend.private.set_rows import EngineItemSets  # and with it the engines
-
-        settings = self._limited()
-        items, request, noises = self._planned(
-            settings, catalogue, (ledger, dataset, release_id), random_source
-        )
-        shape = noises[-1]
-        rows = engine.rows(source, columns)
-        sets = EngineItemSets(rows, columns, items, settings["per_user"], shape.seed)
-        try:
-            cells = sets.total(lambda part: _cells_of(part, shape))
-        finally:
-            sets.unpersist()
-        return self._publish(settings, items, request, noises, cells)
-
-    def _planned(
-        self, settings: dict[str, Any], catalogue: Any, paid_by: tuple[Any, ...], source: Any
-    ) -> tuple[Catalogue, ReleaseRequest, Noise]:
-        """Check everything public; return the catalogue, the request, and noise with its cells."""
-        ledger, dataset, release_id = paid_by
         items = catalogue_of("PrivateNeighbours", catalogue)
         check_privacy("PrivateNeighbours", self.privacy, settings)
-        who = payer("PrivateNeighbours", self.privacy, ledger, dataset, release_id)
-        paid = ReleaseOptions(**who, source=source, unit=settings["unit"])  # type: ignore[typeddict-item]
+        who = payer("PrivateNeighbours", self.privacy, **paid)
+        options = ReleaseOptions(**who, source=source, unit=settings["unit"])  # type: ignore[typeddict-item]
         bundled = None if self.privacy is None else self.privacy.relation
-        request = _request(settings, paid, bundled)
-        noises = _noise(request, settings, len(items))
-        request.check_room(8 * noises[-1].cells)
-        return items, request, noises
+        request = _request(settings, options, bundled)
+        kind, scale, loss, shape = _noise(request, settings, len(items))
+        request.check_room(8 * shape.cells)
 
-    def _publish(
-        self,
-        settings: dict[str, Any],
-        items: Catalogue,
-        request: ReleaseRequest,
-        noises: Noise,
-        cells: np.ndarray,
-    ) -> Self:
-        """Charge the budget, and take over the release of the exact cells."""
-        kind, scale, loss, shape = noises
-        release = _calibrated(settings, items, shape, (kind, scale, loss), cells)
-        self.release_ = release.publish(request)
-        return self
+        def calibrated(sets: Any) -> CalibratedRelease[ReleasedNeighbours]:
+            cells = sets.total(lambda part: exact_cells(part, shape))
+            return _calibrated(settings, items, shape, (kind, scale, loss), cells)
+
+        return ListPlan(request, items, calibrated, settings["per_user"], shape.seed)
 
     def similar_items(self, items: Ids, n: int = 10) -> tuple[np.ndarray, np.ndarray]:
         """Find the n items most similar to each item.

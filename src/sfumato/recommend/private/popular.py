@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -12,22 +12,19 @@ from sfumato.core.validation import Limit, fraction, integer, optional, positive
 from sfumato.privacy.noise import discrete as noise
 from sfumato.privacy.parameters import PRIVACY, Privacy
 from sfumato.privacy.random_source import Source
-from sfumato.privacy.release import CalibratedRelease, ReleaseRequest
+from sfumato.privacy.release import CalibratedRelease
 from sfumato.recommend.catalogue import Catalogue
 from sfumato.recommend.private.inputs import Budget
 from sfumato.recommend.private.lists import (
+    ListPlan,
     PrivateLists,
     catalogue_of,
-    check_train,
     default_per_user,
     sigmas,
     user_request,
 )
 from sfumato.recommend.private.released_lists import ReleasedLists
 from sfumato.recommend.private.user_sums import COUNT, ItemSets, count_sensitivity, presence
-
-if TYPE_CHECKING:
-    from sfumato.engine import Engine
 
 __all__ = ["PER_USER", "PrivatePopular", "ReleasedPopular"]
 
@@ -107,118 +104,7 @@ class PrivatePopular(PrivateLists):
         self.privacy: Privacy | None
         self.per_user, self.privacy = per_user, privacy
 
-    def fit(
-        self,
-        train: Any,
-        *,
-        catalogue: Ids,
-        ledger: Any = None,
-        dataset: str | None = None,
-        release_id: str | None = None,
-        source: Source | None = None,
-    ) -> Self:
-        """Charge the budget, count with noise, and set `release_`.
-
-        Parameters
-        ----------
-        train : Interactions
-            Events; may be empty. Items outside of the catalogue are ignored, and no error depends
-            on the content (`Interactions.outside` counts them for the curator). Make it with
-            `invalid="drop"`.
-        catalogue : array_like or scalar
-            Public ids of the items that may be recommended, at least 2. They must not be taken from
-            `train`.
-        ledger : Ledger, path_like or None, default=None
-            Ledger that is charged; None charges none.
-        dataset : str or None, default=None
-            Data set of the ledger.
-        release_id : str or None, default=None
-            Name of the release; repeating it returns the stored release at no cost.
-        source : Source or None, default=None
-            Source of the noise, for tests only.
-
-        Returns
-        -------
-        Self
-            The object itself.
-        """
-        self._limited()
-        check_train(type(self).__name__, train)
-        paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
-        plan = self._planned(catalogue, paid, source)
-        return self._publish(ItemSets.of(train, plan[0]), *plan)
-
-    def fit_rows(
-        self,
-        source: Any,
-        *,
-        engine: "Engine",
-        columns: tuple[str, ...] = ("user", "item"),
-        catalogue: Ids,
-        ledger: Any = None,
-        dataset: str | None = None,
-        release_id: str | None = None,
-        random_source: Source | None = None,
-    ) -> Self:
-        """Count on an engine, charge the budget, add noise, and set `release_`.
-
-        Parameters
-        ----------
-        source : object
-            What the engine reads: see the engine. Rows are treated as by `fit`; a row without user
-            or item is ignored.
-        engine : Engine
-            Where the work runs: `sfumato.engine.LocalEngine` or `sfumato.engine.SparkEngine`.
-        columns : tuple of str, default=('user', 'item')
-            Names of the columns of users and items, and of ratings if rows without a finite one
-            are to be ignored.
-        catalogue : array_like or scalar
-            Public ids of the items that may be recommended, at least 2. They must not be taken from
-            the source.
-        ledger : Ledger, path_like or None, default=None
-            Ledger that is charged; None charges none.
-        dataset : str or None, default=None
-            Data set of the ledger.
-        release_id : str or None, default=None
-            Name of the release; repeating it returns the stored release at no cost.
-        random_source : Source or None, default=None
-            Source of the noise, for tests only.
-
-        Returns
-        -------
-        Self
-            The object itself.
-
-        Notes
-        -----
-        **Guarantee.** The guarantee and, for the same noise, the bytes of `fit` on the same rows,
-        in any order and any partitions. The rows of a user come together in one partition. The
-        caller's process charges the budget once, after the rows were read, and adds noise once to
-        each sum of all partitions, so that partitions which are computed again change nothing.
-
-        Examples
-        --------
-        >>> from sfumato.engine import LocalEngine
-        >>> events = {"user": ["ann", "ann", "bob"], "item": ["tea", "milk", "tea"]}
-        >>> model = PrivatePopular(epsilon=1, delta=1e-6)
-        >>> public = {"catalogue": ["tea", "milk", "rum"]}
-        >>> model.fit_rows(events, engine=LocalEngine(), **public).statement.proof
-        'proved'
-        """
-        from sfumato.recommend.private.set_rows import EngineItemSets  # and with it the engines
-
-        paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
-        plan = self._planned(catalogue, paid, random_source)
-        sets = EngineItemSets(engine.rows(source, columns), columns, plan[0])
-        try:
-            return self._publish(sets, *plan)
-        finally:
-            sets.unpersist()
-
-    def _planned(
-        self, catalogue: Any, paid: dict[str, Any], source: Source | None
-    ) -> tuple[Catalogue, ReleaseRequest, int, list[int], Budget]:
-        """Check everything public; return catalogue, request, per_user, sigmas and budget."""
+    def _planned(self, catalogue: Any, paid: dict[str, Any], source: Source | None) -> ListPlan:
         owner, settings = type(self).__name__, self._limited()
         items = catalogue_of(owner, catalogue)
         request = user_request(owner, {**settings, "privacy": self.privacy}, paid, source)
@@ -226,20 +112,9 @@ class PrivatePopular(PrivateLists):
         budget = Budget.of(request.epsilon, request.delta)
         noises = sigmas(owner, budget, self._steps(count_sensitivity(per_user)))
         request.check_room(self._room(len(items)))
-        return items, request, per_user, noises, budget
-
-    def _publish(
-        self,
-        sets: Any,
-        items: Catalogue,
-        request: ReleaseRequest,
-        per_user: int,
-        noises: list[int],
-        budget: Budget,
-    ) -> Self:
-        """Charge the budget, and take over the release of sums of the item sets."""
-        self.release_ = self._calibrated(sets, items, per_user, noises, budget).publish(request)
-        return self
+        return ListPlan(
+            request, items, lambda sets: self._calibrated(sets, items, per_user, noises, budget)
+        )
 
     def _steps(self, norm: int) -> list[tuple[int, Fraction]]:
         """Return norm and fraction of the budget of every sum that may be released."""

@@ -5,6 +5,7 @@ left out, and the norm of what one user adds is bounded whatever the user has.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -56,6 +57,10 @@ class ItemSets:
         order = np.argsort(codes, kind="stable")
         ends = np.cumsum(np.bincount(codes)) if codes.size else np.empty(0, np.int64)
         return cls(positions[keep][order], np.concatenate([[0], ends]).astype(np.int64))
+
+    def total(self, cells: Callable[["ItemSets"], np.ndarray]) -> np.ndarray:
+        """Return what the function returns for all users, as `EngineItemSets.total` does."""
+        return cells(self)
 
     @property
     def sizes(self) -> np.ndarray:
