@@ -235,8 +235,8 @@ def families(seed):
     for _ in range(300):
         core = draws.integers(0, 10**6, 40)
         for _ in range(10):
-            kept = core[: draws.integers(20, 40)]
-            out.append(np.append(kept, draws.integers(10**6, 10**8, 40 - kept.size)))
+            common = core[: draws.integers(20, 40)]
+            out.append(np.append(common, draws.integers(10**6, 10**8, 40 - common.size)))
     return out
 
 

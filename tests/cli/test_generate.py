@@ -30,7 +30,7 @@ def test_stars_are_ratings_of_any_kind_of_file(tmp_path):
         ("-o c.txt", "must end in .csv, .parquet"),
         ("-o c.csv --users 10 --items 20 --rows 101", "--rows must be 1 to 100"),
         ("-o c.csv --rows 0", "--rows must be 1 to 30000"),
-        ("-o c.csv --users 0 --rows 0", "--rows must be 1 to 0"),
+        ("-o c.csv --users 0 --rows 0", "'--users': Input should be greater than or equal to 1"),
     ],
 )
 def test_what_cannot_be_generated_is_refused_by_the_option(tmp_path, words, sentence):

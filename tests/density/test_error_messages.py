@@ -119,9 +119,10 @@ def test_files_of_sketches_and_releases_say_what_they_are_and_how_to_read_them(t
 
 
 def test_auto_takes_kernels_only_for_columns_of_similar_width():
-    for wide, method in ((4.0, "kernel"), (4.5, "columns")):
-        model = SketchClassifier(bounds=([0, 0], [1, wide])).fit(POINTS, LABELS)
-        assert model.method_ == method
+    for wide, methods in ((4.0, ["kernel"] * 2), (4.5, ["logistic", "columns"])):
+        public = dict(bounds=([0, 0], [1, wide]), classes=[0, 1])
+        models = [SketchClassifier(**public, epsilon=each) for each in (None, 1.0)]
+        assert [model.fit(POINTS, LABELS).method_ for model in models] == methods
 
 
 @pytest.mark.parametrize("epsilon", [None, 1.0])
@@ -163,13 +164,18 @@ def laplace(fraction=1.0):
     return lambda release: release.scale * fraction
 
 
+def steps_of_grid(release):
+    """What both steps of an adaptive grid cover: the pilot, then blocks or levels."""
+    return release.pilot_scale * 3 / 25 + max(release.block_scale, release.level_scale) * 22 / 25
+
+
 HARD = {
     **{
         f"SketchDensity, {name}": (
             lambda e, name=name: SketchDensity(
                 epsilon=e, bounds=BOX, backend=name, rows=16, width=64, bandwidth=0.3
             ),
-            laplace(),
+            steps_of_grid if name == "grid" else laplace(),
         )
         for name in BACKENDS
     },

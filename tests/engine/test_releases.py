@@ -49,14 +49,9 @@ def columns_of(case):
     return columns, list(columns)
 
 
-def released(case, sketch, **terms):
-    given = {"epsilon": 1.0, "source": InsecureSeededSource(7), **case.arguments, **terms}
-    return sketch.release(**given)
-
-
 def check_same_bytes(case, engine, source, column):
     found = map_merge(source, case.make, column=column, engine=engine)
-    assert released(case, found).to_bytes() == case.release().to_bytes()
+    assert case.release_of(found).to_bytes() == case.release().to_bytes()
 
 
 @pytest.mark.parametrize("name", CASES)

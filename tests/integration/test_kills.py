@@ -28,6 +28,7 @@ WRITING = {
     "p.sfu": "fit train.csv --epsilon 0.01 --delta 1e-9 --bounds 1 5 "
     "--catalogue items.txt --accounts users.txt --report r.json PAID",
     "learn.csv held.csv": "split few.csv",
+    "shop.csv": "generate --users 40 --items 60 --rows 900",
     "c.html": "compare few.csv --models item-neighbours",
     "t.sfu": "tune few.csv --dense --epochs 1 --factors 2 --log t.log",
     "b.profiles": "profiles release train.csv --mechanism blip --epsilon 0.001 "

@@ -263,7 +263,7 @@ def work(examples: list[tuple[str, bytes]], first: int, count: int, at: Any, tel
     )
 
 
-STRICT = ("sketch", "density", "share", "model", "index", "counts")
+STRICT = ("sketch", "density", "sampler", "share", "model", "index", "counts")
 
 
 def faults(examples: Path, first: int, count: int, patience: float = 10.0) -> list[str]:

@@ -59,24 +59,31 @@ class Case:
         return sketch.update(streams[which])
 
     def release(self, which: int = 1, **terms: Any) -> Release:
-        terms = {"epsilon": 1.0, "source": InsecureSeededSource(7), **self.arguments, **terms}
-        return self.sketch(which).release(**terms)
+        return self.release_of(self.sketch(which), **terms)
+
+    def release_of(self, sketch: Any, **terms: Any) -> Release:
+        """The release of a sketch that may have been filled elsewhere."""
+        return self._released(sketch, **self._terms(terms))
+
+    def _terms(self, terms: dict[str, Any]) -> dict[str, Any]:
+        return {"epsilon": 1.0, "source": InsecureSeededSource(7), **self.arguments, **terms}
+
+    def _released(self, sketch: Any, **terms: Any) -> Release:
+        return sketch.release(**terms)
 
 
 class RowsCase(Case):
     """Rows that are released without being kept: `make` gives what takes and releases them."""
 
     def release(self, which: int = 1, **terms: Any) -> Release:
-        terms = {"epsilon": 1.0, "source": InsecureSeededSource(7), **self.arguments, **terms}
-        return self.make()([ROWS[::-1] * 3, ROWS, -ROWS][which], **terms)
+        return self.make()([ROWS[::-1] * 3, ROWS, -ROWS][which], **self._terms(terms))
 
 
 class AdaptiveCase(Case):
     """A grid that is released at a resolution that it chooses."""
 
-    def release(self, which: int = 1, **terms: Any) -> Release:
-        terms = {"epsilon": 1.0, "source": InsecureSeededSource(7), **self.arguments, **terms}
-        return self.sketch(which).release_adaptive(**terms)
+    def _released(self, sketch: Any, **terms: Any) -> Release:
+        return sketch.release_adaptive(**terms)
 
 
 RELEASES: dict[str, list[Case]] = {}

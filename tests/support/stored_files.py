@@ -51,6 +51,7 @@ def _loaders() -> dict[str, tuple[Callable[[bytes], Any], tuple[type[Exception],
     return {
         "sketch": (sketch.load, (flawed,)),
         "density": (density.load, (flawed,)),
+        "sampler": (_sampler_release, (flawed,)),
         "share": (NoisyShare.from_bytes, (flawed,)),
         "model": (recommend.load, (ModelFormatError, flawed)),
         "index": (from_file(retrieve.load), (IndexFormatError,)),
@@ -69,6 +70,13 @@ def _loaders() -> dict[str, tuple[Callable[[bytes], Any], tuple[type[Exception],
     }
 
 
+def _sampler_release(data: bytes) -> Any:
+    """The release of a sampler's file, which `sfumato.load` returns; the sampler must read it."""
+    from sfumato import density
+
+    return density.load(data).release_
+
+
 class _Lazy(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         self.update(_loaders())
@@ -84,6 +92,7 @@ def examples() -> list[tuple[str, bytes]]:
         *(("sketch", data) for data in _sketches()),
         *(("sketch", data) for data in _mined()),
         *(("density", data) for data in _estimators()),
+        *(("sampler", data) for data in _samplers()),
         *(("model", data) for data in _models()),
         *(("index", data) for data in _indexes()),
         *_telemetry(),
@@ -198,7 +207,6 @@ def _clustered() -> Iterator[bytes]:
 def _estimators() -> Iterator[bytes]:
     from sfumato.density import (
         NodeDensity,
-        PrivateTableSampler,
         SketchAnomalyDetector,
         SketchClassifier,
         SketchDensity,
@@ -239,6 +247,13 @@ def _estimators() -> Iterator[bytes]:
                 .to_bytes()
             )
 
+
+def _samplers() -> Iterator[bytes]:
+    """Files of a sampler of tables, which are those of its release."""
+    from sfumato.density import PrivateTableSampler
+    from sfumato.privacy.random_source import InsecureSeededSource
+
+    points = np.random.default_rng(0).normal(size=(60, 2))
     public = {"x": (-3.0, 3.0), "y": range(-3, 4), "kind": ["a", "b"]}
     for epsilon in (1.0, 200.0):  # without pairs and with them
         table = PrivateTableSampler(public, epsilon=epsilon, bins=8, groups=2, nullable=["y"])

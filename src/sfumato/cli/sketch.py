@@ -30,7 +30,7 @@ __all__ = ["about", "app", "compared", "heaviest", "overall"]
 # Written out, so that --help need not load the sketches; a test compares them.
 KINDS = (
     "ams, bloom-filter, count-min, count-sketch, counting-bloom-filter, feature-hasher, "
-    "hyper-log-log, johnson-lindenstrauss, min-hash, scalable-bloom-filter"
+    "hyper-log-log, johnson-lindenstrauss, lp-sketch, min-hash, scalable-bloom-filter"
 )
 app = typer.Typer(
     help="Build, look into, ask, merge and release sketches of a column of keys.",

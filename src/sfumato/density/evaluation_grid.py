@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,11 @@ def means_of(summary: Any) -> Callable[[np.ndarray], np.ndarray]:
     if shrunk is not None:
         return shrunk.values
     size = max(float(summary.size()), 1.0)
-    return lambda points: np.asarray(summary.estimate(points)) / size
+    return partial(_mean_values, summary, size)  # a function that can be pickled
+
+
+def _mean_values(summary: Any, size: float, points: np.ndarray) -> np.ndarray:
+    return np.asarray(summary.estimate(points)) / size
 
 
 def log_integral(kernel: str, bandwidth: float, dimension: int) -> float:

@@ -133,8 +133,9 @@ def test_classes_are_texts_or_whole_numbers_as_the_column_is(folder, rows):
 
 def test_regressions_tell_weights_and_r2(folder, rows):
     words = ["density", "build", "t.parquet", "--columns", "a,b", "--target", "price"]
-    document = run_json(folder, *words, "-o", "r.d")
-    expected = SketchRegressor(random_state=0)
+    document = run_json(folder, *words, "--degree", "1", "-o", "r.d")
+    assert document["degree"] == 1
+    expected = SketchRegressor(degree=1, random_state=0)
     expected.fit(rows.select(["a", "b"]), rows["price"].to_numpy())
     assert document["coefficients"] == dict(zip("ab", expected.coef_.tolist(), strict=True))
     checked = run_json(folder, "density", "regress", "r.d", "t.csv", "--target", "price")

@@ -12,7 +12,7 @@ from sfumato.sketch.kernel_sums.grid_adaptive import (
     _chosen,
     _pilot_of,
 )
-from sfumato.sketch.kernel_sums.grid_blocks import Blocks, blocks_for
+from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for
 from sfumato.sketch.kernel_sums.grid_levels import tuned_levels
 
 RNG = np.random.default_rng(3)
@@ -131,7 +131,7 @@ def test_waves_of_blocks_are_those_of_their_nodes():
     from scipy.fft import idctn
 
     nodes = idctn(slow, norm="ortho")
-    for blocks in (Blocks(shape, (8, 6)), Blocks(shape, (24, 12))):
+    for blocks in (GridBlocks(shape, (8, 6)), GridBlocks(shape, (24, 12))):
         waves = blocks.waves(blocks.sums(nodes))
         np.testing.assert_allclose(waves[:3, :2], slow[:3, :2], atol=1e-12)
     assert dctn(nodes, norm="ortho") == pytest.approx(slow)

@@ -104,6 +104,9 @@ def build(
             "sampler: matched, rejection, mcmc."
         ),
     ] = None,
+    degree: Annotated[
+        str | None, typer.Option(help="regressor: 1, 2 or auto; default: auto.")
+    ] = None,
     contamination: Annotated[
         float | None, typer.Option(help="Expected fraction of anomalies.")
     ] = None,
@@ -278,6 +281,8 @@ def _made(kind: str, given: dict[str, Any], names: list[str] | None) -> Any:
         pairs = column_bounds(given["bounds"], others)
         sides = tuple(list(side) for side in zip(*pairs, strict=True))
         values["bounds"] = pairs[0] if len(pairs) == 1 else sides
+    if given["degree"] is not None:
+        values["degree"] = int(given["degree"]) if given["degree"].isdigit() else given["degree"]
     if given["classes"] is not None:
         values["classes"] = given["classes"].split(",")
     if given["target_bounds"] is not None:

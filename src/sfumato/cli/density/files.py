@@ -318,6 +318,8 @@ def _learned(model: Any, json: bool) -> dict[str, Any]:
         found |= {"method": model.method_, "classes": labels}
         if not json:
             found["classes"] = ", ".join(map(str, labels))
+    if hasattr(model, "degree_"):
+        found["degree"] = model.degree_
     if hasattr(model, "coef_"):
         named = dict(zip(column_names(model), model.coef_.tolist(), strict=True))
         shown = named if json else {name: f"{value:.6g}" for name, value in named.items()}

@@ -90,8 +90,8 @@ class RegressionSetting:
 def chosen(plain: dict[str, Any], columns: int) -> tuple[str, int]:
     """Method and degree of the sketch, by public numbers alone.
 
-    Degree "auto" is 2 where the sums of both degrees can be had; the rows then decide which of them
-    predicts, or by their noisy number which of them are released.
+    Degree "auto" is 2 where the sums of degree 2 are not too many. The rows then decide which
+    degree predicts, or their noisy number decides of which degree sums are released.
     """
     method, degree, epsilon = plain["method"], plain["degree"], plain["epsilon"]
     if method == "auto":

@@ -150,9 +150,9 @@ class PrivateTableSampler(BaseEstimator):
     >>> model = PrivateTableSampler(public, target="tall", epsilon=1, random_state=0)
     >>> model.fit(pa.table(table), source=InsecureSeededSource(1)).tree_
     []
-    >>> rows = model.sample(1000).to_pandas()
-    >>> rows.groupby("tall")["height"].mean().round(-1).to_dict()
-    {'no': 170.0, 'yes': 180.0}
+    >>> means = model.sample(1000).to_pandas().groupby("tall")["height"].mean()
+    >>> bool(12 < means["yes"] - means["no"] < 20)
+    True
     """
 
     release_: ReleasedMarginals

@@ -56,9 +56,10 @@ def on_simplex(vector: np.ndarray) -> np.ndarray:
     >>> on_simplex(np.array([0.9, 0.5, -0.2]))
     array([0.7, 0.3, 0. ])
     """
-    falling = np.sort(vector)[::-1]
+    shifted = vector - vector.max()  # the same point, and exact where it is decided
+    falling = np.sort(shifted)[::-1]
     over = (np.cumsum(falling) - 1) / np.arange(1, vector.size + 1)
-    return np.asarray(np.maximum(vector - over[np.flatnonzero(falling > over)[-1]], 0.0))
+    return np.asarray(np.maximum(shifted - over[np.flatnonzero(falling > over)[-1]], 0.0))
 
 
 def fitted_to_margins(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

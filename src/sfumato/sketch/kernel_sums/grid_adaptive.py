@@ -16,7 +16,7 @@ from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.kernel_sums.grid import GridAnswers, KernelGrid
-from sfumato.sketch.kernel_sums.grid_blocks import Blocks, blocks_for, padded
+from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for, padded
 from sfumato.sketch.kernel_sums.grid_field import field, kernel_response
 from sfumato.sketch.kernel_sums.grid_levels import Levels, tuned_levels
 from sfumato.sketch.kernel_sums.grid_shrinkage import local_detail
@@ -173,7 +173,7 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
         return tuned_levels(self._nodes.shape, "Laplace", self.kernel)
 
     @property
-    def _chosen_blocks(self) -> Blocks:
+    def _chosen_blocks(self) -> GridBlocks:
         return _candidates(self._nodes.shape)[int(self._choice[0])]
 
     def _layout(self) -> dict[str, Cells]:
@@ -284,12 +284,12 @@ def _chosen(grid: KernelGrid, pilot: np.ndarray, parameters: dict[str, float]) -
     return min(errors, key=lambda number: errors[number])
 
 
-def _pilot_of(shape: tuple[int, ...]) -> Blocks:
+def _pilot_of(shape: tuple[int, ...]) -> GridBlocks:
     """The blocks of the pilot."""
     return blocks_for(shape, PILOT_BLOCKS[len(shape) - 1])[-1]
 
 
-def _candidates(shape: tuple[int, ...]) -> dict[int, Blocks]:
+def _candidates(shape: tuple[int, ...]) -> dict[int, GridBlocks]:
     """The blocks to choose from, by their number along the longest axis."""
     made = blocks_for(shape, MOST_BLOCKS[len(shape) - 1])
     return {max(each.counts): each for each in made if max(each.counts) > 1}

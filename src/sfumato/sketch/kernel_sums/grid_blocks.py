@@ -6,13 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-__all__ = ["Blocks", "blocks_for", "padded"]
+__all__ = ["GridBlocks", "blocks_for", "padded"]
 
 DIVISIBLE = 12  # nodes along an axis are padded to a multiple, so that many block sizes fit
 
 
 @dataclass(frozen=True)
-class Blocks:
+class GridBlocks:
     """Equal blocks of nodes along every axis; beyond the last node there are empty ones.
 
     Parameters: shape, nodes along every axis; counts, blocks along every axis, which divide the
@@ -70,10 +70,10 @@ def padded(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(-(-n // DIVISIBLE) * DIVISIBLE for n in shape)
 
 
-def blocks_for(shape: tuple[int, ...], most: int) -> list[Blocks]:
+def blocks_for(shape: tuple[int, ...], most: int) -> list[GridBlocks]:
     """All blocks with up to `most` along the longest axis, and in proportion along the others."""
     wide = padded(shape)
-    out: dict[tuple[int, ...], Blocks] = {}
+    out: dict[tuple[int, ...], GridBlocks] = {}
     for count in range(1, min(most, max(wide)) + 1):
         if max(wide) % count:
             continue
@@ -81,5 +81,5 @@ def blocks_for(shape: tuple[int, ...], most: int) -> list[Blocks]:
         for m in wide:
             fit = [k for k in range(1, m + 1) if m % k == 0 and k <= max(1, count * m / max(wide))]
             counts.append(fit[-1])
-        out.setdefault(tuple(counts), Blocks(shape, tuple(counts)))
+        out.setdefault(tuple(counts), GridBlocks(shape, tuple(counts)))
     return list(out.values())

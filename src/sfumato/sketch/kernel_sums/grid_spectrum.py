@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from sfumato.sketch.kernel_sums.grid_blocks import Blocks, padded
+from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, padded
 from sfumato.sketch.kernel_sums.grid_field import Nodes
 from sfumato.sketch.kernel_sums.grid_levels import Levels
 from sfumato.sketch.kernel_sums.grid_shrinkage import of_neighbours, uniform_masses, unit_noise
@@ -36,7 +36,7 @@ class Spectrum:
 
     @classmethod
     def of_blocks(
-        cls, nodes: Nodes, blocks: Blocks, sums: np.ndarray, variance: float, size: float
+        cls, nodes: Nodes, blocks: GridBlocks, sums: np.ndarray, variance: float, size: float
     ) -> "Spectrum":
         """The spectrum of noisy sums of blocks, in points, whose noise has this variance."""
         waves = np.zeros(padded(nodes.shape))
@@ -55,7 +55,7 @@ class Spectrum:
         residual[_inside(nodes)] = masses - size * uniform_masses(nodes)
         return cls(nodes, size, dctn(residual, norm="ortho"), variance * level_noise(levels))
 
-    def corrected(self, blocks: Blocks, sums: np.ndarray, variance: float) -> "Spectrum":
+    def corrected(self, blocks: GridBlocks, sums: np.ndarray, variance: float) -> "Spectrum":
         """The spectrum joined with further noisy sums of blocks, by precision.
 
         It is corrected by how its own block sums differ, so that what is finer than the blocks,
@@ -148,7 +148,9 @@ def shrunk_error(signal: np.ndarray, noise: np.ndarray, response: np.ndarray) ->
     return float(remaining.sum() - remaining.flat[0])
 
 
-def block_noise(blocks: Blocks, variance: float, energy: np.ndarray | None = None) -> np.ndarray:
+def block_noise(
+    blocks: GridBlocks, variance: float, energy: np.ndarray | None = None
+) -> np.ndarray:
     """Noise variance of each coefficient by sums of blocks, infinite beyond what they resolve.
 
     With the energy of all coefficients, it includes that of faster ones, which look alike.
@@ -161,7 +163,7 @@ def block_noise(blocks: Blocks, variance: float, energy: np.ndarray | None = Non
     return out
 
 
-def _aliased(blocks: Blocks, energy: np.ndarray) -> np.ndarray:
+def _aliased(blocks: GridBlocks, energy: np.ndarray) -> np.ndarray:
     """Energy that coefficients beyond the blocks' frequencies add to those within, axis by axis."""
     out = np.zeros(blocks.counts)
     for axis, count in enumerate(blocks.counts):
@@ -199,7 +201,7 @@ def _shells(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     return dense.reshape(shape), frequency
 
 
-def _corner(blocks: Blocks) -> tuple[slice, ...]:
+def _corner(blocks: GridBlocks) -> tuple[slice, ...]:
     return tuple(slice(0, count) for count in blocks.counts)
 
 

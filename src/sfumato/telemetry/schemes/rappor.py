@@ -279,8 +279,8 @@ class Rappor(Scheme):
         >>> params = Rappor.for_epsilon(4, 1, bits=64)
         >>> params.epsilon_permanent <= 4, params.epsilon_one <= 1, params.hashes
         (True, True, 1)
-        >>> [Rappor.for_epsilon(epsilon).bits for epsilon in (1, 4, 8)]
-        [128, 256, 1024]
+        >>> [Rappor.for_epsilon(epsilon).bits for epsilon in (1, 6, 8)]
+        [128, 512, 1024]
         """
         permanent = positive.check(cls.__name__, "permanent", permanent)
         one = permanent if one is None else positive.check(cls.__name__, "one", one)
