@@ -24,7 +24,8 @@ LIBRARY = c.CDLL(_sqlite3.__file__)
 Write = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_int, c.c_int64)
 Truncate = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int64)
 Sync = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_int)
-Open = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_char_p, c.c_void_p, c.c_int, c.c_void_p)
+# SQLite keeps the pointer of the name, so it must be passed on, not a copy of the text.
+Open = c.CFUNCTYPE(c.c_int, c.c_void_p, c.c_void_p, c.c_void_p, c.c_int, c.c_void_p)
 
 
 class Methods(c.Structure):
@@ -69,8 +70,9 @@ class Disk:
 
         def opened(own, name, file, flags, out):
             code = usual(own, name, file, flags, out)
-            if code == 0 and name and name.decode().startswith(prefix):
-                self._watch(name.decode(), file)
+            path = c.string_at(name).decode() if name else ""
+            if code == 0 and path.startswith(prefix):
+                self._watch(path, file)
             return code
 
         self._kept.append(Open(opened))
