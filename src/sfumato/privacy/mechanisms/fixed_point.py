@@ -98,9 +98,9 @@ class FixedPoint:
         ndarray
             Multiples of the step, int64, in the same shape.
         """
-        reals = _reals(numbers)
-        if len(np.atleast_1d(reals)) > MAX_STEPS:
+        if _length(numbers) > MAX_STEPS:  # before they are copied
             raise ValueError("FixedPoint: numbers must be at most 2**31 rows, or sums might wrap.")
+        reals = _reals(numbers)
         # Integers past 2**53 may round to floats, but stay past it, where no bound is.
         with np.errstate(over="ignore", under="ignore"):  # to infinity, clipped; to below 1, cut
             steps = np.ldexp(np.where(np.isnan(reals), 0.0, reals), -self._exponent)
@@ -176,6 +176,14 @@ class FixedPoint:
     @property
     def _exponent(self) -> int:
         return int(self.step.numerator.bit_length() - self.step.denominator.bit_length())
+
+
+def _length(numbers: Any) -> int:
+    """Number of rows; 1 of a single number."""
+    try:
+        return len(numbers)
+    except TypeError:
+        return 1
 
 
 def _reals(numbers: Any) -> np.ndarray:
