@@ -60,44 +60,13 @@ mutants: .venv/ready
 soak: .venv/ready
 	$(BIN)/python -m pytest -m soak
 
+# All of them but the comparison of two trees; some with one thread of the linear algebra.
+SINGLE := cluster decompose density density_defaults density_speed rank
+OTHERS := $(filter-out $(SINGLE) compare_trees,$(basename $(notdir $(wildcard benchmarks/[a-z]*.py))))
+
 bench: .venv/bench .venv-peers/ready
-	$(BIN)/python benchmarks/first_use.py
-	$(BIN)/python benchmarks/small_calls.py
-	$(BIN)/python benchmarks/blas_threads.py
-	$(BIN)/python benchmarks/sketches.py
-	$(BIN)/python benchmarks/jaccard.py
-	$(BIN)/python benchmarks/engine.py
-	$(BIN)/python benchmarks/spark.py
-	$(BIN)/python benchmarks/rounds.py
-	$(BIN)/python benchmarks/reading.py
-	$(BIN)/python benchmarks/store.py
-	$(BIN)/python benchmarks/noise.py
-	$(BIN)/python benchmarks/audits.py
-	$(BIN)/python benchmarks/accounting.py
-	$(BIN)/python benchmarks/factorization.py
-	$(BIN)/python benchmarks/recommending.py
-	$(BIN)/python benchmarks/recommenders.py
-	$(BIN)/python benchmarks/sparse_ratings.py
-	$(BIN)/python benchmarks/private_factorization.py
-	$(BIN)/python benchmarks/private_lists.py
-	$(BIN)/python benchmarks/thesis_ch4.py
-	$(BIN)/python benchmarks/thesis_ch3.py
-	$(BIN)/python benchmarks/profiles.py
-	$(BIN)/python benchmarks/retrieval.py
-	$(BIN)/python benchmarks/itemsets.py
-	$(BIN)/python benchmarks/similar.py
-	$(BIN)/python benchmarks/thesis_ch5.py
-	$(BIN)/python benchmarks/course.py
-	$(BIN)/python benchmarks/binary_factors.py
-	$(BIN)/python benchmarks/telemetry.py
-	$(BIN)/python benchmarks/discovery.py
-	$(BIN)/python benchmarks/telemetry_speed.py
-	$(BIN)/python benchmarks/service.py
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/cluster.py
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/decompose.py
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/rank.py
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/density.py
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/density_speed.py
+	set -e; for each in $(OTHERS); do $(BIN)/python benchmarks/$$each.py; done
+	set -e; for each in $(SINGLE); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$each.py; done
 
 # The pages and the reference as a site, docs/_build/html; a warning is an error.
 site: .venv/ready
