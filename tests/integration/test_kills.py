@@ -43,6 +43,7 @@ WRITING = {
     "r.counts": "telemetry aggregate t.ndjson --params t.json",
     "t.csv": "telemetry decode t.ndjson --params t.json --candidates list.txt --plot t.png",
     "u.csv": "telemetry associate o.ndjson u.ndjson --params-first o.json --params-second u.json",
+    "found.csv": "telemetry discover d.ndjson --params d.json",
     "d.density": "density build points.csv --columns a,b --bounds 0,100 --bandwidth 10",
     "q.density": "density build points.csv --columns a,b --bounds 0,100 --bandwidth 10 "
     "--epsilon 0.01 PAID",
@@ -122,6 +123,8 @@ def shop(tmp_path_factory):
         f"{scheme} --metric one -o o.json",
         f"{scheme} --metric two -o u.json",
         "telemetry encode few-words.txt --params o.json -o o.ndjson",
+        "telemetry params --scheme prefix-discovery --epsilon 4 --length 4 -o d.json",
+        "telemetry encode words.txt --params d.json -o d.ndjson",
         "telemetry encode few-words.txt --params u.json -o u.ndjson",
         "fit train.csv --dense --epochs 1 -o a.sfu",
         f"{build} --bandwidth 10 -o a.density",

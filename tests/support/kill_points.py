@@ -112,14 +112,15 @@ def _draw_once() -> None:
     """Let a figure be the one that was drawn first: how it is written is what matters here."""
     from matplotlib.figure import Figure
 
-    usual, drawn = Figure.savefig, {}
+    usual, drawn = Figure.savefig, dict[Any, Any]()
 
     def savefig(self: Any, out: Any, **options: Any) -> None:
-        if "png" not in drawn:
-            buffer = io.BytesIO()
+        kind = io.StringIO if isinstance(out, io.TextIOBase) else io.BytesIO
+        if kind not in drawn:
+            buffer = kind()
             usual(self, buffer, **options)
-            drawn["png"] = buffer.getvalue()
-        out.write(drawn["png"])
+            drawn[kind] = buffer.getvalue()
+        out.write(drawn[kind])
 
     Figure.savefig = savefig  # type: ignore[method-assign]
 
