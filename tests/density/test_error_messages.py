@@ -119,7 +119,7 @@ def test_files_of_sketches_and_releases_say_what_they_are_and_how_to_read_them(t
 
 
 def test_auto_takes_kernels_only_for_columns_of_similar_width():
-    for wide, method in ((4.0, "kernel"), (4.5, "columns")):
+    for wide, method in ((4.0, "kernel"), (4.5, "logistic")):
         model = SketchClassifier(bounds=([0, 0], [1, wide])).fit(POINTS, LABELS)
         assert model.method_ == method
 
@@ -163,13 +163,18 @@ def laplace(fraction=1.0):
     return lambda release: release.scale * fraction
 
 
+def both_steps(release):
+    """The same of a grid that chose levels: that of its pilot and of the cells of levels."""
+    return release.pilot_scale * 3 / 25 + release.level_scale * 22 / 25
+
+
 HARD = {
     **{
         f"SketchDensity, {name}": (
             lambda e, name=name: SketchDensity(
                 epsilon=e, bounds=BOX, backend=name, rows=16, width=64, bandwidth=0.3
             ),
-            laplace(),
+            both_steps if name == "grid" else laplace(),
         )
         for name in BACKENDS
     },
@@ -189,6 +194,10 @@ HARD = {
         lambda e: SketchRegressor(epsilon=e, method="statistics", degree=2, **REACH),
         lambda release: release.scale * 3 / 5 * (1 + 1e-3),  # of every sum; some noise remains
     ),
+    "SketchRegressor, auto": (
+        lambda e: SketchRegressor(epsilon=e, method="statistics", **REACH),
+        lambda release: release.first_scale / 16 * (1 + 1e-3),  # of the first two and of every sum
+    ),
     "SketchRegressor, angles": (
         lambda e: SketchRegressor(epsilon=e, method="angles", rows=16, **REACH),
         laplace(),
@@ -202,6 +211,9 @@ HARD = {
         laplace(9 / 10),
     ),
 }
+
+
+SUMS = ("SketchRegressor, statistics", "SketchRegressor, auto")  # with noise in a cube
 
 
 def beside(name):
@@ -244,7 +256,7 @@ def containers(rows):
 
 def moved_by(name, one, other):
     change = np.abs(one - other)
-    return change.max() if name == "SketchRegressor, statistics" else change.sum()
+    return change.max() if name in SUMS else change.sum()
 
 
 @pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")  # by released counts

@@ -239,7 +239,7 @@ RELEASES["ReleasedAdaptiveMoments"] = [
         {},
         {"times": 9},
         {"times": 9, "degree": 1},
-        {"unit": "user", "contributions": 900, "relation": "replace"},
+        {"unit": "user", "contributions": 9, "relation": "replace"},
     )
 ]
 RELEASES["ReleasedSliceTable"] = [RowsCase(lambda: slice_table, more) for more in STEPS]

@@ -64,10 +64,10 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
     columns. The surprise of a point in a slice is the negative log of the fraction of points in its
     cell, in nats. The score of a point is minus the root mean square, over slices, of the surprise
     in excess of the slice's entropy (0 if it is less); the lower, the more anomalous. Columns and
-    sums have half of the weight each. A count within two standard deviations of its noise becomes
-    that limit, or less where a bell of the slice's mean and width is less; where noise dominates,
-    mean and width are those of the box, so that scores fall with the distance from its centre.
-    Memory and the time per point are proportional to the number of slices.
+    sums have half of the weight each. A count within one standard deviation of its noise (two
+    beyond 12 columns) becomes that limit, or less where a bell of the slice's mean and width is
+    less; where noise dominates, mean and width are those of the box, so that scores fall with the
+    distance from its centre. Memory and time per point are proportional to the number of slices.
 
     Parameters
     ----------

@@ -165,7 +165,8 @@ class SliceTable(Slices, Sketch):
 
 
 FEWEST = 0.5  # smallest count of a cell
-DEVIATIONS = 2.0  # of noise, up to which a count is hidden by it
+# Deviations of noise up to which a count is hidden by it, in few columns and in more than that.
+DEVIATIONS, FEW_COLUMNS = (1.0, 2.0), 12
 SCORE_CELLS = 32  # cells of a histogram of scores, from 0 to the largest possible
 
 
@@ -190,12 +191,14 @@ class Surprise:
     def _fractions(self) -> np.ndarray:
         """Smoothed fraction of points in each cell; where noise hides it, by place and width.
 
-        A count within DEVIATIONS of its noise is hidden: it becomes that limit, or what a bell with
-        the slice's mean and width has there, if that is less.
+        A count within some deviations of its noise is hidden, more where many columns have as many
+        chances to exceed it. It becomes that limit, or what a bell with the slice's mean and width
+        has there, if that is less.
         """
         cells = self.table.astype(np.float64)
         smooth, residual_variance = smoothed(cells, np.full(len(cells), self.variance))
-        limit = DEVIATIONS * np.sqrt(np.maximum(residual_variance, 0)) + FEWEST
+        deviations = DEVIATIONS[len(self.slices.bounds[0]) > FEW_COLUMNS]
+        limit = deviations * np.sqrt(np.maximum(residual_variance, 0)) + FEWEST
         usual = np.maximum(self.size * bells(cells / self.size, self.variance / self.size**2), 0)
         hidden = np.clip(usual, FEWEST, limit)
         return np.asarray(np.where(smooth > limit, smooth, hidden) / self.size)
@@ -357,7 +360,7 @@ def bells(fractions: np.ndarray, variance: float) -> np.ndarray:
     uniform points. So where noise dominates, bells fall with the distance from the middle.
 
     >>> bells(np.array([[0.0, 0.9, 0.1, 0.0]]), 0.0).round(2)
-    array([[0.11, 0.74, 0.1 , 0.05]])
+    array([[0.06, 0.82, 0.09, 0.02]])
     """
     size = fractions.shape[1]
     places = (np.arange(size) + 0.5) / size

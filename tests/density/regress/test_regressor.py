@@ -170,15 +170,15 @@ def test_every_degree_costs_what_the_first_numbers_leave():
     user = dict(unit="user", contributions=3, relation="replace")
     whole = ReleaseRequest.of("Moments", 1.0, 0.0, user)
     planned = moments_of_chosen_degree(moments, whole)
-    rest = ReleaseRequest.of("Moments", 0.9, 0.0, user)
+    rest = ReleaseRequest.of("Moments", 15 / 16, 0.0, user)
     full = moments._calibrated_release(rest, 1, None).parameters
     for name in ("scale", "target_scale"):  # of either degree: that of one sum of a cube
         assert planned.parameters[name] == pytest.approx(full[name], rel=1e-12)
         linear = moments.linear()._calibrated_release(rest, 1, None).parameters
         assert full[name] == linear[name]
     both = (2**14 - 1) ** 2 * 3 * 2  # what six rows change of the number of rows and a sum
-    assert planned.parameters["first_scale"] == pytest.approx(both / 0.1)
-    assert planned.parameters["mean_scale"] == pytest.approx(both / 0.9)
+    assert planned.parameters["first_scale"] == pytest.approx(both * 16)
+    assert planned.parameters["mean_scale"] == pytest.approx(both * 16 / 15)
     assert planned.loss.epsilon == 1.0
 
 

@@ -31,7 +31,7 @@ from sfumato.sketch.kernel_sums.polynomial_features import (
 
 __all__ = ["ReleasedAdaptiveMoments", "moments_of_chosen_degree"]
 
-FIRST = Fraction(1, 10)  # of epsilon, for the number of rows and the sum of the target
+FIRST = Fraction(1, 16)  # of epsilon, for the number of rows and the sum of the target
 WORTH = {2: 1 / 40, 1: 1 / 10}  # sums of a degree by epsilon and row, up to which it is released
 
 
@@ -181,8 +181,8 @@ def moments_of_chosen_degree(
 
 def _noisy_pair(moments: Moments, scale: Fraction, source: Source) -> np.ndarray:
     """The number of rows and the sum of the target, in units of a cell, with noise in a square."""
-    pair = np.array([moments._inputs[0], moments._targets[0]])
-    pair = np.clip(pair, -CLIP, CLIP)  # so that noise cannot wrap; increases no distance
+    exact = [moments._inputs[0], moments._targets[0]]
+    pair: np.ndarray = np.clip(exact, -CLIP, CLIP)  # so that noise cannot wrap
     add_cube(pair, scale, source=source)
     return pair
 

@@ -127,7 +127,7 @@ def scaled(points: np.ndarray, bounds: Pair) -> np.ndarray:
 FLAT = 1e-9  # eigenvalues below this fraction of the largest are rounding errors
 ROUNDS = 100  # iterations for the residual of the target; it converges in about ten
 MIN_RESIDUAL = 1 / 50  # smallest residual, as a fraction of the target's variance
-CHANCE = 2.0  # multiple of the variance that noise alone gives to predictions, to be exceeded
+CHANCE = 1.5  # multiple of the variance that noise alone gives to predictions, to be exceeded
 MEANS = 0.3  # prior deviation of the mean of a target from the middle of its bounds, scaled to 1
 
 

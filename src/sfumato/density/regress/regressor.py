@@ -71,7 +71,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         1 fits weights of columns, 2 also of squares and products of two of them. "auto" chooses:
         without `epsilon` by generalised cross-validation; with it 2 if there are at most epsilon /
         40 sums per row, 1 if at most epsilon / 10, else the mean of the target alone, by a noisy
-        number of rows. That and the noisy sum of the target take a tenth of epsilon. 2 is not
+        number of rows. That and the noisy sum of the target take a sixteenth of epsilon. 2 is not
         considered where there would be more than 2**14 sums. It is 1 for other methods, and with a
         `delta` above 0.
     rows : int or None, default=None
