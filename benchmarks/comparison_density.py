@@ -1,12 +1,17 @@
-"""SketchDensity, SketchRegressor and SketchAnomalyDetector by default beside peers and the trivial.
+"""Models of density by default beside peers and the trivial: comparison_density.json.
 
-    python benchmarks/comparison_density.py
-        writes benchmarks/results/comparison_density.json
+    python benchmarks/comparison_density.py [regressions] [densities] [samples] [features]
+                                            [detections]
+        measures all parts, or those that are named, and writes the rows of all that were measured
 
-Three seeds, epsilon 0.1 and 1. Peers with "in hindsight" or "no privacy" in their name have an
-advantage that no private release can have. Random and middle figures are what needs no data.
+SketchRegressor, SketchDensity, SketchSampler, KernelFeatures and SketchAnomalyDetector; the
+classifier and the sampler of tables are in comparison_tables.py. Three seeds or more, epsilon 0.1
+and 1. Peers with "in hindsight" or "no privacy" in their name have an advantage that no private
+release can have. The trivial of a private model is what needs no data, or has the same guarantee.
 """
 
+import json
+import sys
 import warnings
 
 import numpy as np
@@ -15,11 +20,15 @@ from _comparison import row, write_rows
 from _density_data import adbench, regression
 from _diffprivlib import scores
 from _loda import Loda
-from density_defaults import generated, measured, real
+from _measure import RESULTS
+from comparison_tables import CLASSIFIED, MOST_CLASSIFIED
+from density_defaults import errors, generated, kernel_sums, measured, real, truth
 
-from sfumato.density import SketchAnomalyDetector, SketchRegressor
+from sfumato.density import KernelFeatures, SketchAnomalyDetector, SketchRegressor, SketchSampler
 
 SEEDS, EPSILONS = 3, (0.1, 1.0)
+DRAWS = 9  # private fits of a regression, three of each split
+SAMPLED = 4_000  # synthetic points
 DETECTED = 5_000  # rows of a set, at most
 
 
@@ -55,6 +64,78 @@ def densities():
             )
 
 
+def samples():
+    """Synthetic points by SketchSampler: the mean kernel values that they give."""
+    worlds = [world for world in real() if world.name in CASES]
+    worlds += [generated(kind, 3, 21) for kind in ("uniform", "line")]
+    for world in worlds:
+        true, (low, high) = truth(world, "gaussian"), world.bounds
+
+        def error(points, world=world, true=true):
+            masses = np.full(len(points), 1 / len(points))
+            found = kernel_sums("gaussian", world.bandwidth, points, masses, world.queries)
+            return errors(found, true)[1]
+
+        draws = [np.random.default_rng(seed) for seed in range(SEEDS)]
+        raw = [error(draw.choice(world.points, SAMPLED, replace=False)) for draw in draws]
+        even = [error(draw.uniform(low, high, (SAMPLED, len(low)))) for draw in draws]
+        box = tuple(map(float, low)), tuple(map(float, high))
+        for epsilon in (*EPSILONS, None):
+            model = SketchSampler(
+                bandwidth=world.bandwidth, kernel="gaussian", bounds=box, epsilon=epsilon
+            )
+            ours = [
+                error(model.fit(world.points).sample(SAMPLED, random_state=seed))
+                for seed in range(SEEDS)
+            ]
+            yield row(
+                *("SketchSampler", world.name, "error of mean kernel values over their mean"),
+                *("lower", ours, {"rows themselves, no privacy": raw}, {"uniform points": even}),
+                chosen_on="nothing",
+                setting=f"epsilon {epsilon:g}" if epsilon else "no privacy",
+            )
+
+
+def features():
+    """Logistic regression on KernelFeatures, on as many of RBFSampler, and on the columns."""
+    from sklearn.kernel_approximation import RBFSampler
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import train_test_split
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    def accuracy(made, part):
+        train, test, y_train, y_test = part
+        steps = make_pipeline(StandardScaler(), *made, LogisticRegression(max_iter=300))
+        return steps.fit(train, y_train).score(test, y_test)
+
+    for name in ("magic", "elevators", "bike", "parkinsons"):
+        X, y = CLASSIFIED[name]()
+        chosen = np.random.default_rng(0).permutation(len(X))[: MOST_CLASSIFIED // 3]
+        parts = [
+            train_test_split(X[chosen], y[chosen], test_size=0.3, random_state=s) for s in (0, 1, 2)
+        ]
+        made = [KernelFeatures(rows=128, random_state=seed) for seed in range(SEEDS)]
+        widths = [
+            one.fit(StandardScaler().fit_transform(part[0])).bandwidth_
+            for one, part in zip(made, parts, strict=True)
+        ]
+        peer = [
+            RBFSampler(gamma=0.5 / width**2, n_components=256, random_state=seed)
+            for seed, width in enumerate(widths)
+        ]
+        by = lambda all_of, parts=parts: [  # noqa: E731
+            accuracy([one] if one else [], part) for one, part in zip(all_of, parts, strict=True)
+        ]
+        yield row(
+            *("KernelFeatures", name, "accuracy of logistic regression", "higher", by(made)),
+            {"RBFSampler, same width": by(peer), "the columns themselves": by([None] * SEEDS)},
+            {"most frequent class": [np.bincount(part[3]).max() / len(part[3]) for part in parts]},
+            chosen_on="nothing",
+            setting="no privacy, 256 features",
+        )
+
+
 def quadratic(rows=40_000):
     """Eight uniform columns and a target of products and squares of them, as kin40k is."""
     rng = np.random.default_rng(0)
@@ -79,30 +160,48 @@ def regressions():
         bounds, target = (low, high), (float(least[0]), float(most[0]))
         private = _diffprivlib(X, y, bounds, target)
         for number, epsilon in enumerate((*EPSILONS, None)):
-            ours, linear, mean = [], [], []
-            for seed in range(SEEDS):
-                order = np.random.default_rng(seed).permutation(len(X))
+            ours, linear, mean, private_mean = [], [], [], []
+            for seed in range(DRAWS if epsilon else SEEDS):
+                order = np.random.default_rng(seed % SEEDS).permutation(len(X))
                 train, test = order[len(X) // 5 :], order[: len(X) // 5]
                 given = dict(epsilon=epsilon, bounds=bounds, target_bounds=target)
                 model = SketchRegressor(**(given if epsilon else {})).fit(X[train], y[train])
                 ours.append(model.score(X[test], y[test]))
-                plain = LinearRegression().fit(X[train], y[train])
-                linear.append(plain.score(X[test], y[test]))
-                mean.append(1 - ((y[test] - y[train].mean()) ** 2).sum() / _spread(y[test]))
+                if epsilon:
+                    noisy = _private_mean(y[train], target, epsilon, seed)
+                    private_mean.append(_constant_score(noisy, y[test]))
+                if seed < SEEDS:
+                    plain = LinearRegression().fit(X[train], y[train])
+                    linear.append(plain.score(X[test], y[test]))
+                    mean.append(_constant_score(y[train].mean(), y[test]))
             peers = {"least squares, no privacy": linear}
+            raw = {"mean of the training targets, no privacy": mean}
             if epsilon:
+                peers |= raw
                 peers["diffprivlib"] = private if isinstance(private, dict) else private[number]
+            trivial = {"mean with the same epsilon": private_mean} if epsilon else raw
             yield row(
-                "SketchRegressor",
-                name,
-                "R2 on held-out rows",
-                "higher",
-                ours,
-                peers,
-                {"mean of the training targets, no privacy": mean},
-                chosen_on="airfoil, energy, wine, elevators, bike",
+                *("SketchRegressor", name, "R2 on held-out rows", "higher", ours, peers, trivial),
+                chosen_on="airfoil, energy, wine, elevators, bike, generated",
                 setting=f"epsilon {epsilon:g}" if epsilon else "no privacy",
             )
+
+
+def _private_mean(target, bounds, epsilon, seed):
+    """The noisy sum over the noisy number of rows, with noise uniform in a square of Gamma size.
+
+    Both change by at most one for targets scaled to [-1, 1], so that noise exp(-epsilon max |n|) in
+    the square costs epsilon (the K-norm mechanism, as ours).
+    """
+    rng, half = np.random.default_rng([seed, 7]), (bounds[1] - bounds[0]) / 2
+    middle = (bounds[0] + bounds[1]) / 2
+    noise = rng.uniform(-1, 1, 2) * rng.gamma(3) / epsilon
+    total = ((target - middle) / half).sum() + noise[0]
+    return middle + half * float(np.clip(total / max(len(target) + noise[1], 1.0), -1, 1))
+
+
+def _constant_score(constant, target):
+    return 1 - ((target - constant) ** 2).sum() / _spread(target)
 
 
 def _spread(values):
@@ -193,7 +292,7 @@ def detections():
                     "random": [0.5],
                     "far from the centre of the box": [roc_auc_score(kind, far)],
                 },
-                chosen_on="magic, mnist, pendigits, SpamBase, thyroid, cardio",
+                chosen_on="magic, mnist, pendigits, SpamBase, thyroid, cardio, generated",
                 setting=f"epsilon {epsilon:g}" if epsilon else "no privacy",
             )
 
@@ -211,7 +310,34 @@ def shown(made):
     return made
 
 
+PARTS = {
+    "regressions": (regressions, "SketchRegressor"),
+    "densities": (densities, "SketchDensity"),
+    "samples": (samples, "SketchSampler"),
+    "features": (features, "KernelFeatures"),
+    "detections": (detections, "SketchAnomalyDetector"),
+}
+
+
+def main(named):
+    path = RESULTS / "comparison_density.json"
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    recorded = {_key(each): each["peers"] for each in before}
+    again = {PARTS[name][1] for name in named or PARTS}
+    rows = [each for each in before if each["model"] not in again]
+    for name in named or PARTS:
+        for made in PARTS[name][0]():
+            for peer, figure in made["peers"].items():  # a peer that is not here stays as measured
+                if "missing" in figure:
+                    made["peers"][peer] = recorded.get(_key(made), {}).get(peer, figure)
+            rows.append(shown(made))
+        write_rows("density", rows)
+
+
+def _key(made):
+    return made["model"], made["data"], made["setting"]
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore", UserWarning)
-    parts = (regressions, densities, detections)
-    write_rows("density", [shown(made) for part in parts for made in part()])
+    main(sys.argv[1:])

@@ -182,7 +182,7 @@ def test_moments_and_the_regressor_are_as_private_as_they_say():
     model = SketchRegressor(epsilon=1.0, bounds=(0, 1), target_bounds=(0, 1))
     plan = plan_of(lambda v, e: model.fit(v, v[:, 0]), MORE, 1.0)
     assert plan.loss.epsilon == 1.0
-    assert plan.kind.__name__ == "ReleasedMoments"
+    assert plan.kind.__name__ == "ReleasedAdaptiveMoments"
 
 
 @pytest.mark.parametrize(("spent", "passes"), [(1.0, True), (3.0, False)])

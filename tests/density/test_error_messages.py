@@ -195,6 +195,10 @@ HARD = {
         lambda e: SketchRegressor(epsilon=e, method="statistics", degree=2, **REACH),
         lambda release: release.scale * 3 / 5 * (1 + 1e-3),  # of every sum; some noise remains
     ),
+    "SketchRegressor, auto": (
+        lambda e: SketchRegressor(epsilon=e, method="statistics", **REACH),
+        lambda release: release.first_scale / 16 * (1 + 1e-3),  # of the first two and of every sum
+    ),
     "SketchRegressor, angles": (
         lambda e: SketchRegressor(epsilon=e, method="angles", rows=16, **REACH),
         laplace(),
@@ -208,6 +212,9 @@ HARD = {
         laplace(9 / 10),
     ),
 }
+
+
+SUMS = ("SketchRegressor, statistics", "SketchRegressor, auto")  # with noise in a cube
 
 
 def beside(name):
@@ -250,7 +257,7 @@ def containers(rows):
 
 def moved_by(name, one, other):
     change = np.abs(one - other)
-    return change.max() if name == "SketchRegressor, statistics" else change.sum()
+    return change.max() if name in SUMS else change.sum()
 
 
 @pytest.mark.filterwarnings("ignore:Sketch.* is too small here:UserWarning")  # by released counts

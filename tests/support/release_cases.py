@@ -15,6 +15,7 @@ from sfumato.density.classify.encoding import Bins
 from sfumato.density.classify.kernel_classes import Planned, planned_kernels
 from sfumato.density.classify.naive_bayes import LabelledRows, planned
 from sfumato.density.projection_histograms import SliceTable, planned_slices
+from sfumato.density.regress.chosen_degree import moments_of_chosen_degree
 from sfumato.density.synthesize.columns import COLUMNS, codes_of
 from sfumato.density.synthesize.marginals import Layout, planned_marginals
 from sfumato.privacy.random_source import InsecureSeededSource
@@ -224,11 +225,28 @@ def table_marginals(rows: np.ndarray, times: int = 1, **terms: Any) -> Release:
     ).release(**terms)
 
 
+def adaptive_moments(rows: np.ndarray, degree: int = 2, times: int = 1, **terms: Any) -> Release:
+    """Moments of two columns and a target, the third, of repeated rows."""
+    moments = Moments(([-3] * 3, [3] * 3), degree=degree).update(np.tile(rows[:, :3], (times, 1)))
+    return Planned("moments", lambda queries: moments_of_chosen_degree(moments, queries)).release(
+        **terms
+    )
+
+
 STEPS = [{}, {"delta": 1e-6, "relation": "replace"}, {"unit": "user", "contributions": 9}]
 RELEASES["ReleasedClassColumns"] = [RowsCase(lambda: class_columns, more) for more in STEPS]
 RELEASES["ReleasedClassKernels"] = [RowsCase(lambda: class_kernels, more) for more in STEPS[:2]]
 RELEASES["ReleasedMarginals"] = [
     *(RowsCase(lambda: table_marginals, more) for more in STEPS),
     RowsCase(lambda: table_marginals, {"times": 40}),  # enough for pairs
+]
+RELEASES["ReleasedAdaptiveMoments"] = [
+    RowsCase(lambda: adaptive_moments, more)
+    for more in (
+        {},
+        {"times": 9},
+        {"times": 9, "degree": 1},
+        {"unit": "user", "contributions": 9, "relation": "replace"},
+    )
 ]
 RELEASES["ReleasedSliceTable"] = [RowsCase(lambda: slice_table, more) for more in STEPS]

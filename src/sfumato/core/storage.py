@@ -299,6 +299,7 @@ HOMES = {
         "density.kde": "SketchDensity SketchSampler",
         "density.noise_shares": "NoisyShare",
         "density.projection_histograms": "ReleasedSliceTable SliceTable",
+        "density.regress.chosen_degree": "ReleasedAdaptiveMoments",
         "density.regress.regressor": "SketchRegressor",
         "density.synthesize.marginals": "ReleasedMarginals",
         "mine.cluster.bfr.bfr_summary": "BFRSummary",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["SketchAnomalyDetector"]
 
 PROJECTIONS, FEW = 32, 4  # sums by default; columns up to which they are worth their noise
-BINS = ((90.0, 64), (180.0, 32), (math.inf, 16))  # cells, up to so many columns per epsilon
+BINS = ((45.0, 64), (90.0, 32), (math.inf, 16))  # cells, up to so many columns per epsilon
 MOST = 0.1  # largest fraction of points past the threshold of contamination="auto"
 
 
@@ -64,8 +64,10 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
     columns. The surprise of a point in a slice is the negative log of the fraction of points in its
     cell, in nats. The score of a point is minus the root mean square, over slices, of the surprise
     in excess of the slice's entropy (0 if it is less); the lower, the more anomalous. Columns and
-    sums have half of the weight each. A noisy count below the standard deviation of its noise is
-    raised to it. Memory and the time per point are proportional to the number of slices.
+    sums have half of the weight each. A count within one standard deviation of its noise (two
+    beyond 12 columns) becomes that limit, or less where a bell of the slice's mean and width is
+    less; where noise dominates, mean and width are those of the box, so that scores fall with the
+    distance from its centre. Memory and time per point are proportional to the number of slices.
 
     Parameters
     ----------
@@ -80,8 +82,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         stands for 32, and for 0 with `epsilon` and more than 4 columns: every slice adds to the
         noise of all.
     bins : int or None, default=None
-        Cells of a histogram, from 2 to 2**12. None stands for 64; with `epsilon` for 32 beyond 90
-        columns per unit of epsilon, and for 16 beyond 180.
+        Cells of a histogram, from 2 to 2**12. None stands for 64; with `epsilon` for 32 beyond 45
+        columns per unit of epsilon, and for 16 beyond 90.
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0

@@ -164,7 +164,9 @@ class SliceTable(Slices, Sketch):
         return self
 
 
-FEWEST = 0.5  # smallest count of a cell, besides the deviation of its noise
+FEWEST = 0.5  # smallest count of a cell
+# Deviations of noise up to which a count is hidden by it, in few columns and in more than that.
+DEVIATIONS, FEW_COLUMNS = (1.0, 2.0), 12
 SCORE_CELLS = 32  # cells of a histogram of scores, from 0 to the largest possible
 
 
@@ -187,11 +189,19 @@ class Surprise:
 
     @cached_property
     def _fractions(self) -> np.ndarray:
-        """Smoothed fraction of points in each cell, no lower than its noise."""
+        """Smoothed fraction of points in each cell; where noise hides it, by place and width.
+
+        A count within some deviations of its noise is hidden, more where many columns have as many
+        chances to exceed it. It becomes that limit, or what a bell with the slice's mean and width
+        has there, if that is less.
+        """
         cells = self.table.astype(np.float64)
         smooth, residual_variance = smoothed(cells, np.full(len(cells), self.variance))
-        floored = np.maximum(smooth, np.sqrt(np.maximum(residual_variance, 0)) + FEWEST)
-        return np.asarray(floored / self.size)
+        deviations = DEVIATIONS[len(self.slices.bounds[0]) > FEW_COLUMNS]
+        limit = deviations * np.sqrt(np.maximum(residual_variance, 0)) + FEWEST
+        usual = np.maximum(self.size * bells(cells / self.size, self.variance / self.size**2), 0)
+        hidden = np.clip(usual, FEWEST, limit)
+        return np.asarray(np.where(smooth > limit, smooth, hidden) / self.size)
 
     @cached_property
     def squares(self) -> np.ndarray:
@@ -337,6 +347,31 @@ def described_slices(stored: Slices) -> dict[str, Any]:
         bins=stored.bins,
         random_state=stored.seed,
     )
+
+
+CENTRE = 0.25  # prior deviation of a slice's mean from the middle of its range, in ranges
+WIDTH = 1 / 12  # prior variance of a slice: that of uniform points; also its prior deviation
+
+
+def bells(fractions: np.ndarray, variance: float) -> np.ndarray:
+    """A Cauchy bell over the cells of each slice, of its mean and variance as far as known.
+
+    Both are means over noisy fractions with noise of this variance, weighed by it against those of
+    uniform points. So where noise dominates, bells fall with the distance from the middle.
+
+    >>> bells(np.array([[0.0, 0.9, 0.1, 0.0]]), 0.0).round(2)
+    array([[0.06, 0.82, 0.09, 0.02]])
+    """
+    size = fractions.shape[1]
+    places = (np.arange(size) + 0.5) / size
+    mean_noise = variance * ((places - 0.5) ** 2).sum()
+    shift = fractions @ (places - 0.5) * CENTRE**2 / (CENTRE**2 + mean_noise)
+    squares = (places - np.clip(0.5 + shift, 0.0, 1.0)[:, None]) ** 2
+    noise = variance * (squares**2).sum(axis=1)
+    spread = ((fractions * squares).sum(axis=1) * WIDTH**2 + WIDTH * noise) / (WIDTH**2 + noise)
+    spread = np.maximum(spread, np.maximum(noise / 4, size**-4 / 144) ** 0.5)
+    heights = 1 / (1 + squares / spread[:, None])
+    return np.asarray(heights / heights.sum(axis=1, keepdims=True))
 
 
 STRENGTHS = 15  # degrees of smoothing that are tried, from none to nearly flat

@@ -28,6 +28,7 @@ E = TypeVar("E", bound="KernelEstimator")
 TABLES = "ReleasedMarginals"  # the one release that is the file of its estimator
 RELEASED = {  # the estimator that reads each kind of release
     "ReleasedAdaptiveGrid": "SketchDensity",
+    "ReleasedAdaptiveMoments": "SketchRegressor",
     "ReleasedClassColumns": "SketchClassifier",
     "ReleasedClassKernels": "SketchClassifier",
     "ReleasedKernelFourier": "SketchDensity",

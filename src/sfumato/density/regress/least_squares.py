@@ -5,7 +5,6 @@ Least squares accounts for the known noise of the moment matrix by shrinkage.
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,7 @@ from sfumato.sketch.kernel_sums.polynomial_features import CELLS, Polynomials
 
 __all__ = [
     "BITS",
-    "COUNTED",
     "METHODS",
-    "QUADRATIC",
     "Degree",
     "RegressionSetting",
     "around",
@@ -33,12 +30,10 @@ __all__ = [
 ]
 
 METHODS = ("statistics", "angles", "surrogate")
-QUADRATIC = 1 / 40  # sums at degree 2 by epsilon and row, up to which they are worth their noise
-COUNTED = Fraction(1, 20)  # of epsilon, for the number of rows that decides the degree
 MOST_SUMS = 2**14  # at degree 2, for it to be considered
 BITS, BITS_PRIVATE = 18, 14  # bits of a number; with noise, fewer leave room for it
 LEAST = 8  # smallest number of bits
-ROOM = 39  # bits of a noise scale, in units of squared numbers
+ROOM = 36  # bits of a noise scale at all of epsilon, in units of squared numbers
 
 
 class Degree:
@@ -129,10 +124,11 @@ def scaled(points: np.ndarray, bounds: Pair) -> np.ndarray:
     return np.asarray(np.clip(2 * (points - low) / (high - low) - 1, -1.0, 1.0))
 
 
-ROUNDS = 100  # iterations for the residual of the target; it converges in about ten
-MIN_RESIDUAL = 1 / 50  # smallest residual, as a fraction of the target's second moment
-CHANCE = 0.3  # multiple of the noise of predictions that they must exceed
 FLAT = 1e-9  # eigenvalues below this fraction of the largest are rounding errors
+ROUNDS = 100  # iterations for the residual of the target; it converges in about ten
+MIN_RESIDUAL = 1 / 50  # smallest residual, as a fraction of the target's variance
+CHANCE = 1.5  # multiple of the variance that noise alone gives to predictions, to be exceeded
+MEANS = 0.3  # prior deviation of the mean of a target from the middle of its bounds, scaled to 1
 
 
 def of_either_degree(matrix: np.ndarray, size: float, columns: int) -> np.ndarray:
@@ -164,51 +160,50 @@ def least_squares(matrix: np.ndarray, size: float, noise: tuple[float, float]) -
     of the sums of inputs and of those with the target, zeros if they are exact.
     """
     count = max(size, noise[0], 1.0)
-    inputs, target = matrix[:-1, :-1] / count, matrix[:-1, -1] / count
-    eigenvalues, vectors = np.linalg.eigh(inputs)
-    along = vectors.T @ target
-    if not noise[0]:
-        mask = eigenvalues > eigenvalues[-1] * FLAT
-        return np.asarray(vectors[:, mask] @ (along[mask] / eigenvalues[mask]))
-    strength = len(eigenvalues) / 4
-    roots = (eigenvalues + np.sqrt(eigenvalues**2 + 8 * strength * (noise[0] / count) ** 2)) / 2
-    moment = float(np.clip(matrix[-1, -1] / count, MIN_RESIDUAL, 1.0))
-    weights = _ridge(roots, along, moment, 2 * strength * (noise[1] / count) ** 2)
-    return _beyond_chance(vectors @ weights, vectors, roots, weights, along, noise[1] / count)
+    matrix = matrix / count
+    if noise[0]:
+        return _noise_aware(matrix, noise[0] / count, noise[1] / count)
+    eigenvalues, vectors = np.linalg.eigh(matrix[:-1, :-1])
+    mask = eigenvalues > eigenvalues[-1] * FLAT
+    along = vectors.T @ matrix[:-1, -1]
+    return np.asarray(vectors[:, mask] @ (along[mask] / eigenvalues[mask]))
 
 
-def _beyond_chance(
-    found: np.ndarray,
-    vectors: np.ndarray,
-    roots: np.ndarray,
-    weights: np.ndarray,
-    along: np.ndarray,
-    noise: float,
-) -> np.ndarray:
-    """The weights of all features but the constant, times the fraction of what is beyond noise.
+def _noise_aware(matrix: np.ndarray, input_noise: float, target_noise: float) -> np.ndarray:
+    """Weights from noisy mean products: the mean of the target, and what varies beyond noise.
 
-    Noise of this deviation in the sums with the target makes predictions vary, too; where they vary
-    no more than that, they become the mean of the target (James and Stein 1961, positive part).
+    The mean of the target gets no penalty, so that no noise in the other sums moves it. The other
+    weights are those of the covariances: by ridge regression with eigenvalues raised by their
+    noise, then shrunk the more, the less predictions vary beyond what noise in the covariances with
+    the target would cause, to none (as James and Stein 1961, positive part; the square shrinks
+    clear signals less).
     """
-    mean = vectors[0]  # the constant along the eigenvectors
-    response = np.where(along != 0, weights / np.where(along != 0, along, 1.0), 0.0)
-    chance = CHANCE * noise**2 * float((response**2 * roots).sum())
-    varied = float((weights**2 * roots).sum()) - float(mean @ (roots * weights)) ** 2
-    share = max(0.0, 1 - chance / varied) if varied > 0 else 0.0
-    out = found * share
-    # The prediction at the mean features is preserved.
-    centre = vectors @ (roots * mean)
-    centre = np.clip(centre / max(centre[0], MIN_RESIDUAL), -1.0, 1.0)
-    out[0] = found @ centre - out[1:] @ centre[1:]
-    return np.asarray(out)
+    mean = float(np.clip(matrix[0, -1], -1.0, 1.0))
+    if len(matrix) == 2:
+        variance = target_noise**2 + (mean * input_noise) ** 2
+        return np.array([mean * MEANS**2 / (MEANS**2 + variance)])
+    centre = np.clip(matrix[0, 1:-1], -1.0, 1.0)
+    eigenvalues, vectors = np.linalg.eigh(matrix[1:-1, 1:-1] - np.outer(centre, centre))
+    along = vectors.T @ (matrix[1:-1, -1] - centre * mean)
+    strength = len(along) / 2
+    noise = math.hypot(target_noise, mean * input_noise)  # of the covariances with the target
+    roots = (eigenvalues + np.sqrt(eigenvalues**2 + 8 * strength * input_noise**2)) / 2
+    variance = float(np.clip(matrix[-1, -1] - mean**2, MIN_RESIDUAL, 1.0))
+    responses = _responses(roots, along, variance, 2 * strength * noise**2)
+    varied = float(((responses * along) ** 2 * roots).sum())
+    chance = CHANCE * noise**2 * float((responses**2 * roots).sum())
+    share = 1 - (chance / varied) ** 2 if varied > chance else 0.0
+    weights = vectors @ (responses * along) * share
+    return np.append(mean - centre @ weights, weights)
 
 
-def _ridge(roots: np.ndarray, along: np.ndarray, moment: float, strength: float) -> np.ndarray:
-    """Weights along eigenvectors, with a ridge penalty of strength / residual of the target."""
-    residual = moment
-    weights = np.zeros_like(roots)
+def _responses(
+    roots: np.ndarray, along: np.ndarray, variance: float, strength: float
+) -> np.ndarray:
+    """Weights by covariances: inverse roots with a ridge of strength / residual of the target."""
+    residual = variance
     for _ in range(ROUNDS):
         weights = along / (roots + strength / residual)
-        current = max(moment - float((weights**2 * roots).sum()), MIN_RESIDUAL * moment)
+        current = max(variance - float((weights**2 * roots).sum()), MIN_RESIDUAL * variance)
         residual = (residual + current) / 2
-    return weights
+    return np.asarray(1 / (roots + strength / residual))

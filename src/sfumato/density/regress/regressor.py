@@ -17,7 +17,10 @@ from sfumato.core.validation import Limit, integer, one_of, optional
 from sfumato.density.base import KernelEstimator, hash_seed
 from sfumato.density.classify.kernel_classes import Planned
 from sfumato.density.engine_points import PointReading, PointRows, no_rows
-from sfumato.density.regress.chosen_degree import moments_of_chosen_degree
+from sfumato.density.regress.chosen_degree import (
+    ReleasedAdaptiveMoments,
+    moments_of_chosen_degree,
+)
 from sfumato.density.regress.least_squares import (
     BITS,
     METHODS,
@@ -66,9 +69,11 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         Method; "auto" is "statistics", or "angles" if there would be more than 65,536 sums.
     degree : {1, 2, "auto"}, default="auto"
         1 fits weights of columns, 2 also of squares and products of two of them. "auto" chooses:
-        without `epsilon` by generalised cross-validation, with it 2 if there are at most epsilon /
-        40 sums per row, by a noisy number of rows that takes a twentieth of epsilon. It is 1 where
-        there would be more than 2**14 sums, for other methods, and with a `delta` above 0.
+        without `epsilon` by generalised cross-validation; with it 2 if there are at most epsilon /
+        40 sums per row, 1 if at most epsilon / 10, else the mean of the target alone, by a noisy
+        number of rows. That and the noisy sum of the target take a sixteenth of epsilon. 2 is not
+        considered where there would be more than 2**14 sums. It is 1 for other methods, and with a
+        `delta` above 0.
     rows : int or None, default=None
         Number of hash functions of the angles, from 1 to 2**20. None chooses it by public numbers:
         up to 4096 without `epsilon`, 64 per unit of it at `delta` 0, and four times that for the
@@ -116,13 +121,13 @@ class SketchRegressor(RegressorMixin, SingleSketch):
     clipped_ : int
         Number of training points outside the bounds. Raw data: only without `epsilon`.
     coef_ : ndarray of shape (n_features,)
-        Coefficients of the columns in their own units. Only at degree 1.
+        Coefficients of the columns in their own units. Not at degree 2.
     degree_ : int
-        1 or 2.
+        1 or 2; 0 if the prediction is the mean of the target, since noise would hide all else.
     features_ : list of tuple of int
         Columns whose product is each feature of `weights_`; the empty tuple is the constant.
     intercept_ : float
-        Prediction at the origin of the columns, in the units of the target. Only at degree 1.
+        Prediction at the origin of the columns, in the units of the target. Not at degree 2.
     method_ : str
         "statistics", "angles" or "surrogate".
     n_features_in_ : int
@@ -350,7 +355,8 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         Parameters
         ----------
         release : Release
-            Release of `sfumato.sketch.Moments` whose last column is the target.
+            Release of `sfumato.sketch.Moments` whose last column is the target, or the `release_`
+            of another regression of the method "statistics".
         **parameters : object
             Further parameters of the constructor, such as `random_state`.
 
@@ -360,14 +366,14 @@ class SketchRegressor(RegressorMixin, SingleSketch):
             The fitted estimator, with the epsilon and delta of the release. It costs no further
             privacy.
         """
-        if not isinstance(release, ReleasedMoments):
+        if not isinstance(release, ReleasedMoments | ReleasedAdaptiveMoments):
             kind = type(release).__name__
             raise TypeError(f"{cls.__name__}: from_release takes a ReleasedMoments, not {kind}.")
         (*low, least), (*high, most) = release.bounds
         statement = release.statement
         model = cls(
             method="statistics",
-            degree=release.degree,
+            degree=release.degree if isinstance(release, ReleasedMoments) else "auto",
             epsilon=statement.epsilon,
             delta=statement.delta,
             bounds=(low, high),
@@ -377,7 +383,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         plain = model._check()
         model.n_features_in_ = len(low)
         setting = model._public(plain, np.empty((0, len(low) + 1)))
-        model._settle(setting)
+        model._settle(replace(setting, degree=release.degree))
         model._take(release, setting)  # type: ignore[arg-type]
         return model
 
@@ -475,8 +481,8 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         self, sketch: Any, setting: RegressionSetting, plain: dict[str, Any]
     ) -> tuple[RegressionSetting, Any]:
         """The sketch or its release, and the configuration with the degree that was chosen."""
-        undecided = plain["degree"] == "auto" and setting.degree == 2
-        if plain["epsilon"] is None or not undecided:
+        undecided = plain["degree"] == "auto" and setting.backend == "statistics"
+        if plain["epsilon"] is None or plain["delta"] or not undecided:
             return setting, self._release_if_private(sketch, plain)
         planned = Planned("Moments", lambda request: moments_of_chosen_degree(sketch, request))
         released = self._release_if_private(planned, plain)
@@ -512,14 +518,15 @@ class SketchRegressor(RegressorMixin, SingleSketch):
             read = searched if self.method_ == "surrogate" else minimised
             self.weights_ = read(self._summary)
         self.features_ = self._polynomials.features
-        if self.degree_ == 1:
+        if self.degree_ < 2:
             self._unscale()
 
     def _unscale(self) -> None:
         """Derive the coefficients of columns in their own units."""
         low, high = (np.array(side) for side in self.bounds_)
         least, most = self.target_bounds_
-        self.coef_ = self.weights_[1:] * (most - least) / (high - low)
+        weights = self.weights_[1:] if self.degree_ else np.zeros(len(low))
+        self.coef_ = weights * (most - least) / (high - low)
         middle = (least + most) / 2 + self.weights_[0] * (most - least) / 2
         self.intercept_ = float(middle - self.coef_ @ ((low + high) / 2))
 
@@ -537,14 +544,14 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         super()._restore_state(state)
         self.method_ = self.backend_
         most = 2 if self.method_ == "statistics" else 1
-        self.degree_ = integer(1, most).check("file", "degree", state["degree"])
+        self.degree_ = integer(0, most).check("file", "degree", state["degree"])
         (low,), (high,) = BOUNDS.check("file", "target", state["target"])
         self.target_bounds_ = low, high
         self.clipped_ = integer(0).check("file", "clipped", state.get("clipped", 0))
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
         for part in parts.values():
-            has_moments = isinstance(part, Moments | ReleasedMoments)
+            has_moments = isinstance(part, Moments | ReleasedMoments | ReleasedAdaptiveMoments)
             if has_moments != (self.method_ == "statistics") or (
                 has_moments
                 and (part.degree, part.dimension) != (self.degree_, self.n_features_in_ + 1)

@@ -25,7 +25,7 @@ from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.privacy.rounding import round_up
 
-__all__ = ["CELLS", "NOISES", "MomentNoise", "Polynomials", "deviation"]
+__all__ = ["CELLS", "CLIP", "NOISES", "MomentNoise", "Polynomials", "deviation"]
 
 CELLS = 2**16  # sums of one sketch, at most
 
@@ -35,7 +35,7 @@ Product = tuple[int, ...]
 class Polynomials:
     """The sums that least squares needs: of inputs up to twice the degree, and with the target.
 
-    Parameters: columns of the input, 1 or more; degree of the regression, 1 or 2.
+    Parameters: columns of the input, 1 or more; degree of the regression, 0 to 2.
     inputs: products of the input whose sums are stored; features: those that predict.
 
     >>> Polynomials(2, 1).inputs
