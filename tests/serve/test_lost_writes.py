@@ -1,4 +1,4 @@
-"""A power cut under the service: on what is left it has all that was answered, once, and goes on."""
+"""A power cut under the service: what is left has all that was answered, once, and goes on."""
 
 import json
 import subprocess
