@@ -54,9 +54,17 @@ def test_keys_are_created_listed_and_revoked(store, location):
     )
 
 
-@pytest.mark.parametrize("command", ["info", "migrate", "keys list"])
-def test_no_command_but_restore_makes_a_store(tmp_path, command):
-    assert "there is no store" in refused("store", *command.split(), tmp_path / "new.db")
+def test_the_first_key_makes_the_store(new_location):
+    location = new_location()
+    made = run("store", "keys", "create", location, "front", "--scope", "admin")
+    with open_store(location, create=False) as store:
+        assert store.check_key(made["secret"], "admin").name == "front"
+
+
+@pytest.mark.parametrize("command", ["info", "migrate", "keys list", "keys revoke", "backup"])
+def test_only_a_first_key_and_a_restored_backup_make_a_store(tmp_path, command):
+    others = {"keys revoke": ["key"], "backup": ["-o", tmp_path / "backup.sfu"]}.get(command, [])
+    assert "there is no store" in refused("store", *command.split(), tmp_path / "new.db", *others)
     assert not (tmp_path / "new.db").exists()
 
 

@@ -89,3 +89,35 @@ def test_a_trainer_that_dies_is_started_again_and_readers_go_on(tmp_path):
         service.until(lambda: any("ended" in line["event"] for line in service.lines()))
         senders.stop()
         check_model(service)
+
+
+def test_killed_before_it_relearns_it_forgets_an_erased_user_all_the_same(tmp_path, location):
+    with running(tmp_path, SETTINGS.format(extra=""), database=location) as service:
+        rows = [{"user": f"u{k % 50}", "item": f"i{k % 30}"} for k in range(2000)]
+        own = [{"user": "Sekret", "item": f"own{k}"} for k in range(60)]
+        with service.client("admin") as client:
+            assert client.post("/events", json=own + rows).status_code == 200
+            service.learned()
+            service.until(lambda: snapshots_with(location, b"own7"))
+        service.kill()
+        with open_store(location) as store:  # as the route does, before the trainer looks again
+            number = store.erase_user("Sekret").record.number
+        service.start()
+        with service.client("admin") as client:
+            path = f"/erasures/{number}"
+            service.until(lambda: client.get(path).json()["model"] == "relearned")
+            query = {"n": 1000, "repeat": "true"}
+            items = client.get("/recommendations/Sekret", params=query).json()["items"]
+        assert items
+        assert not [row for row in items if row["item"].startswith("own")]
+        check_model(service)
+        service.until(lambda: not snapshots_with(location, b"own7"))
+        assert service.stop() == 0
+
+
+def snapshots_with(database, text):
+    """How many stored models contain a text."""
+    with open_store(database) as store:
+        versions = [each.version for each in store.snapshots("recommender")]
+        found = [store.load_snapshot("recommender", each) for each in versions]
+        return sum(text in each.data for each in found if each is not None)

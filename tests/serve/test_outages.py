@@ -1,16 +1,21 @@
 """A database that is away, a full disk, overload: a clear refusal, recovery, nothing lost."""
 
 import asyncio
+import itertools
 import json
 import os
 import resource
+import shutil
 import time
 
 import httpx
 import pytest
 
+from sfumato.store import open_store
+from support.benchmarks import benchmark
 from support.service import running
 from support.service_load import SETTINGS, check_log, check_model
+from support.stores import store_on_small_disk
 
 
 def test_a_database_that_is_away_gives_503_and_nothing_acknowledged_is_lost(
@@ -110,6 +115,39 @@ def test_overload_is_refused_and_passes(tmp_path, limit, status):
         service.until(recovered)
 
 
+def test_ten_times_the_rate_is_refused_in_bounded_memory_and_passes(tmp_path):
+    rate, burst, seconds = 60, 30, 4
+    settings = SETTINGS.format(extra=f"rate = {rate}\nburst = {burst}")
+    with running(tmp_path, settings) as service:
+        if not os.path.exists(f"/proc/{service.process.pid}/status"):
+            pytest.skip("this system does not tell the memory of a process")
+        numbers, key = itertools.count(), service.keys["ingest"]
+        load = benchmark("_service_load")
+
+        def event():
+            body = json.dumps({"user": "u", "item": "i", "id": str(next(numbers))}).encode()
+            return load.request_bytes("POST", "/events", key, body)
+
+        before, begin = memory(service, "VmRSS"), time.monotonic()
+        _, refused = asyncio.run(load.open_loop(service.port, 20, event, 10 * rate, seconds))
+        taken = 10 * rate * seconds - refused
+        spent = time.monotonic() - begin
+        assert burst + 0.5 * rate * seconds <= taken <= burst + rate * spent + 1
+        assert memory(service, "VmHWM") - before < 50_000_000
+        with service.client("admin") as other:  # whose own rate nobody used up
+            assert other.get("/recommendations/u").status_code == 200
+            text = other.get("/metrics").text
+        route = 'method="POST",route="/events"'
+        assert f'{{{route},status="429"}} {refused}\n' in text
+        assert f'{{{route},status="200"}} {taken}\n' in text
+        with open_store(service.database) as store:
+            assert len(store.read()) == taken
+        with service.client("ingest") as client:
+            service.until(
+                lambda: client.post("/events", json={"user": "u", "item": "i"}).status_code == 200
+            )
+
+
 def memory(service, name):
     """Bytes of the process: "VmRSS" now, or "VmHWM" at most so far."""
     with open(f"/proc/{service.process.pid}/status") as file:
@@ -134,6 +172,50 @@ def test_overload_by_large_requests_is_refused_in_bounded_memory(tmp_path):
         service.learned()
 
 
+def fill(service, full, room):
+    """Send events while `full` lets the disk fill up, and go on after `room` made room."""
+    sent, acknowledged = set(), set()
+    order = {"release": "r", "kind": "sketch", "sketch": "pages", "dataset": "views", "epsilon": 1}
+    keys = {"keys": ["a"] * 5, "id": "again"}
+
+    def post(number):
+        ids = [f"{number}-{k}" for k in range(300)]
+        rows = [{"user": f"u{k}", "item": f"i{k % 30}", "id": ids[k]} for k in range(300)]
+        sent.update(ids)
+        answer = client.post("/events", json=rows)
+        if answer.status_code == 200:
+            acknowledged.update(ids)
+        return answer
+
+    with service.client("ingest") as client, service.client("admin") as admin:
+        assert post("before").status_code == 200
+        service.learned()
+        full()
+        answers = (post(number) for number in range(1000))
+        refused = next(answer for answer in answers if answer.status_code != 200)
+        assert refused.status_code == 503
+        assert refused.json()["type"] == "urn:sfumato:problem:store-unavailable"
+        assert refused.headers["retry-after"] == "1"
+        during = admin.post("/releases", json=order), admin.post("/sketches/pages", json=keys)
+        assert {answer.status_code for answer in during} <= {200, 201, 503}
+        assert admin.get("/healthz").status_code == 200
+        assert admin.get("/recommendations/u1", params={"repeat": "true"}).json()["items"]
+        room()
+        service.until(lambda: post("after").status_code == 200)
+        made = admin.post("/releases", json=order)
+        assert made.status_code == (200 if during[0].status_code == 201 else 201), made.text
+        (budget,) = admin.get("/budget").json()["budgets"]
+        assert budget["spent_epsilon"] == 1
+        assert admin.post("/sketches/pages", json=keys).status_code == 200
+    service.kill()
+    service.start()
+    with service.client("admin") as admin:
+        assert admin.get("/sketches/pages", params={"n": 1}).json()["counts"] == [5.0]
+    check_log(service.database, sent, acknowledged)
+    check_model(service)
+    return [answer.status_code for answer in during]
+
+
 LIMIT = 2_000_000  # bytes of a file, in place of a disk that is full
 
 
@@ -146,44 +228,27 @@ def limit_files(service, nbytes):
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process")
-def test_a_full_disk_gives_503_and_writing_goes_on_when_there_is_room(tmp_path):
+def test_a_file_that_cannot_grow_gives_503_and_writing_goes_on_when_it_can(tmp_path):
     with running(tmp_path, SETTINGS.format(extra="")) as service:
-        sent, acknowledged = set(), set()
+        during = fill(
+            service,
+            lambda: limit_files(service, LIMIT),
+            lambda: limit_files(service, resource.RLIM_INFINITY),
+        )
+        assert during == [503, 503]
 
-        def post(number):
-            ids = [f"{number}-{k}" for k in range(300)]
-            rows = [{"user": f"u{k}", "item": f"i{k % 30}", "id": ids[k]} for k in range(300)]
-            sent.update(ids)
-            answer = client.post("/events", json=rows)
-            if answer.status_code == 200:
-                acknowledged.update(ids)
-            return answer
 
-        with service.client("ingest") as client, service.client("admin") as admin:
-            assert post("before").status_code == 200
-            service.learned()
-            limit_files(service, LIMIT)
-            answers = (post(number) for number in range(1000))
-            full = next(answer for answer in answers if answer.status_code != 200)
-            assert full.status_code == 503
-            assert full.json()["type"] == "urn:sfumato:problem:store-unavailable"
-            assert full.headers["retry-after"] == "1"
-            order = {"kind": "sketch", "sketch": "pages", "dataset": "views", "epsilon": 1}
-            assert admin.post("/releases", json={"release": "r", **order}).status_code == 503
-            keys = {"keys": ["a"] * 5, "id": "again"}
-            assert admin.post("/sketches/pages", json=keys).status_code == 503
-            assert admin.get("/healthz").status_code == 200
-            assert admin.get("/recommendations/u1", params={"repeat": "true"}).json()["items"]
-            limit_files(service, resource.RLIM_INFINITY)
-            service.until(lambda: post("after").status_code == 200)
-            made = admin.post("/releases", json={"release": "r", **order})
-            assert made.status_code == 201, made.text
-            (budget,) = admin.get("/budget").json()["budgets"]
-            assert budget["spent_epsilon"] == 1
-            assert admin.post("/sketches/pages", json=keys).status_code == 200
-        service.kill()
-        service.start()
-        with service.client("admin") as admin:
-            assert admin.get("/sketches/pages", params={"n": 1}).json()["counts"] == [5.0]
-        check_log(service.database, sent, acknowledged)
-        check_model(service)
+DISK, ROOM = 28_000_000, 1_500_000  # bytes; PostgreSQL takes some 8 million for itself
+
+
+def test_a_full_disk_gives_503_and_writing_goes_on_when_there_is_room(tmp_path, backend):
+    with (
+        store_on_small_disk(backend, tmp_path, DISK) as (database, disk),
+        running(tmp_path, SETTINGS.format(extra=""), database=database) as service,
+    ):
+        ballast = disk / "ballast"
+        fill(
+            service,
+            lambda: ballast.write_bytes(bytes(shutil.disk_usage(disk).free - ROOM)),
+            ballast.unlink,
+        )

@@ -230,6 +230,12 @@ def test_the_budget_shows_what_is_left_and_every_statement(world, view):
         assert row["dataset"] in card
         assert re.search(rf"{row['remaining_epsilon']:.2f}".rstrip("0"), card)
     assert page.locator("#releases tbody tr").count() == 3
+    named = page.locator("#releases details").locator("xpath=..")
+    assert [text.split("\n")[0] for text in named.all_inner_texts()] == [
+        "How popular items are",
+        "Which items are alike",
+        "Map of a density",
+    ]
     page.get_by_role("button", name="Statement of places-map").click()
     expect(page.locator("#statement")).to_contain_text("epsilon 0.5")
     expect(page.locator("#statement")).to_be_focused()
@@ -307,6 +313,7 @@ def test_every_view_is_usable_by_keyboard_screen_reader_and_little_sight(
     page.goto(f"{world.url}/")
     expect(page.get_by_role("heading", name="Enter a key")).to_be_visible()
     assert (flaws(page), keyboard_flaws(page)) == ([], [])
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.goto(world.link)
     for slug, ready in READY.items():
         page.goto(f"{world.url}/page/{slug}")

@@ -1,8 +1,6 @@
 """A disk that loses what was not synchronised, and one that is full."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -12,7 +10,7 @@ import pytest
 
 from sfumato.errors import LedgerDamaged, StoreDamaged, StoreUnavailable
 from sfumato.store import open_store
-from support.stores import PostgresServer, _binaries
+from support.stores import store_on_small_disk
 
 POWER_CUT = Path(__file__).parents[1] / "support" / "power_cut.py"
 
@@ -110,38 +108,25 @@ def test_a_full_disk_is_a_clear_error_and_writing_goes_on_when_there_is_room(tmp
         assert store.ledger.verify().entries == 1 + len(store.ledger.history("views"))
 
 
-def test_a_full_disk_of_the_server_is_a_clear_error_and_writing_goes_on(postgres_server):
-    server = PostgresServer(_binaries())
-    small = server.folder / "small"
-    small.mkdir()
-    owner = server.folder.stat()
-    options = f"size=24m,mode=700,uid={owner.st_uid},gid={owner.st_gid}"
-    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(small)]
-    if os.geteuid() or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode:
-        server.remove()
-        pytest.skip("a small disk is mounted by root only")
-    try:
-        server.run(f"CREATE TABLESPACE small LOCATION '{small}'")
-        server.run("CREATE DATABASE small TABLESPACE small")
-        with open_store(server.address("small")) as store:
-            store.ledger.create("views", epsilon=100)
-            (small / "ballast").write_bytes(bytes(8_000_000))
-            acknowledged, refused = 0, ""
-            for k in range(200):
-                ids = [f"{k}-{j}" for j in range(2000)]
-                try:
-                    store.append({"users": ids, "items": ids, "event_ids": ids})
-                except StoreUnavailable as error:
-                    refused = str(error)
-                    break
-                acknowledged += 2000
-            assert "No space left on device" in refused
-            assert store.info().events == acknowledged
-            (small / "ballast").unlink()
-            assert store.append({"users": ids, "items": ids, "event_ids": ids}).new == 2000
-            assert len(store.read(limit=10**6)) == acknowledged + 2000
-            store.ledger.charge("views", 0.5, "a count")
-    finally:
-        server.stop(signal.SIGKILL)
-        subprocess.run(["umount", "--lazy", str(small)], check=True)  # its processes end later
-        server.remove()
+def test_a_full_disk_of_the_server_is_a_clear_error_and_writing_goes_on(postgres_server, tmp_path):
+    with (
+        store_on_small_disk("postgresql", tmp_path, 24_000_000) as (address, disk),
+        open_store(address) as store,
+    ):
+        store.ledger.create("views", epsilon=100)
+        (disk / "ballast").write_bytes(bytes(8_000_000))
+        acknowledged, refused = 0, ""
+        for k in range(200):
+            ids = [f"{k}-{j}" for j in range(2000)]
+            try:
+                store.append({"users": ids, "items": ids, "event_ids": ids})
+            except StoreUnavailable as error:
+                refused = str(error)
+                break
+            acknowledged += 2000
+        assert "No space left on device" in refused
+        assert store.info().events == acknowledged
+        (disk / "ballast").unlink()
+        assert store.append({"users": ids, "items": ids, "event_ids": ids}).new == 2000
+        assert len(store.read(limit=10**6)) == acknowledged + 2000
+        store.ledger.charge("views", 0.5, "a count")

@@ -138,53 +138,67 @@ def survivors(writes, draws):
         yield offset, part
 
 
-def main():
-    folder, seed, mode = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    draws, path, acknowledged = random.Random(seed), str(folder / "live.db"), []
-    images = 0
+class PowerCuts:
+    """Images of a database at random moments, with what had been acknowledged by then.
 
-    def cut(disk):
-        nonlocal images
-        if started and draws.random() < 0.02:
-            stem = folder / f"image-{images}.db"
-            for end in ("", "-wal"):
-                name = path + end
-                some = survivors(disk.pending.get(name, []), draws)
-                Path(f"{stem}{end}").write_bytes(content(disk.safe.get(name, b""), some))
-            (folder / f"image-{images}.json").write_text(json.dumps(acknowledged))
-            images += 1
+    MODE "off" takes the synchronisation of SQLite away.
+    """
 
-    started = False
-    DISKS.append(Disk(path, cut))
-    sqlite.CHECKPOINT = 60  # so that the log is copied to the file often
-    if mode == "off":
-        usual = sqlite.SqliteBackend._connect
+    def __init__(self, folder, draws, acknowledged, mode):
+        self.path, self._folder = str(folder / "live.db"), folder
+        self._draws, self._acknowledged = draws, acknowledged
+        self.images, self.started = 0, False
+        DISKS.append(Disk(self.path, self._cut))
+        sqlite.CHECKPOINT = 60  # so that the log is copied to the file often
+        if mode == "off":
+            _take_synchronisation_away()
 
-        def connect(self):
-            connection = usual(self)
-            connection.execute("PRAGMA synchronous = OFF")
-            connection.set_authorizer(
-                lambda action, name, value, *_: (
-                    sqlite3.SQLITE_IGNORE
-                    if action == sqlite3.SQLITE_PRAGMA and name == "synchronous" and value
-                    else sqlite3.SQLITE_OK
-                )
+    def _cut(self, disk):
+        if not self.started or self._draws.random() >= 0.02:
+            return
+        acknowledged = json.dumps(self._acknowledged)  # before anything is read of the disk
+        for end in ("", "-wal"):
+            name = self.path + end
+            some = survivors(disk.pending.get(name, []), self._draws)
+            data = content(disk.safe.get(name, b""), some)
+            (self._folder / f"image-{self.images}.db{end}").write_bytes(data)
+        (self._folder / f"image-{self.images}.json").write_text(acknowledged)
+        self.images += 1
+
+
+def _take_synchronisation_away():
+    usual = sqlite.SqliteBackend._connect
+
+    def connect(self):
+        connection = usual(self)
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.set_authorizer(
+            lambda action, name, value, *_: (
+                sqlite3.SQLITE_IGNORE
+                if action == sqlite3.SQLITE_PRAGMA and name == "synchronous" and value
+                else sqlite3.SQLITE_OK
             )
-            return connection
+        )
+        return connection
 
-        sqlite.SqliteBackend._connect = connect
-    with open_store(path) as store:
+    sqlite.SqliteBackend._connect = connect
+
+
+def main():
+    draws, acknowledged = random.Random(int(sys.argv[2])), []
+    cuts = PowerCuts(Path(sys.argv[1]), draws, acknowledged, sys.argv[3])
+    with open_store(cuts.path) as store:
         store.ledger.create("views", epsilon=1000)
         store.append({"users": ["first"], "items": ["x"]})
-        started = True
+        cuts.started = True
         for k in range(120):
             ids = [f"{k}-{j}" for j in range(draws.choice((1, 1, 30)))]
             store.append(EventBatch(["ann"] * len(ids), ["x"] * len(ids), event_ids=ids))
             acknowledged += [("event", each) for each in ids]
             if k % 10 == 0:
                 acknowledged.append(("charge", store.ledger.charge("views", 0.001, "a count")))
-        started = False
-    print(images)
+        cuts.started = False
+    print(cuts.images)
 
 
 if __name__ == "__main__":

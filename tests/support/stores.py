@@ -150,6 +150,41 @@ class PostgresServer:
         return True
 
 
+@contextmanager
+def small_disk(folder, nbytes, owner=None):
+    """A disk of so many bytes in a folder, which root alone can mount; others skip."""
+    folder.mkdir()
+    owner = (owner or folder).stat()
+    options = f"size={nbytes},mode=700,uid={owner.st_uid},gid={owner.st_gid}"
+    mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("a small disk is mounted by root only")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)  # its processes end later
+
+
+@contextmanager
+def store_on_small_disk(kind, tmp_path, nbytes):
+    """The location of a new store on a small disk, and the folder of that disk."""
+    if kind == "sqlite":
+        with small_disk(tmp_path / "small", nbytes) as disk:
+            yield str(disk / "shop.db"), disk
+        return
+    server = PostgresServer(_binaries())
+    try:
+        with small_disk(server.folder / "small", nbytes, server.folder) as disk:
+            server.run(f"CREATE TABLESPACE small LOCATION '{disk}'")
+            server.run("CREATE DATABASE small TABLESPACE small")
+            try:
+                yield server.address("small"), disk
+            finally:
+                server.stop(signal.SIGKILL)
+    finally:
+        server.remove()
+
+
 @pytest.fixture(scope="session")
 def postgres_server():
     """Debian's server, which `make postgres` installs; no test installs anything."""

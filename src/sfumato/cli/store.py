@@ -79,10 +79,11 @@ def create_key(
     scope: Annotated[list[str], typer.Option(help="ingest, read or admin; repeat it for several.")],
     json: Json = False,
 ) -> None:
-    """Create a key and print its secret, which is shown this once and stored nowhere."""
+    """Create a key, in a new store if there is none; its secret is shown once, stored nowhere."""
     from sfumato.cli import printing
+    from sfumato.store import open_store
 
-    with _open(store) as opened:
+    with open_store(store) as opened:
         key, secret = opened.create_key(name, scope)
     printing.document({**_described(key), "secret": secret}, json)
 

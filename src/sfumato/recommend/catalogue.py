@@ -170,7 +170,18 @@ class Catalogue:
         ValueError
             If the arrays are inconsistent.
         """
-        return cls(ids_from("catalogue", arrays))
+        ids = ids_from("catalogue", arrays)
+        if not ids.size:
+            raise ValueError("catalogue: at least one item is needed.")
+        return cls._of_distinct(ids)
+
+    @classmethod
+    def _of_distinct(cls, ids: np.ndarray) -> Self:
+        """Return the catalogue of ids that are known to be distinct."""
+        made = cls.__new__(cls)
+        made.ids = ids
+        made.ids.flags.writeable = False
+        return made
 
     def _position(self, item: Any) -> int:
         """Return the position of one id of the catalogue's kind, or -1."""
@@ -212,7 +223,14 @@ class SortedCatalogue(Catalogue):
     array([ 1, -1])
     """
 
+    @classmethod
+    def of(cls, catalogue: Catalogue) -> Self:
+        """Return the same ids."""
+        return cls._of_distinct(catalogue.ids)
+
     def positions(self, items: Any) -> np.ndarray:
+        if items is self.ids:
+            return np.arange(len(self))
         return self._few(ids_of(items, "items"))
 
 

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.endpoint import SECURITY, Endpoint, respond
+from sfumato.serve.logs import log
 from sfumato.serve.page import history, lab, overview, shell
 from sfumato.serve.protection.problems import MEDIA_TYPE, Problem
 from sfumato.serve.routes import (
@@ -79,7 +80,12 @@ def create_app(config: ServiceConfig, *, pages: Any = ()) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        await service.open()
+        try:
+            await service.open()
+        except Exception as error:
+            log("error", "could not start", error=error)
+            service.failure = error
+            raise
         try:
             yield
         finally:

@@ -136,9 +136,10 @@ class Endpoint:
         await respond(send, answer, [*call.extra, *service.origins.headers(self, call)])
         seconds = time.perf_counter() - begin
         service.metrics.request(self.method, self.route, answer.status, seconds)
-        if service.logs_requests or answer.status >= 500:
+        failed = answer.status >= 500 and answer.status not in self.statuses
+        if service.logs_requests or failed:
             log(
-                "debug" if answer.status < 500 else "warning",
+                "warning" if failed else "debug",
                 "request",
                 method=self.method,
                 route=self.route,

@@ -6,7 +6,7 @@ import socket
 import sys
 from typing import Any
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.serve.config import ServiceConfig
 from sfumato.serve.logs import LEVELS, configure, log
 
@@ -14,6 +14,8 @@ __all__ = ["serve"]
 
 SWITCH = 0.0005  # seconds after which a thread yields: the event loop must not wait for the writer
 BACKLOG = 2048
+# Objects after which young ones are collected; those that last are looked at once in 20 times.
+COLLECT = 50_000, 20, 1000
 
 
 def serve(config: ServiceConfig, *, pages: Any = ()) -> None:
@@ -62,17 +64,38 @@ def serve(config: ServiceConfig, *, pages: Any = ()) -> None:
         timeout_graceful_shutdown=int(config.shutdown_seconds) or 1,
         timeout_keep_alive=75,
     )
-    gc.freeze()  # a full collection need not look at modules while requests wait
     log("info", "listening", host=host, port=port)
-    server = uvicorn.Server(settings)
+    server = _server(settings)
     for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again when all is done
         signal.signal(number, lambda *_: None)
     try:
         server.run(sockets=[listener])
+    except SystemExit:  # of uvicorn, when the application could not start
+        raise _cause(app.state.service.failure) from None
     finally:
         gc.unfreeze()  # extensions complain of what is left at the end
-    if not server.started:
-        raise OSError("the service could not start; the log names the cause.")
+
+
+def _server(settings: Any) -> Any:
+    """Return the server; collections do not hold up its requests."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            """Start; from now on no collection looks at modules, kernels and last items."""
+            await super().startup(sockets)
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*COLLECT)
+
+    return Server(settings)
+
+
+def _cause(error: Exception | None) -> Exception:
+    """Return an error whose sentence an operator may read; that of others may quote data."""
+    if isinstance(error, SfumatoError | OSError):
+        return error
+    return OSError("the service could not start; the log names the cause.")
 
 
 def _listener(host: str, port: int) -> socket.socket:

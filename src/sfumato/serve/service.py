@@ -46,6 +46,7 @@ class Service:
         self.sketches: dict[str, LiveSketch] = {}
         self.history = RateHistory(self)
         self.stopping = False
+        self.failure: Exception | None = None  # for which it could not start
         self.store: Store
         self.keys: KeyCheck
         self.feed: ModelFeed

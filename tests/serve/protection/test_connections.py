@@ -179,6 +179,8 @@ def test_head_has_no_body_and_options_is_no_method_unless_origins_are_named(serv
     assert data.endswith(b"\r\n\r\n")
     with service.client("read") as client:
         assert client.options("/budget").status_code == 405
+        page = client.get("/budget", headers={"origin": "https://any.example"})
+        assert not [name for name in page.headers if name.startswith("access-control")]
         assert client.head("/budget").status_code == 200
         assert client.head("/recommendations/u").content == b""
     with service.client() as client:

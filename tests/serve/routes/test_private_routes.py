@@ -279,7 +279,8 @@ def test_a_density_or_metric_that_is_not_private_is_refused_at_the_start(tmp_pat
     points = np.random.default_rng(0).normal(size=(50, 1))
     SketchDensity(bandwidth=0.5).fit(points).save(tmp_path / "raw.sfu")
     settings = f'[densities.raw]\nfile = "{tmp_path}/raw.sfu"\n'
-    with pytest.raises(AssertionError, match="the service ended"), running(tmp_path, settings):
+    named = r'"event": "could not start"[^$]*densities\.raw\.file must be'
+    with pytest.raises(AssertionError, match=named), running(tmp_path, settings):
         pass
 
 

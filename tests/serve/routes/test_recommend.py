@@ -7,6 +7,9 @@ from sfumato.serve.learning.learner import replay
 from sfumato.serve.routes.recommend import recommended
 from sfumato.store import open_store
 from support.service import running
+from support.service_load import MODEL as LOADED_MODEL
+from support.service_load import SETTINGS as LOADED
+from support.service_load import Senders
 
 SETTINGS = "[model]\ncells = 65536\nblock = 50\nrefresh_seconds = 0.05\n"
 MODEL = ModelConfig(cells=65536, block=50, refresh_seconds=0.05)
@@ -115,3 +118,27 @@ def test_a_restart_serves_the_same_lists(tmp_path):
         assert [(row["item"], row["score"]) for row in answer["items"]] == recommended(
             learner.model(), "u5", 10, []
         )
+
+
+def test_every_list_under_load_is_of_one_whole_model(tmp_path):
+    answers = {}
+    with running(tmp_path, LOADED.format(extra="")) as service:
+        senders = Senders(service, "load", threads=2)
+        with service.client("read") as client:
+
+            def enough():
+                answer = client.get("/recommendations/u1?n=20&repeat=true")
+                assert answer.status_code == 200
+                found = answer.json()
+                answers.setdefault(found["position"], []).append(found["items"])
+                return len(answers) > 12
+
+            service.until(enough)
+        senders.stop()
+        positions = sorted(answers)[1::3]
+        with open_store(service.database) as store:
+            for position in positions:
+                model = replay(store, LOADED_MODEL, until=position).model()
+                expected = recommended(model, "u1", 20, [])
+                for items in answers[position]:
+                    assert [(row["item"], row["score"]) for row in items] == expected

@@ -98,7 +98,7 @@ class ItemPopularity:
         self.catalogue = catalogue
         self.counts = np.zeros(len(catalogue), np.int64) if counts is None else counts
         self.total = int(self.counts.sum())
-        self._sorted = SortedCatalogue(catalogue.ids)
+        self._sorted = SortedCatalogue.of(catalogue)
         self._negatives: Negatives | None = None
         self._built = 0
 

@@ -33,14 +33,17 @@ PATIENCE = 1.0  # seconds before a database that failed is tried again
 def load_learner(store: Store, config: ServiceConfig) -> tuple[Learner, int]:
     """Return the learner of the newest snapshot and its erasures; a new one if there is none.
 
-    A snapshot from before an erasure contains what was erased: it is not used.
+    A snapshot from before an erasure contains what was erased: it is not used, and its number of
+    erasures is returned, so that the first round relearns the log and drops it.
     """
     erased = store.erasures()
     last = erased[-1].number if erased else 0
     found = store.load_snapshot(SNAPSHOT)
     if found is not None and found.data is not None:
         size = int.from_bytes(found.data[:8], "big")
-        learner = Learner.from_bytes(found.data[8:], config.model) if size == last else None
+        if size < last:
+            return Learner(config.model), size
+        learner = Learner.from_bytes(found.data[8:], config.model)
         if learner is not None:
             return learner, last
     return Learner(config.model), last

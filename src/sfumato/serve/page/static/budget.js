@@ -4,7 +4,8 @@ let shown = "";
 // What a release is, by the class that its line begins with.
 const KINDS = {
   ReleasedPopular: "How popular items are", ReleasedNeighbours: "Which items are alike",
-  ReleasedKernelGrid: "Map of a density", ReleasedKernelFourier: "Map of a density", ReleasedRace: "Map of a density",
+  ReleasedKernelGrid: "Map of a density", ReleasedAdaptiveGrid: "Map of a density", ReleasedKernelSlices: "Map of a density",
+  ReleasedKernelFourier: "Map of a density", ReleasedRace: "Map of a density",
   ReleasedCountMin: "Counts of keys", ReleasedCountSketch: "Counts of keys", ReleasedHyperLogLog: "Number of distinct keys",
   "running total of keys of the sketch": "Running total of keys",
 };
@@ -12,7 +13,7 @@ const when = (text) => text.slice(0, 19).replace("T", " ");
 
 /** In plain words what a release is, and the mechanism for those who want it. */
 function what(text) {
-  const kind = KINDS[text.split(/[:,]/)[0]];
+  const kind = KINDS[text.split(/[:,]/)[0]] ?? (text.startsWith("Released") ? "Another private release" : null);
   if (!kind) return text;
   return element("div", {}, kind, element("details", {}, element("summary", { text: "mechanism" }),
     element("p", { className: "soft", text })));
@@ -27,9 +28,9 @@ function budget(row) {
   return element("section", { className: "card", "aria-label": `Data set ${row.dataset}` },
     element("h3", { text: row.dataset }),
     element("p", { className: "big", text: `${number(left, 2)} of ${number(row.epsilon, 2)} left` }), gauge,
-    element("p", { className: "soft", text: `Epsilon ${number(row.spent_epsilon, 3)} is spent. Protected is each ${row.unit}: ` +
-      (row.relation === "replace" ? `which one it is` : `whether it is there at all`) + ` (${row.relation})` +
-      (row.delta ? `, but for a probability of ${row.delta.toExponential(0)} (delta).` : ".") }));
+    element("p", { className: "soft", text: `Epsilon ${number(row.spent_epsilon, 3)} is spent. Each ${row.unit} is protected: ` +
+      (row.relation === "replace" ? "what it contains" : "whether it is there at all") + ` (${row.relation})` +
+      (row.delta ? `, except with a probability of ${row.delta.toExponential(0)} (delta).` : ".") }));
 }
 
 async function statement(release) {

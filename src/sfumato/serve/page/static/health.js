@@ -14,11 +14,11 @@ function now(history, ready) {
   const errors = mean(history.failed);
   facts(part("now"), [
     ["State", ready.status ?? "unknown", good ? "good" : "bad"],
-    ["Requests a second", one(mean(history.requests))],
-    ["Events a second", one(mean(history.events))],
+    ["Requests per second", one(mean(history.requests))],
+    ["Events per second", one(mean(history.events))],
     ["Events to learn", number(ready.lag ?? 0)],
     ["Mean answer", `${one(mean(history.milliseconds))} ms`],
-    ["Failures a second", one(errors), errors ? "bad" : ""],
+    ["Failures per second", one(errors), errors ? "bad" : ""],
   ], true);
   const state = `The service is ${ready.status}.`;
   if (part("summary").textContent !== state) part("summary").textContent = state;
@@ -33,7 +33,7 @@ function samples(history) {
       ...Object.keys(names).map((name) => history[name][index] === null ? "" : one(history[name][index]))];
   });
   const columns = [{ name: "Time" }, ...Object.values(names).map((name) => ({ name, numeric: true }))];
-  part("samples").replaceChildren(table("One line a second, the newest last", columns, rows.slice(-ROWS)));
+  part("samples").replaceChildren(table("One line per second, the newest last", columns, rows.slice(-ROWS)));
 }
 
 start(() => {

@@ -44,7 +44,7 @@ async function show(user) {
   shown = user;
   part("list").replaceChildren(...list.items.map((item, at) => row(item, reasons[at], list.items[0].score)));
   part("list-about").textContent = list.items.length
-    ? `${list.items.length} items for ${user}, best first, without what the user just had.` +
+    ? `${list.items.length} items for ${user}, best first, without the user's own last items.` +
       (overview.generated ? " Choose one, and watch the list follow." : "")
     : "There is no model yet: the first events bring one.";
 }
