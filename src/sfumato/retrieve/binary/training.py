@@ -214,7 +214,8 @@ class Fitted(NamedTuple):
         sums = self._represented(words, np.ones(len(words), np.float32)) - self.encoder.centre_
         along = np.multiply(points - self.encoder.centre_, sums, dtype=np.float64).sum(axis=1)
         squares = np.square(lengths(sums))
-        return np.divide(along, squares, out=along, where=squares > 0).astype(np.float32)
+        np.divide(along, squares, out=along, where=squares > 0)
+        return np.asarray(along, np.float32)
 
     def inverse_norms(self, words: np.ndarray) -> np.ndarray:
         """1 / norm of what codes without factors represent, float32."""
