@@ -15,7 +15,7 @@ from sfumato.sketch.projection.directions import directions as panels
 from sfumato.sketch.projection.directions import project_all
 from sfumato.sketch.similarity.p_stable import MAX_BUCKET, PStableSketch
 
-__all__ = ["Bands", "HashFamily", "Hyperplanes", "Minima", "RandomLines"]
+__all__ = ["Bands", "HashFamily", "Hyperplanes", "RandomLines", "SetMinima"]
 
 
 class HashFamily(Protocol):
@@ -125,7 +125,7 @@ class RandomLines:
         return coefficients(bands, rows, seed)
 
 
-class Minima:
+class SetMinima:
     """Minima of sets, computed before (MinHash); P(agree) is the Jaccard similarity.
 
     Broder 1997.

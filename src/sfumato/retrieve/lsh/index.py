@@ -14,7 +14,7 @@ from sfumato.retrieve.binary import store as known
 from sfumato.retrieve.binary.search import check_answers, padding
 from sfumato.retrieve.file_format import Source
 from sfumato.retrieve.lsh.amplification import bands_and_rows, candidate_probability
-from sfumato.retrieve.lsh.hash_families import Hyperplanes, Minima, RandomLines
+from sfumato.retrieve.lsh.hash_families import Hyperplanes, RandomLines, SetMinima
 from sfumato.retrieve.lsh.set_signatures import is_set, signatures
 from sfumato.retrieve.lsh.store import BandHashes, BandQueries, Tabled, Without, best, candidates
 from sfumato.retrieve.metric import Lift, check_vectors, is_vector, matrix
@@ -211,7 +211,7 @@ class LshIndex:
         if self.metric == "euclidean":
             agree = RandomLines.agree(similarity, float(self.width or 0))
         elif self.metric == "jaccard":
-            agree = Minima.agree(similarity)
+            agree = SetMinima.agree(similarity)
         else:
             agree = Hyperplanes.agree(similarity)
         return candidate_probability(agree, self.bands, self.rows)

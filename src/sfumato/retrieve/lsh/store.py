@@ -12,7 +12,7 @@ from sfumato.kernels.retrieve import rerank
 from sfumato.retrieve.binary.search import padding
 from sfumato.retrieve.binary.store import bits_of, check_ids, extended, mask_of
 from sfumato.retrieve.lsh.buckets import Buckets, Run, listed, words
-from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, Minima, RandomLines
+from sfumato.retrieve.lsh.hash_families import Bands, Hyperplanes, RandomLines, SetMinima
 from sfumato.retrieve.metric import Lift, Space
 from sfumato.retrieve.row_ids import RowIds, taken_names
 
@@ -36,7 +36,7 @@ class BandHashes(NamedTuple):
         bands, rows, seed = (parameters[name] for name in ("bands", "rows", "seed"))
         metric = parameters["metric"]
         if metric == "jaccard":
-            return cls(Space(metric), None, dimension, Bands(Minima(), bands, rows, seed))
+            return cls(Space(metric), None, dimension, Bands(SetMinima(), bands, rows, seed))
         if bands * rows * dimension > MOST:
             raise ValueError(
                 f"LshIndex: bands times rows times the dimension must be at most 2**26, not "
