@@ -22,7 +22,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_limits
 
 from sfumato.recommend import DenseFactorization
-from sfumato.retrieve import BinaryIndex, LshIndex, learned, qolsh, suggest_width
+from sfumato.retrieve import BinaryIndex, LshIndex, learned, suggest_width
 from sfumato.sketch import MinHash
 
 SEEDS, QUERIES, NEAREST, ROWS = (0, 1, 2), 500, 10, 3_000
@@ -127,12 +127,9 @@ ENCODERS = {
     "learned": lambda seed, metric: BinaryIndex(
         encoder=learned(256, seed=seed), metric=metric, seed=seed
     ),
-    "qolsh, 10 flips": lambda seed, metric: BinaryIndex(
-        encoder=qolsh(256, flips=10, seed=seed), metric=metric
-    ),
     **{
         name: lambda seed, metric, name=name: BinaryIndex(encoder=name, metric=metric, seed=seed)
-        for name in ("tight_frame", "project_and_sign")
+        for name in ("qolsh", "tight_frame", "project_and_sign")
     },
     "learned, partitions auto": lambda seed, metric: BinaryIndex(
         encoder=learned(256, seed=seed), metric=metric, partitions="auto", recall=0.99, seed=seed

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["cells", "number_array", "text_array"]
+__all__ = ["cells", "number_array", "text_array", "text_cells"]
 
 FEW = 1 << 16  # texts that are joined sooner than pandas is imported
 
@@ -54,3 +54,14 @@ def text_array(rows: Sequence[str]) -> pa.Array:
     np.cumsum(np.fromiter(map(len, words), np.int64, len(rows)), out=ends[1:])
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(letters.encode())]
     return pa.Array.from_buffers(pa.large_string(), len(rows), buffers)
+
+
+def text_cells(array: pa.Array) -> np.ndarray:
+    """Return texts as NumPy's objects, None for nulls.
+
+    >>> text_cells(text_array(["tea", "rum"]))
+    array(['tea', 'rum'], dtype=object)
+    """
+    if len(array) > FEW or "pandas" in sys.modules:
+        return np.array(array.to_numpy(zero_copy_only=False), object)
+    return np.array(array.to_pylist(), object)

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Self
 
 from sfumato.core.validation import Limit, between, checked, integer, one_of, optional, positive
 from sfumato.errors import ParameterError
-from sfumato.privacy.accounting.losses import RELATIONS
-from sfumato.privacy.statement import UNITS
+from sfumato.privacy.units import RELATIONS, UNITS
 
 __all__ = [
     "PRIVACY",

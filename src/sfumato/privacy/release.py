@@ -18,7 +18,8 @@ from sfumato.core.validation import between, checked_values, integer, one_of, po
 from sfumato.privacy.accounting.losses import RELATIONS, Loss
 from sfumato.privacy.parameters import ClonedLedger, Privacy, check_payer, release_parameters
 from sfumato.privacy.random_source import Source, SystemSource, stated
-from sfumato.privacy.statement import UNITS, PrivacyStatement
+from sfumato.privacy.statement import PrivacyStatement
+from sfumato.privacy.units import UNITS
 
 __all__ = ["CalibratedRelease", "Release", "ReleaseOptions", "ReleaseRequest", "paid_by", "whose"]
 

@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from sfumato.core.tables import Page
 from sfumato.core.validation import DELTA, checked, integer, one_of, positive
-from sfumato.privacy.accounting.losses import RELATIONS, GaussianNoise, LaplaceNoise, Loss
+from sfumato.privacy.accounting.losses import GaussianNoise, LaplaceNoise, Loss
+from sfumato.privacy.units import RELATIONS, UNITS
 
-__all__ = ["SCHEMA", "WEAK_DELTA", "WEAK_EPSILON", "PrivacyStatement", "weakness"]
+__all__ = ["SCHEMA", "UNITS", "WEAK_DELTA", "WEAK_EPSILON", "PrivacyStatement", "weakness"]
 
-UNITS = ("event", "item of a profile", "user", "basket", "adjacency list", "edge")
 UNACCOUNTED = "unaccounted"
 SYSTEM = "operating system"
 INSECURE = "insecure: seeded for tests, not private"

@@ -67,6 +67,8 @@ def save(
     if fitted.space.paraboloid is not None:
         arrays["paraboloid.centre"] = fitted.space.paraboloid.centre
         header["scale"] = fitted.space.paraboloid.scale
+    if fitted.distances:
+        header["distances"] = True
     if partition is not None and rows.cells is not None:
         header |= {"living": stored.living, "rows": partition.rows}
         arrays |= {"cells.centres": partition.centres, "cells.coverage": partition.coverage}
@@ -107,7 +109,7 @@ def restored(
 
 def _version(parameters: dict[str, Any], fitted: Fitted, ids: RowIds) -> int:
     """The earliest version that can represent the index."""
-    if fitted.normalised or fitted.space.paraboloid is not None or ids.kind == "text":
+    if fitted.normalised or fitted.shifted or ids.kind == "text":
         return NORM_VERSION
     return CELL_VERSION if "partitions" in parameters else VERSION
 
@@ -123,7 +125,7 @@ def _partition(
     """The centres of cells and their coverage; ValueError where they are invalid."""
     centres, coverage = arrays.pop("cells.centres"), arrays.pop("cells.coverage")
     rows, width = COUNT.check("file", "rows", header["rows"]), fitted.encoder.dimension_
-    if fitted.shifted:
+    if fitted.space.paraboloid is not None:
         width = fitted.dimension + 1
     fits = centres.dtype == np.float32 and centres.ndim == 2 and centres.shape[1] == width
     if not fits or len(centres) == 0 or not np.isfinite(centres).all():
@@ -169,7 +171,10 @@ def _fitted(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[dict
     if not isinstance(signs, float) or not 0 <= signs <= 1 or encoder.bits != given["bits"]:
         raise ValueError("the fraction of signs or the number of bits is invalid.")
     paraboloid = None if curved is None else Paraboloid(*curved)
-    return given, Fitted(encoder, Space(given["metric"], lift, paraboloid), signs)
+    distances = header.get("distances", False)
+    if not isinstance(distances, bool) or (distances and given["metric"] != "cosine"):
+        raise ValueError("the way that cosines are ranked is invalid.")
+    return given, Fitted(encoder, Space(given["metric"], lift, paraboloid), signs, distances)
 
 
 def lift_from(radius: Any, centre: np.ndarray | None, dimension: int) -> Lift | None:

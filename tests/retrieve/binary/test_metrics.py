@@ -104,7 +104,7 @@ def test_a_file_without_norms_is_read_and_answers_by_cosine(images, tmp_path):
 
 
 def test_files_of_other_encoders_keep_their_version(tmp_path):
-    BinaryIndex(64).add([1, 2], [[1.0, 0], [0, 1]]).save(tmp_path / "one")
+    BinaryIndex(64).add([1, 2], [[1.0, 0], [-1, 1]]).save(tmp_path / "one")
     assert json.loads(json.dumps(file_format.read_header(tmp_path / "one")))["version"] == 2
 
 

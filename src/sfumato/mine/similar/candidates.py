@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import scipy
 
 from sfumato.kernels.mine.similar import band_join
 from sfumato.kernels.retrieve import bucket_tables
@@ -24,8 +23,16 @@ def keys_of(signatures: np.ndarray, bands: int, rows: int) -> np.ndarray:
 
 def fewest_matches(threshold: float, permutations: int) -> int:
     """Equal positions that a pair at the threshold reaches with probability 1 - MISS or more."""
-    counts = np.arange(permutations)
-    return int(np.count_nonzero(scipy.special.bdtr(counts, permutations, threshold) <= MISS))
+    return int(np.count_nonzero(_at_most(permutations, threshold) <= MISS))
+
+
+def _at_most(trials: int, probability: float) -> np.ndarray:
+    """Probabilities of at most 0, 1, ..., trials - 1 successes."""
+    counts = np.arange(trials)
+    ways = np.cumsum(np.log(np.append(1.0, (trials - counts[:-1]) / counts[1:])))
+    with np.errstate(divide="ignore"):  # of a probability of 1: no failure at all
+        failures = (trials - counts) * np.log1p(-probability)
+    return np.cumsum(np.exp(ways + counts * np.log(probability) + failures))
 
 
 class BandJoin:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 from sfumato.core.validation import checked, integer, one_of, rational
 from sfumato.privacy.rounding import COST, DELTA, LEAST, MOST, UP, pure_rho, round_up
+from sfumato.privacy.units import RELATIONS
 
 __all__ = [
     "RELATIONS",
@@ -23,8 +24,6 @@ __all__ = [
     "Sampled",
     "as_loss",
 ]
-
-RELATIONS = ("add/remove", "replace")
 
 
 @dataclass(frozen=True, kw_only=True)

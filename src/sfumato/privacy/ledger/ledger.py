@@ -22,7 +22,7 @@ from sfumato.privacy.ledger.budget import BudgetExceeded, Cost, DataSet, Spendin
 from sfumato.privacy.ledger.entries import Book, Charge, Writer, check_same, find_charge
 from sfumato.privacy.ledger.spending import Compositions, check_running
 from sfumato.privacy.ledger.store import LedgerConnection, LedgerDamaged
-from sfumato.privacy.statement import UNITS
+from sfumato.privacy.units import UNITS
 
 __all__ = [
     "BudgetExceeded",

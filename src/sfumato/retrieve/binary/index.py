@@ -64,7 +64,8 @@ class BinaryIndex:
     encoder : str, CodeEncoder or None, default=None
         The encoder: None for qoLSH with 50 flips, centre and factor; the name of an encoder
         ("project_and_sign", "tight_frame", "anti_sparse", "optimal", "qolsh" or "learned") with its
-        own defaults; or a `CodeEncoder`, which then determines the bits, and stays as it is if it
+        own defaults, of which all but "learned" get a centre and the factor "nearest" for cosines
+        and distances; or a `CodeEncoder`, which then determines the bits, and stays as it is if it
         is fitted. "learned" has the best recall once it is fitted to thousands of rows.
     metric : {"cosine", "inner", "euclidean"}, default="cosine"
         The score. For "cosine" vectors and queries are normalised, and zeros are refused; for
@@ -150,7 +151,7 @@ class BinaryIndex:
         self.partitions = None if partitions is None else _partitions(partitions)
         self.recall = fraction.check(OWNER, "recall", recall)
         self.encoder = encoder
-        self._made = encoder_for(encoder, self.bits, self.seed)
+        self._made = encoder_for(encoder, self.bits, self.metric, self.seed)
         if isinstance(encoder, CodeEncoder) and self.bits not in (256, encoder.bits):
             raise ValueError(
                 f"{OWNER}: bits must be those of the encoder, {encoder.bits}, or left out, not "
@@ -493,11 +494,13 @@ class BinaryIndex:
     @property
     def nbytes_per_vector(self) -> int:
         """Bytes of a code, its factor and a stored vector; the id takes 8 more."""
-        made = self._made if self._now is None else self._now.fitted.encoder
-        vector = 0 if self._now is None or not self.keep_vectors else 4 * self._now.fitted.dimension
+        fitted = None if self._now is None else self._now.fitted
+        made = self._made if fitted is None else fitted.encoder
+        shifted = self.metric == "euclidean" if fitted is None else fitted.shifted
+        vector = 0 if fitted is None or not self.keep_vectors else 4 * fitted.dimension
         # Of `scales`, or of the norms of learned codes for cosines; then of lengths for distances.
         computed = 4 * (made.factor is None and (made.scaled or self.metric == "cosine"))
-        computed += 4 * (self.metric == "euclidean")
+        computed += 4 * shifted
         return made.nbytes_per_vector + computed + vector
 
     def __repr__(self) -> str:

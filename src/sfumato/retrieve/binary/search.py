@@ -100,7 +100,7 @@ class _Batch:
         self.stored, self.encoder, self.lift = stored, fitted.encoder, fitted.space.lift
         self.normalised, self.paraboloid = fitted.normalised, fitted.space.paraboloid
         self.targets, self.alive = targets, alive
-        self.space = fitted.space
+        self.space, self.distances = fitted.space, fitted.distances
         self.queries = fitted.space.moved(targets).astype(np.float32, copy=False)
         self.factors, self.shifts = stored.frozen_factors, stored.frozen_shifts
         self._weights: tuple[np.ndarray, np.ndarray] | None = None
@@ -201,10 +201,14 @@ class _Batch:
         """Weights of the bits, and the offset of every score of a query."""
         if self._weights is None:
             queries = _encoder_queries(self.lift, self.queries, 0)
+            if self.distances:  # small beside the centre, which would take all bits of the weights
+                queries = queries - self.encoder.centre_
             weights, _, offsets = self.encoder.padded_weights(queries)
             if self.lift is not None:  # it centres already; the encoder's own centre is near 0
                 offsets = self.lift.along(self.queries) + self.lift.radius * offsets
                 offsets = offsets.astype(np.float32)
+            if self.distances:  # <q, x> = 1 - |q - x|^2 / 2 of unit vectors
+                offsets += np.float32((1 + np.square(self.encoder.centre_, dtype="f8").sum()) / 2)
             self._weights = weights, offsets
         return self._weights
 

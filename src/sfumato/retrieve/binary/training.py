@@ -23,6 +23,7 @@ SAMPLE = 100_000  # rows that an encoder learns from
 PROBES = 64  # rows from which the fraction of plain signs is estimated
 NEARLY = 0.85  # with this fraction of plain signs, a Hamming short-list misses next to nothing
 BLOCK = 1 << 15  # rows encoded at a time
+FAR = 0.5  # squared length of the mean of unit vectors; what is left of 1 is their variance
 SHORTEST = 1e-3  # norm that the code of a unit vector is taken to have at least
 PER_CELL, LEAST = 48, 1 << 15  # rows that a cell, and that all cells are learned from
 
@@ -39,11 +40,15 @@ class RowColumns(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted encoder, the space of the vectors, and the fraction of bits that are plain signs."""
+    """A fitted encoder, the space of the vectors, and the fraction of bits that are plain signs.
+
+    distances: whether cosines are ranked by the distance of unit vectors from what codes represent.
+    """
 
     encoder: CodeEncoder
     space: Space
     signs: float
+    distances: bool = False
 
     @classmethod
     def learn(cls, encoder: CodeEncoder, metric: str, vectors: np.ndarray, seed: int) -> Self:
@@ -64,7 +69,8 @@ class Fitted(NamedTuple):
             )
         else:  # a copy, since whoever gave it may fit it anew
             encoder = CodeEncoder.from_state(*encoder.state())
-        return cls(encoder, space, _sign_fraction(encoder, points[:PROBES]))
+        signs = _sign_fraction(encoder, points[:PROBES])
+        return cls(encoder, space, signs, metric == "cosine" and _is_far(encoder))
 
     @property
     def dimension(self) -> int:
@@ -88,7 +94,7 @@ class Fitted(NamedTuple):
     @property
     def shifted(self) -> bool:
         """Whether a score has a term of the row alone: that of its length, for distances."""
-        return self.space.paraboloid is not None
+        return self.distances or self.space.paraboloid is not None
 
     @property
     def words(self) -> int:
@@ -100,8 +106,8 @@ class Fitted(NamedTuple):
 
         Cells have few codes, so the better scan costs less there than a longer short-list.
         """
-        angles = self.space.metric == "cosine" or self.space.lift is not None
-        angles = angles and not self.shifted
+        flat = self.space.paraboloid is not None
+        angles = self.space.metric == "cosine" or (self.space.lift is not None and not flat)
         if scan is None:
             enough = self.signs >= (1 if rerank is None or cells else NEARLY)
             return "hamming" if angles and enough else "asymmetric"
@@ -114,8 +120,8 @@ class Fitted(NamedTuple):
             other = ", or build it with an encoder as tight_frame without a factor"
             raise ValueError(
                 f"{OWNER}: scan 'hamming' ranks by angles, which are no "
-                f"{'distances' if self.shifted else 'inner products'} here; use scan='asymmetric'"
-                f"{'' if self.shifted else other}."
+                f"{'distances' if flat else 'inner products'} here; use scan='asymmetric'"
+                f"{'' if flat else other}."
             )
         return scan
 
@@ -170,8 +176,13 @@ class Fitted(NamedTuple):
             flat = points if self.space.paraboloid is None else self.space.cell_points(vectors)
             cells = partition.assign(flat)
         factors, shifts = self._factors(made, vectors), None
+        if self.shifted and self.encoder.factor is not None:
+            factors = self._nearest_factors(made.words, points)
         if self.shifted:
-            squares = np.square(lengths(self._represented(made.words, factors)))
+            represented = self._represented(made.words, factors)
+            if self.distances:
+                represented -= self.encoder.centre_
+            squares = np.square(lengths(represented))
             shifts = np.asarray(-squares / 2, np.float32)
         return RowColumns(made.words, made.short, factors, targets, cells, shifts)
 
@@ -198,6 +209,14 @@ class Fitted(NamedTuple):
             return scales
         return np.asarray(scales * lift.scales(self.space.moved(vectors)), np.float32)
 
+    def _nearest_factors(self, words: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Factors by which codes represent what is nearest to the points, whatever its length."""
+        sums = self._represented(words, np.ones(len(words), np.float32)) - self.encoder.centre_
+        along = np.multiply(points - self.encoder.centre_, sums, dtype=np.float64).sum(axis=1)
+        squares = np.square(lengths(sums))
+        np.divide(along, squares, out=along, where=squares > 0)
+        return np.asarray(along, np.float32)
+
     def inverse_norms(self, words: np.ndarray) -> np.ndarray:
         """1 / norm of what codes without factors represent, float32."""
         out = np.empty(len(words), np.float32)
@@ -209,8 +228,13 @@ class Fitted(NamedTuple):
         return out
 
 
-def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
-    """The encoder given or named; by default qoLSH with a centre and a factor."""
+def encoder_for(encoder: Any, bits: int, metric: str, seed: int) -> CodeEncoder:
+    """The encoder given or named; by default qoLSH with a centre and a factor.
+
+    Named ones have both as well, for signs tell little of vectors that share a large mean. Learned
+    ones need no factor; for products, named ones represent directions of lifted vectors, which a
+    Hamming scan can compare.
+    """
     if isinstance(encoder, CodeEncoder):
         return encoder
     if encoder is None:
@@ -220,7 +244,9 @@ def encoder_for(encoder: Any, bits: int, seed: int) -> CodeEncoder:
         wanted = ", ".join(map(repr, ENCODERS))
         problem = f"must be None, a CodeEncoder, or one of {wanted}, not {encoder!r}."
         raise ParameterError.of(OWNER, "encoder", problem)
-    return ENCODERS[encoder](bits, seed=seed)
+    plain = encoder == "learned" or metric == "inner"
+    options = {} if plain else {"center": True, "factor": "nearest"}
+    return ENCODERS[encoder](bits, seed=seed, **options)
 
 
 def _suited(encoder: CodeEncoder, metric: str) -> CodeEncoder:
@@ -228,6 +254,14 @@ def _suited(encoder: CodeEncoder, metric: str) -> CodeEncoder:
     if isinstance(encoder, LearnedEncoder) and encoder.along is None and metric == "cosine":
         encoder.along = 0.0
     return encoder
+
+
+def _is_far(encoder: CodeEncoder) -> bool:
+    """Whether unit vectors have more of their mean in common than is their own.
+
+    A factor that makes the length along the vector right has little to do with what is its own.
+    """
+    return encoder.factor == "nearest" and float(lengths(encoder.centre_[None])[0]) ** 2 > FAR
 
 
 def _sample(vectors: np.ndarray, seed: int) -> np.ndarray:

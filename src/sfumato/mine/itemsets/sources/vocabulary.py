@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.core import arrow_compute as pc
+from sfumato.core.arrow_arrays import cells, text_array, text_cells
 from sfumato.core.ids import FIRST
 from sfumato.kernels import hash_tables
 
@@ -57,7 +58,7 @@ class TextCodes:
     """Positions of texts among the distinct ones so far."""
 
     def __init__(self) -> None:
-        self._words = pa.array([], pa.large_string())
+        self._words = text_array([])
 
     @property
     def known(self) -> int:
@@ -72,12 +73,12 @@ class TextCodes:
         if len(fresh):
             self._words = pa.concat_arrays([self._words, fresh])
             found = pc.index_in(words, value_set=self._words)
-        return np.take(np.asarray(found, np.int32), np.asarray(coded.indices))
+        return np.take(cells(found), cells(coded.indices))
 
     @property
     def ids(self) -> np.ndarray:
         """The distinct ids by position."""
-        return np.array(self._words.to_numpy(zero_copy_only=False), object)
+        return text_cells(self._words)
 
     @property
     def nbytes(self) -> int:
@@ -107,4 +108,4 @@ def rising(ids: np.ndarray) -> np.ndarray:
     """The positions of ids in rising order: integers by value, texts by code point."""
     if ids.dtype != object:
         return np.argsort(ids, kind="stable")
-    return np.asarray(pc.sort_indices(pa.array(ids, pa.large_string())), np.int64)
+    return cells(pc.sort_indices(text_array(ids.tolist()))).astype(np.int64)
