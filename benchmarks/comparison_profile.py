@@ -27,7 +27,7 @@ LEAST = 10  # items of a user
 EPSILONS = (1, 4, 8)
 MODELS = {
     "Blip": lambda epsilon, seed: Blip(epsilon=epsilon, seed=seed),
-    "Blip, one hash": lambda epsilon, seed: Blip(epsilon=epsilon, hashes=1, seed=seed),
+    "Blip, 20 hashes": lambda e, s: Blip(epsilon=e, bits=5000, hashes=20, seed=s),
     "Jlt": lambda epsilon, seed: Jlt(epsilon=epsilon, delta=DELTA, seed=seed),
     "Signs": lambda epsilon, seed: Signs(epsilon=epsilon, delta=DELTA, seed=seed),
     "Minima": lambda epsilon, seed: Minima(epsilon=epsilon, seed=seed),
