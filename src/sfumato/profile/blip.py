@@ -90,7 +90,7 @@ class ReleasedBlip(ReleasedProfiles):
     >>> source = InsecureSeededSource(1)
     >>> released = Blip(epsilon=60).release(interactions, users=[1, 2], source=source)
     >>> released.estimate_size().round(), released.similarity(metric="inner").round()[0]
-    (array([199., 202.]), array([199., 105.]))
+    (array([200., 196.]), array([200., 104.]))
     """
 
     bits: Annotated[int, BITS]
@@ -232,9 +232,7 @@ class ReleasedBlip(ReleasedProfiles):
                 own[part], *scratch, found[part], best[part],
             )  # fmt: skip
 
-    def _aligned(
-        self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str
-    ) -> np.ndarray:
+    def _aligned(self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str) -> np.ndarray:
         both = np.bitwise_count(self.words[rows] & there.words[others]).sum(axis=1, dtype=np.int64)
         pairs = AlignedFilterPairs(self._filters.rows(rows), there._filters.rows(others), both)
         return pairs.estimate(metric)
@@ -248,8 +246,8 @@ class ReleasedBlip(ReleasedProfiles):
         return self.bits
 
     @property
-    def _vector_noise(self) -> float:
-        return self._filters.noise
+    def _vector_noise(self) -> np.ndarray:
+        return np.full(self.bits, self._filters.noise)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
         """Debiased bits."""
@@ -342,9 +340,9 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     >>> blip = Blip(epsilon=8, typical_size=106)
     >>> released = blip.release(interactions, users=["ann", "bob"])
     >>> released.users_, released.words.shape
-    (array(['ann', 'bob'], dtype=object), (2, 80))
-    >>> released.statement.mechanism[-69:]
-    'epsilon 848 (2000 for any profile), which hides next to nothing of it'
+    (array(['ann', 'bob'], dtype=object), (2, 32))
+    >>> released.statement.mechanism[-70:]
+    'epsilon 848 (16384 for any profile), which hides next to nothing of it'
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {

@@ -139,8 +139,8 @@ class ReleasedJlt(CodewordProfiles):
         return np.asarray(products / np.maximum(below, 1e-300))
 
     @property
-    def _vector_noise(self) -> float:
-        return self._items_of_noise / self.dimensions
+    def _vector_noise(self) -> np.ndarray:
+        return np.full(self.dimensions, self._items_of_noise / self.dimensions)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.vectors[rows] / self._unit**0.5, np.float32)

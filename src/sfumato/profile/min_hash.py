@@ -69,12 +69,12 @@ class Answers:
         axes = np.linalg.qr(np.column_stack([np.ones(self.codes), np.eye(self.codes)[:, 1:]]))[0]
         return np.asarray(self.worth[:, : self.codes] @ axes)
 
-    def entry_noise(self, full: float) -> float:
-        """Variance of an entry of `vectors`, on average where this part of the bins is full."""
+    def entry_noise(self, full: float) -> np.ndarray:
+        """Variance of the entries of `vectors`, on average where this part of the bins is full."""
         symbols = np.full(self.codes + 1, full / self.codes)
         symbols[-1] = 1 - full
         means = self.probabilities @ self.vectors
-        return float((symbols @ (self.probabilities @ self.vectors**2 - means**2)).mean())
+        return np.asarray(symbols @ (self.probabilities @ self.vectors**2 - means**2))
 
     def full(self, reported: np.ndarray) -> np.ndarray:
         """Unbiased number of full bins, from the number reported as full."""
@@ -306,12 +306,12 @@ class ReleasedMinima(PairwiseProfiles):
 
     @property
     def _entries(self) -> int:
-        return self.bins * 2**self.code_bits
+        return int(self.bins * 2**self.code_bits)
 
     @property
-    def _vector_noise(self) -> float:
+    def _vector_noise(self) -> np.ndarray:
         full = float(np.clip(self._full.mean() / self.bins, 0, 1))
-        return self._distribution.entry_noise(full)
+        return np.tile(self._distribution.entry_noise(full), self.bins)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
         """Debiased indicators of each bin's symbols."""

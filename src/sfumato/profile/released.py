@@ -1,6 +1,5 @@
 """Released profiles: sizes, similarities, neighbours and memberships from noisy cells alone."""
 
-import math
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -411,7 +410,7 @@ class ReleasedProfiles(Release, in_files=False):
         if ranking is None and not suits:
             return False
         noises = self._vector_noise, there._vector_noise
-        return ranking != "pairs" and fewest > 1 and all(map(math.isfinite, noises))
+        return ranking != "pairs" and fewest > 1 and bool(np.isfinite(noises).all())
 
     @cached_property
     def _posterior(self) -> Posterior:
@@ -436,9 +435,7 @@ class ReleasedProfiles(Release, in_files=False):
         """Fill in the best of each row, without its own row; ties go to the first row."""
         raise NotImplementedError
 
-    def _aligned(
-        self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str
-    ) -> np.ndarray:
+    def _aligned(self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str) -> np.ndarray:
         """Debiased similarity of each of these rows to the row there at the same position."""
         raise NotImplementedError
 
@@ -453,8 +450,8 @@ class ReleasedProfiles(Release, in_files=False):
         raise NotImplementedError
 
     @property
-    def _vector_noise(self) -> float:
-        """Variance of the noise of one entry of `_noisy_vectors`, averaged over entries."""
+    def _vector_noise(self) -> np.ndarray:
+        """Variance of the noise of each entry of `_noisy_vectors`."""
         raise NotImplementedError
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:

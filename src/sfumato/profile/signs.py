@@ -127,10 +127,10 @@ class ReleasedSigns(CodewordProfiles):
         return self.scale**2 + self.weight**2
 
     @property
-    def _vector_noise(self) -> float:
+    def _vector_noise(self) -> np.ndarray:
         """Variance of a sign that its mean, sqrt(2 / pi) times the number, leaves on average."""
         items = max(float(self.estimate_size().mean()), 0.0)
-        return 1 - 2 / math.pi * items / (items + self._items_of_noise)
+        return np.full(self.bits, 1 - 2 / math.pi * items / (items + self._items_of_noise))
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
         return self._signs(rows)

@@ -67,7 +67,8 @@ class RowPairs:
     """Pairs of a row of this release and a row of another, and the counts computed for each pair.
 
     counted: a count, or k along the last axis, for each pair; left, right: row numbers, which
-    broadcast to the pairs; there: the other release. A row paired with itself is handled elsewhere, as both sides have one noise.
+    broadcast to the pairs; there: the other release. A row paired with itself is handled elsewhere,
+    as both sides have one noise.
     """
 
     counted: np.ndarray
@@ -103,9 +104,7 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
             scores[listed, own[part][listed]] = -np.inf
             found[part, :most] = top_n(scores, most)[0]
 
-    def _aligned(
-        self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str
-    ) -> np.ndarray:
+    def _aligned(self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str) -> np.ndarray:
         out = np.empty(rows.size)
         distinct, which = np.unique(rows, return_inverse=True)
         order = np.argsort(which, kind="stable")
