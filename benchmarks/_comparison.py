@@ -14,13 +14,15 @@ def figure(values):
     return {"median": median, "low": min(values), "high": max(values), "runs": values}
 
 
-def row(model, data, measure, better, ours, peers, trivial, *, chosen_on, setting=""):
+def row(
+    model, data, measure, better, ours, peers, trivial, *, chosen_on, setting="", references=None
+):
     """One model on one data set.
 
     `better` is "higher" or "lower"; `ours`, and each value of the dicts `peers` and `trivial`, are
     the figures of one run per seed, or {"missing": reason} for a peer. `chosen_on` names the data
     that settings were chosen on, "nothing" for fixed defaults. `setting` is epsilon, size or the
-    like.
+    like. `references`: figures of one run per seed of what has another guarantee, or none.
     """
     if better not in ("higher", "lower"):
         raise ValueError(f"row: better must be 'higher' or 'lower', not {better!r}.")
@@ -34,12 +36,17 @@ def row(model, data, measure, better, ours, peers, trivial, *, chosen_on, settin
         "ours": figure(ours),
         "peers": {name: _figure_or_reason(each) for name, each in peers.items()},
         "trivial": {name: figure(each) for name, each in trivial.items()},
+        **_only_given("references", references),
     }
 
 
 def write_rows(room, rows):
     """benchmarks/results/comparison_ROOM.json."""
     write(f"comparison_{room}", {"room": room, "rows": rows})
+
+
+def _only_given(name, figures):
+    return {name: {each: figure(runs) for each, runs in figures.items()}} if figures else {}
 
 
 def _figure_or_reason(values):

@@ -64,7 +64,7 @@ def encoding():
     before = population(PROFILES)
     rows, everybody = [], np.unique(before.users)
     for mechanism, target in (
-        (Blip(epsilon=8), ">= 5 million"),
+        (Blip(bits=5000, hashes=20, epsilon=8), ">= 5 million"),
         (Minima(epsilon=8), "-"),
         (Jlt(epsilon=8), "-"),
         (Signs(epsilon=8), "-"),
@@ -99,7 +99,7 @@ def nearest():
     """Ten nearest of 1,000,000 released profiles of 5,000 bits, beside reading as many bytes."""
     part = population(10_000)
     draws = np.random.default_rng(1)
-    made = Blip(epsilon=8).release_batches(
+    made = Blip(bits=5000, hashes=20, epsilon=8).release_batches(
         (
             Interactions(part.users + 10_000 * k, draws.permutation(part.items), part.ratings)
             for k in range(100)

@@ -15,8 +15,9 @@ HEAD = """# Ours, the best peer, and the trivial
 
 Every model of four rooms on at least four data sets: medians of three seeds, with the lowest and
 the highest. "Best peer" is the best of those that were measured. "Trivial" is the best of means, a
-histogram, a constant, one class or the like. A difference of less than 1 % is a tie. Written by
-`python docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
+histogram, a constant, one class or the like. A reference has another guarantee (mostly none): to be
+behind it is named too, but is no loss to a trivial baseline. A difference of less than 1 % is a
+tie. Written by `python docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
 """
 
 
@@ -52,6 +53,9 @@ def verdict(row):
         other = best(row[kind], row["better"])
         if other and loses(row, other):
             words.append(f"behind {other[0]}" + (" (trivial)" if kind == "trivial" else ""))
+    for name, each in row.get("references", {}).items():
+        if loses(row, (name, each)):
+            words.append(f"behind the reference {name} {spread(each)}")
     return ", ".join(words)
 
 

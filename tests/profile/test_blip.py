@@ -88,7 +88,7 @@ def test_no_release_tells_neighbouring_profiles_apart_by_more_than_epsilon(
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.3, 8.0, 59.0, 4e3])
 def test_the_flip_chance_is_the_least_multiple_that_keeps_the_promise(epsilon):
-    released = released_to_all(Blip(epsilon=epsilon), rows([1]))
+    released = released_to_all(Blip(epsilon=epsilon, hashes=20), rows([1]))
     p = released.flip_probability
     assert p.denominator <= 2**32
     assert Loss.from_dict(released.statement.loss) == Flips(p, 20)
@@ -142,7 +142,7 @@ def test_an_attacker_finds_about_the_epsilon_of_one_item():
 
 
 def test_the_statement_tells_the_loss_of_an_item_and_of_a_whole_profile():
-    released = released_to_all(Blip(epsilon=8, typical_size=106), rows([1]))
+    released = released_to_all(Blip(epsilon=8, bits=5000, hashes=20, typical_size=106), rows([1]))
     assert released.statement.mechanism.endswith(
         "each bit flipped with probability 0.401312; one item is hidden at epsilon 8, a whole "
         "profile of 106 items only at epsilon 848 (2000 for any profile), "

@@ -305,9 +305,8 @@ def test_text_ids_come_back_and_damaged_files_are_refused(tmp_path):
 def test_sizes_of_real_profiles_lie_within_their_bounds():
     # 943 users: fewer than 92 % within 95 % bounds has p < 1e-4.
     before = read_interactions(RATINGS)
-    private_release = released_to_all(
-        Blip(epsilon=28.0, typical_size=106), before, source=InsecureSeededSource(1)
-    )
+    blip = Blip(epsilon=28.0, bits=5000, hashes=20, typical_size=106)
+    private_release = released_to_all(blip, before, source=InsecureSeededSource(1))
     true = np.bincount(before.users)[private_release.users_]
     low, high = private_release.size_bounds(0.95)
     assert ((low <= true) & (true <= high)).mean() > 0.92

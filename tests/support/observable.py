@@ -38,6 +38,7 @@ GIVEN = {
     "n_samples": 3,
     "random_state": 0,
     "metric": "jaccard",
+    "ranking": "population",
     "points": ROWS[:20],
     "inside": ROWS[:20].clip(-3, 3),
     "weights": [2] * 20,

@@ -40,6 +40,7 @@ BITS, HASHES = integer(8, 2**26), integer(1, 64)
 LINE = 8  # words of a cache line
 PAIRS, LEAST = 1 << 16, 1 << 10  # pairs compared at a time, and the fewest rows: they fit a cache
 ABREAST = 64  # queries per pass over all rows
+FULL = 0.99  # share of ones above which filters rank alike
 
 
 class ReleasedBlip(ReleasedProfiles):
@@ -63,10 +64,10 @@ class ReleasedBlip(ReleasedProfiles):
     bits. It is unbiased except for the division by the fraction of other bits that are not set, and
     NaN where that fraction is less than 1.96 standard errors above 0, as in a full filter.
 
-    `nearest` and `nearest_rows` rank by similarities that are shrunk towards 0 according to their
-    noise, because otherwise small profiles, which noise alters most, would rank first. They return
-    the debiased similarities, which therefore need not decrease from first to last. At epsilon 0
-    all estimates are NaN.
+    With the ranking "pairs", `nearest` and `nearest_rows` rank by similarities that are shrunk
+    towards 0 according to their noise, because otherwise small profiles, which noise alters most,
+    would rank first. It is the default for several hashes, where filters are so full that profiles
+    of different sizes share bits by chance. At epsilon 0 all estimates are NaN.
 
     `words` contains one filter per row: 64 bits per word, lowest first, padded with zeros to
     complete cache lines.
@@ -89,7 +90,7 @@ class ReleasedBlip(ReleasedProfiles):
     >>> source = InsecureSeededSource(1)
     >>> released = Blip(epsilon=60).release(interactions, users=[1, 2], source=source)
     >>> released.estimate_size().round(), released.similarity(metric="inner").round()[0]
-    (array([199., 202.]), array([199., 105.]))
+    (array([200., 196.]), array([200., 104.]))
     """
 
     bits: Annotated[int, BITS]
@@ -216,16 +217,11 @@ class ReleasedBlip(ReleasedProfiles):
             out[mine, yours] = evaluate(pairs)
         return out
 
-    def _nearest(
-        self,
-        rows: np.ndarray,
-        own: np.ndarray,
-        there: Any,
-        metric: str,
-        found: np.ndarray,
-        near: np.ndarray,
+    def _rank_by_pairs(
+        self, rows: np.ndarray, own: np.ndarray, there: Any, metric: str, found: np.ndarray
     ) -> None:
-        """Rank by shrunk similarities; report the debiased similarities of those found."""
+        """Rank by similarities that are shrunk towards 0."""
+        best = np.full(found.shape, -np.inf)
         for start in range(0, rows.size, ABREAST):
             part = slice(start, start + ABREAST)
             mine, shared = there._ranks.queries(self._filters.rows(rows[part]), metric)
@@ -233,13 +229,37 @@ class ReleasedBlip(ReleasedProfiles):
             scratch = np.empty(4, np.int64), np.zeros((len(queries), kinds.shape[1]), np.int64)
             filters.nearest(
                 there.words, there._ranks.codes, queries, mine, kinds, shared,
-                own[part], *scratch, found[part], near[part],
+                own[part], *scratch, found[part], best[part],
             )  # fmt: skip
-        queries, some = np.nonzero(found >= 0)
-        whose, others = rows[queries], found[queries, some]
-        both = np.bitwise_count(self.words[whose] & there.words[others]).sum(axis=1, dtype=np.int64)
-        pairs = AlignedFilterPairs(self._filters.rows(whose), there._filters.rows(others), both)
-        near[queries, some] = pairs.estimate(metric)
+
+    def _aligned(self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str) -> np.ndarray:
+        both = np.bitwise_count(self.words[rows] & there.words[others]).sum(axis=1, dtype=np.int64)
+        pairs = AlignedFilterPairs(self._filters.rows(rows), there._filters.rows(others), both)
+        return pairs.estimate(metric)
+
+    @property
+    def _suits_population(self) -> bool:
+        return self.hashes == 1  # several bits of one item fill a filter, and are not independent
+
+    @property
+    def _entries(self) -> int:
+        return self.bits
+
+    @property
+    def _vector_noise(self) -> np.ndarray:
+        return np.full(self.bits, self._filters.noise)
+
+    def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Debiased bits."""
+        packed = np.ascontiguousarray(self.words[rows]).view(np.uint8)
+        ones = np.unpackbits(packed, axis=1, bitorder="little", count=self.bits)
+        flip = np.float32(self.flip_probability)
+        return np.asarray((ones.astype(np.float32) - flip) / (1 - 2 * flip))
+
+    def _rectified(self, means: np.ndarray) -> np.ndarray:
+        """Bits relative to the share of ones: items in different profiles share bits by chance."""
+        share = np.clip(means.mean(axis=1, keepdims=True), 0, FULL)
+        return np.asarray((means - share) / (1 - share))
 
     def _to_agree(self, other: Any) -> tuple[str, ...]:
         return ("bits", "hashes", "seed")  # the noise may differ
@@ -278,11 +298,12 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     ----------
     epsilon : float
         Privacy loss of one unit, at least 0; by default the unit is one item of a profile.
-    bits : int, default=5000
-        Bits of a filter, 8 to 2**26.
-    hashes : int, default=20
-        Bits that each item sets, 1 to 64. Epsilon is divided among them: with one hash the same
-        epsilon finds far more similar users, with many a single item is tested among more bits.
+    bits : int, default=2048
+        Bits of a filter, 8 to 2**26. More bits than this for up to about 200 items find more at
+        epsilon 8 and above, and add noise below.
+    hashes : int, default=1
+        Bits that each item sets, 1 to 64. Epsilon is divided among them, so that one hash finds by
+        far the most similar users. The thesis [1]_ has 20, in 5,000 bits.
     seed : int, default=0
         Public seed of the hash functions; part of the release.
     typical_size : int, default=100
@@ -319,9 +340,9 @@ class Blip(ProfileMechanism[ReleasedBlip]):
     >>> blip = Blip(epsilon=8, typical_size=106)
     >>> released = blip.release(interactions, users=["ann", "bob"])
     >>> released.users_, released.words.shape
-    (array(['ann', 'bob'], dtype=object), (2, 80))
-    >>> released.statement.mechanism[-69:]
-    'epsilon 848 (2000 for any profile), which hides next to nothing of it'
+    (array(['ann', 'bob'], dtype=object), (2, 32))
+    >>> released.statement.mechanism[-70:]
+    'epsilon 848 (16384 for any profile), which hides next to nothing of it'
     """
 
     LIMITS: ClassVar[dict[str, Limit]] = {
@@ -338,8 +359,8 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         self,
         *,
         epsilon: float,
-        bits: int = 5000,
-        hashes: int = 20,
+        bits: int = 2048,
+        hashes: int = 1,
         seed: int = 0,
         typical_size: int = 100,
     ) -> None:
@@ -350,6 +371,9 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         cls, items: int, false_positive_rate: float, epsilon: float, *, seed: int = 0
     ) -> Self:
         """Build a mechanism whose filters have a given false-positive rate before the flips.
+
+        It suits tests of single items at high epsilon. The rate does not count the flips, and
+        epsilon is divided among the hashes; to find similar users, the defaults are better.
 
         Parameters
         ----------

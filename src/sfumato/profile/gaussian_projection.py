@@ -245,6 +245,10 @@ class CodewordProfiles(PairwiseProfiles, in_files=False):
         raise NotImplementedError
 
     @property
+    def _entries(self) -> int:
+        return self._length
+
+    @property
     def _moved(self) -> int:
         """Squared L2 sensitivity to one item, in the stored integers."""
         return self.scale**2

@@ -49,8 +49,8 @@ class ReleasedJlt(CodewordProfiles):
     [3]_. A membership has the variance sigma**2 from the noise plus size / dimensions from the
     other items.
 
-    Neighbours are ranked by the similarity of the noisy vectors, because dividing by small noisy
-    sizes would favour small profiles; the similarities returned are debiased.
+    With the ranking "pairs", neighbours are ranked by the similarity of the noisy vectors, because
+    dividing by small noisy sizes would favour small profiles.
 
     `vectors` contains one row per user. `scale` is the norm of the longest codeword in the
     integers of `vectors`; `sigma` is the standard deviation of the noise in codewords, as of `Jlt`,
@@ -137,6 +137,13 @@ class ReleasedJlt(CodewordProfiles):
         left, right = self._energies[pairs.left], pairs.there._energies[pairs.right]
         below = np.sqrt(left * right) if metric == "cosine" else left + right - products
         return np.asarray(products / np.maximum(below, 1e-300))
+
+    @property
+    def _vector_noise(self) -> np.ndarray:
+        return np.full(self.dimensions, self._items_of_noise / self.dimensions)
+
+    def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.vectors[rows] / self._unit**0.5, np.float32)
 
     def _size_variance(self) -> np.ndarray:
         return 2 * self._energies**2 / self.dimensions

@@ -59,6 +59,23 @@ class Answers:
         """Probability of each answer (column) given the true symbol (row)."""
         return np.asarray(np.eye(self.codes + 1) * self.retained + self.error_rate)
 
+    @property
+    def vectors(self) -> np.ndarray:
+        """Unbiased vector of each answer (row): of symbols, orthonormal; of "empty", 0.
+
+        In the coordinates sum / sqrt(codes) and differences, whose noises are uncorrelated where
+        all symbols are equally frequent.
+        """
+        axes = np.linalg.qr(np.column_stack([np.ones(self.codes), np.eye(self.codes)[:, 1:]]))[0]
+        return np.asarray(self.worth[:, : self.codes] @ axes)
+
+    def entry_noise(self, full: float) -> np.ndarray:
+        """Variance of the entries of `vectors`, on average where this part of the bins is full."""
+        symbols = np.full(self.codes + 1, full / self.codes)
+        symbols[-1] = 1 - full
+        means = self.probabilities @ self.vectors
+        return np.asarray(symbols @ (self.probabilities @ self.vectors**2 - means**2))
+
     def full(self, reported: np.ndarray) -> np.ndarray:
         """Unbiased number of full bins, from the number reported as full."""
         return np.asarray((reported - self.bins * self.codes * self.error_rate) / self.retained)
@@ -149,8 +166,8 @@ class ReleasedMinima(PairwiseProfiles):
     number: the probability that a bin shows the item's symbol, with and without the item, follows
     from the item's rank.
 
-    Neighbours are ranked by the released symbols as they are, because debiased similarities would
-    favour small profiles; the similarities returned are debiased.
+    With the ranking "pairs", neighbours are ranked by the released symbols as they are, because
+    debiased similarities would favour small profiles.
 
     `codes` contains one row per user, with one answer per bin: a symbol below 2**code_bits, or
     2**code_bits for an empty bin.
@@ -286,6 +303,20 @@ class ReleasedMinima(PairwiseProfiles):
     @property
     def _full(self) -> np.ndarray:
         return self._distribution.full(self._reported_full)
+
+    @property
+    def _entries(self) -> int:
+        return int(self.bins * 2**self.code_bits)
+
+    @property
+    def _vector_noise(self) -> np.ndarray:
+        full = float(np.clip(self._full.mean() / self.bins, 0, 1))
+        return np.tile(self._distribution.entry_noise(full), self.bins)
+
+    def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
+        """Debiased indicators of each bin's symbols."""
+        worth = self._distribution.vectors.astype(np.float32)
+        return np.asarray(worth[self.codes[rows]].reshape(len(rows), self._entries))
 
     @cached_property
     def _planes(self) -> np.ndarray:

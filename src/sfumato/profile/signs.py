@@ -48,7 +48,7 @@ class ReleasedSigns(CodewordProfiles):
     common / sqrt((size + noise) (size' + noise)) for a noise of bits sigma**2 items; the noisy
     sizes correct for it. Sizes may be negative. A membership is the product of signs and codeword,
     scaled: the sign of a normal of variance v and mean x is sqrt(2 / (pi v)) x on average, and v
-    follows from the noisy size. Neighbours are ranked by the noisy angle itself.
+    follows from the noisy size. With the ranking "pairs", neighbours are ranked by the noisy angle.
 
     `codes` contains one row of signs per user, 64 per word, lowest first: 1 where the noisy sum is
     at least 0. `counts` is `weight` times the size, with noise. `scale` (the norm of the longest
@@ -125,6 +125,15 @@ class ReleasedSigns(CodewordProfiles):
     @property
     def _moved(self) -> int:
         return self.scale**2 + self.weight**2
+
+    @property
+    def _vector_noise(self) -> np.ndarray:
+        """Variance of a sign that its mean, sqrt(2 / pi) times the number, leaves on average."""
+        items = max(float(self.estimate_size().mean()), 0.0)
+        return np.full(self.bits, 1 - 2 / math.pi * items / (items + self._items_of_noise))
+
+    def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
+        return self._signs(rows)
 
     def _signs(self, rows: np.ndarray) -> np.ndarray:
         packed = np.ascontiguousarray(self.codes[rows]).view(np.uint8)

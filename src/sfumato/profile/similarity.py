@@ -66,19 +66,15 @@ BLOCK = 1 << 22  # similarities in memory at a time
 class RowPairs:
     """Pairs of a row of this release and a row of another, and the counts computed for each pair.
 
-    counted: shape (n, m) or (n, m, k); left, right: row numbers, which broadcast to (n, m); there:
-    the other release. A row paired with itself is handled elsewhere, as both sides have one noise.
+    counted: a count, or k along the last axis, for each pair; left, right: row numbers, which
+    broadcast to the pairs; there: the other release. A row paired with itself is handled elsewhere,
+    as both sides have one noise.
     """
 
     counted: np.ndarray
     left: np.ndarray
     right: np.ndarray
     there: Any
-
-    def at(self, columns: np.ndarray) -> "RowPairs":
-        """Select some columns of each row."""
-        rows = np.arange(len(columns))[:, np.newaxis]
-        return RowPairs(self.counted[rows, columns], self.left, columns, self.there)
 
 
 class PairwiseProfiles(ReleasedProfiles, in_files=False):
@@ -95,28 +91,32 @@ class PairwiseProfiles(ReleasedProfiles, in_files=False):
     def _variance(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
         return self._pair_variance(self._pairs(rows, other), metric)
 
-    def _nearest(
-        self,
-        rows: np.ndarray,
-        own: np.ndarray,
-        there: Any,
-        metric: str,
-        found: np.ndarray,
-        near: np.ndarray,
+    def _rank_by_pairs(
+        self, rows: np.ndarray, own: np.ndarray, there: Any, metric: str, found: np.ndarray
     ) -> None:
         """Rank by noisy similarity: debiased ones would favour small profiles."""
         most = min(found.shape[1], len(there))
         at_once = max(1, BLOCK // max(len(there), 1))
         for start in range(0, rows.size, at_once):
             part = slice(start, start + at_once)
-            pairs = self._pairs(rows[part], there)
-            scores = self._noisy(pairs, metric)
+            scores = self._noisy(self._pairs(rows[part], there), metric)
             listed = np.flatnonzero(own[part] >= 0)
             scores[listed, own[part][listed]] = -np.inf
-            positions, _ = top_n(scores, most)
-            estimates = self._estimate(pairs.at(positions), metric)
-            found[part, :most] = positions
-            near[part, :most] = np.where(positions >= 0, estimates, -np.inf)
+            found[part, :most] = top_n(scores, most)[0]
+
+    def _aligned(self, rows: np.ndarray, others: np.ndarray, there: Any, metric: str) -> np.ndarray:
+        out = np.empty(rows.size)
+        distinct, which = np.unique(rows, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        ends = np.searchsorted(which[order], np.arange(distinct.size + 1))
+        at_once = max(1, BLOCK // max(len(there), 1))
+        for start in range(0, distinct.size, at_once):
+            part = order[ends[start] : ends[min(start + at_once, distinct.size)]]
+            pairs = self._pairs(distinct[start : start + at_once], there)
+            counted = pairs.counted[which[part] - start, others[part]]
+            aligned = RowPairs(counted, rows[part], others[part], there)
+            out[part] = self._estimate(aligned, metric)
+        return out
 
     def _pairs(self, rows: np.ndarray, other: Any) -> RowPairs:
         left, right = rows[:, np.newaxis], np.arange(len(other))[np.newaxis]

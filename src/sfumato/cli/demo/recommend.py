@@ -148,9 +148,9 @@ def _label(model: Any) -> str:
 
 ITEMS = 60  # of a profile, on average
 MECHANISMS = [
+    Blip(epsilon=0.5),
     Blip(epsilon=2),
     Blip(epsilon=8),
-    Blip(epsilon=28),
     Jlt(dimensions=200, epsilon=8),
     Minima(epsilon=8),
 ]

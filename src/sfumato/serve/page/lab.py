@@ -35,7 +35,7 @@ __all__ = ["ENDPOINTS", "DensityLab", "PrivacyLab"]
 T = TypeVar("T")
 READERS, ITEMS, EACH = 400, 160, 20
 SHOWN = 3  # the reader whose profile is shown
-EPSILONS = (0.5, 1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48)
+EPSILONS = (0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8)
 POINTS, SIDE, BANDWIDTH = 5000, 40, 5.0
 DENSITY_EPSILONS = (0.05, 0.1, 0.2, 0.5, 1, 2)
 

@@ -1,7 +1,7 @@
 import { attempt, call, element, factor, part, percent, slider, start, table } from "./app.js";
 import { chart } from "./chart.js";
 
-let chosen = 4;
+let chosen = 1;
 let turn = 0;
 const KINDS = { found: "read, and named", "hidden-one": "read, still hidden", wrong: "wrongly named" };
 
