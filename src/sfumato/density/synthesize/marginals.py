@@ -1,9 +1,10 @@
 """Marginals of a table, released with noise in steps: classes, columns, a tree of pairs, pairs.
 
-Counts of each class decide whether pairs stand out of their noise. If so, counts of each
-column's cells by class; a tree of the pairs that are farthest from independence within the classes;
-and counts of the pairs of that tree by class. If not, columns by class have all of the rest. Each
-step depends on the noisy tables before it, and their privacy costs add up.
+Counts of each class decide whether pairs stand out of their noise. If so, counts of each column's
+cells by class, or of groups of cells in small classes; a tree of the pairs that are farthest from
+independence within the classes; and counts of the pairs of that tree by class. If not, columns by
+class have all of the rest. Each step depends on the noisy tables before it, and their privacy costs
+add up.
 """
 
 import math
@@ -414,6 +415,7 @@ def planned_marginals(
         f"{layout.classes} x {layout.total} counters of columns, else "
         f"{scales['paired_scale']:.6g} on these, a tree of {layout.edges} pairs chosen by report "
         f"noisy max of scale {float(paired.scales[TREE]):.6g}, and {scales['pair_scale']:.6g} on "
-        "counters of its pairs; an event weighs at most 1"
+        "counters of its pairs; small classes count groups of cells, which follow from the noisy "
+        "counters of large ones; an event weighs at most 1"
     )
     return CalibratedRelease(ReleasedMarginals, {**parameters, **scales}, loss, mechanism, noisy)
