@@ -1,6 +1,7 @@
 """Coverage and length of the intervals of keys, beside the proved bound.
 
-    python benchmarks/key_errors.py     writes benchmarks/results/key_errors.json
+    python benchmarks/key_errors.py [released]     writes benchmarks/results/key_errors.json,
+        all rows, or those of releases anew
 
 Every stream goes into sketches of several widths, in ten seeds, and into private releases. All its
 keys are asked about. `coverage` is the part of them whose true count is in `interval(keys, 0.95)`,
@@ -11,11 +12,13 @@ their sum).
 """
 
 import functools
+import json
 import math
+import sys
 
 import numpy as np
 from _key_streams import STREAMS
-from _measure import write
+from _measure import RESULTS, write
 
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import CountingBloomFilter, CountMin, CountSketch
@@ -89,7 +92,7 @@ def row(stream, name, width, make, keys, counts, private=False):
     return result
 
 
-def rows():
+def rows(only_released):
     for stream, load in STREAMS.items():
         content = load()
         if content is None:
@@ -99,13 +102,15 @@ def rows():
             if name in ORDERED and counts.sum() > MOST:
                 continue
             for width in WIDTHS:
-                for private in (False, True) if name in RELEASED else (False,):
+                for private in variants(name, only_released):
                     make = functools.partial(
                         made, name, width, keys=keys, counts=counts, private=private
                     )
                     found = row(stream, name, width, lambda s, m=make: m(seed=s), keys, counts,
                                 private)  # fmt: skip
                     yield {**found, "whole": stated(name, width, counts)}
+        if only_released:
+            continue
         few = np.minimum(counts, MULTIPLICITY)
         cells = 4 * keys.size
         added = np.repeat(keys, few)
@@ -116,8 +121,31 @@ def rows():
         )  # fmt: skip
 
 
+def variants(name, only_released):
+    """Whether the sketch is released, for each of its rows to measure."""
+    return (() if only_released else (False,)) + ((True,) if name in RELEASED else ())
+
+
+def merged(new):
+    """The rows of the last run with these in their places."""
+    last = json.loads((RESULTS / "key_errors.json").read_text())["rows"]
+    found = {place(each): each for each in new}
+    return [found.pop(place(each), each) for each in last] + list(found.values())
+
+
+def place(row):
+    return row["stream"], row["sketch"], row["private"], row["width"]
+
+
 if __name__ == "__main__":
+    only = sys.argv[1:] == ["released"]
+    measured = list(rows(only))
     write(
         "key_errors",
-        {"depth": DEPTH, "confidence": 0.95, "seeds": len(SEEDS), "rows": list(rows())},
+        {
+            "depth": DEPTH,
+            "confidence": 0.95,
+            "seeds": len(SEEDS),
+            "rows": merged(measured) if only else measured,
+        },
     )

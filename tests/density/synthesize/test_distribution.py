@@ -86,3 +86,51 @@ def test_classes_that_noise_hides_get_no_rows_and_no_class_is_an_error():
     assert of.totals.sum() == 1
     assert ((codes >= 0) & (codes < 3)).all()
     assert ((kinds >= 0) & (kinds < 2)).all()
+
+
+def grouped_world(rare, groups=8, deviation=8.0, seed=0):
+    """A column of 256 cells: a large class in the low half, a rare one in cells 160 to 191."""
+    rng = np.random.default_rng(seed)
+    true = np.zeros((2, 256), int)
+    true[0] = np.bincount(rng.integers(0, 128, 20_000), minlength=256)
+    true[1] = np.bincount(rng.integers(160, 192, rare), minlength=256)
+    noise = np.rint(rng.normal(0, deviation, (2, 256))).astype(int)
+    classes = true.sum(axis=1)
+    of = marginals([true[0] + noise[0], true[1] * 0], (256,), classes, None, groups, deviation**2)
+    merged, used = of.by_groups(true[1:])
+    counts = np.stack([true[0] + noise[0], np.where(used, merged[0] + noise[1], 0)])
+    return of, marginals(counts, (256,), classes, None, groups, deviation**2), true, true + noise
+
+
+def test_small_classes_are_counted_by_groups_and_found_where_cells_would_hide_them():
+    # Noise of 30 on 256 cells is as large as 480 rows, on 8 groups as 85. In 20 worlds: the part of
+    # the rare class that is drawn beyond the cells of the large one, where all of it is.
+    found, hidden = [], []
+    for seed in range(20):
+        _, of, _, cells = grouped_world(200, deviation=30.0, seed=seed)
+        assert of.fine.tolist() == [True, False]
+        assert of.totals[1] == pytest.approx(200, abs=250)
+        assert of.probabilities[0].sum(axis=1) == pytest.approx([1, 1])
+        found.append(of.probabilities[0][1][128:].sum())
+        hidden.append(on_simplex(shrunk(cells[1].astype(float), 900.0) / 200)[128:].sum())
+    assert np.mean(found) > np.mean(hidden) + 0.1, (np.mean(found), np.mean(hidden))
+
+
+def test_groups_of_a_small_class_hold_its_counts_in_the_first_cells():
+    of, after, true, _ = grouped_world(200)
+    assert (of._coarse[0] == after._coarse[0]).all()  # whatever the small class has
+    merged, used = of.by_groups(true[1:])
+    assert used.tolist() == [True] * 8 + [False] * 248
+    assert merged.sum() == merged[0, :8].sum() == 200
+    assert (of.by_groups(np.ones((1, 256), int))[0][0, :8] > 0).all()
+
+
+def test_classes_that_are_large_or_alike_are_counted_by_cells():
+    for classes, wanted in (
+        ([1000, 401], [True, True]),  # 40 deviations
+        ([1000, 399], [True, False]),
+        ([700, 351], [True, True]),  # half of the largest
+        ([-3, -9], [True, False]),
+    ):
+        of = marginals([[0] * 9, [0] * 9], (9,), classes, None, 4, 100.0)
+        assert of.fine.tolist() == wanted

@@ -8,7 +8,8 @@ import pytest
 from sfumato.sketch.concentration import upper_tail
 from sfumato.sketch.frequency import cell_bounds
 from sfumato.sketch.frequency.cell_bounds import (
-    bound_of_centred_medians,
+    CentredRow,
+    bound_of_centred_rows,
     bound_of_means,
     bound_of_medians,
     bound_of_minima,
@@ -67,20 +68,29 @@ def of_mean(cells, rows, at, sign, weight):
     return np.mean(sign * cells[rows, at]) - weight
 
 
-def of_centred(cells, rows, at, sign, weight):
-    return np.median(less_others(cells)[rows, at]) - weight
+def centred(position):
+    """The bound and the error of an estimate by the row at this place, or by the median."""
+
+    def bound(cells, miss):
+        return bound_of_centred_rows(cells, miss, CentredRow.of(position, len(cells)))
+
+    def error(cells, rows, at, sign, weight):
+        row = CentredRow.of(position, len(cells))
+        return row.chosen(np.sort(less_others(cells, row)[rows, at])[:, None])[0] - weight
+
+    return bound, error
+
+
+MEDIAN = CentredRow.of(None, 3)
 
 
 CASES = {
     "minimum": (bound_of_minima, of_minimum, False, ((8, 1, 0.3), (8, 2, 0.1), (5, 3, 0.1))),
     "median": (bound_of_medians, of_median, True, ((12, 1, 0.3), (8, 2, 0.5), (5, 3, 0.4))),
     "mean": (bound_of_means, of_mean, True, ((12, 1, 0.4), (13, 2, 0.65), (16, 1, 0.3))),
-    "centred": (
-        bound_of_centred_medians,
-        of_centred,
-        False,
-        ((9, 1, 0.4), (8, 2, 0.6), (7, 3, 0.5)),
-    ),
+    "centred": (*centred(None), False, ((9, 1, 0.4), (8, 2, 0.6), (7, 3, 0.5))),
+    "centred smallest": (*centred(0), False, ((9, 1, 0.4), (8, 2, 0.9), (7, 3, 0.9))),
+    "centred second": (*centred(1), False, ((8, 2, 0.9), (7, 3, 0.7))),
 }
 
 
@@ -109,15 +119,18 @@ def smallest_of_median(table, miss):
     return next(t for t in tries if suffices(t))
 
 
-def smallest_of_centred(table, miss):
-    errors = less_others(table)
-    half = (len(table) + 1) // 2
+def smallest_of_centred(position):
+    def smallest(table, miss):
+        row = CentredRow.of(position, len(table))
+        errors, (high, low) = less_others(table, row), row.needed(len(table))
 
-    def suffices(t):
-        up, down = (errors > t).mean(axis=1), (errors < -t).mean(axis=1)
-        return upper_tail(up.tolist(), half) + upper_tail(down.tolist(), half) <= miss
+        def suffices(t):
+            up, down = (errors > t).mean(axis=1), (errors < -t).mean(axis=1)
+            return upper_tail(up.tolist(), high) + upper_tail(down.tolist(), low) <= miss
 
-    return next(t for t in sorted({0, *np.abs(errors).ravel()}) if suffices(t))
+        return next(t for t in sorted({0, *np.abs(errors).ravel()}) if suffices(t))
+
+    return smallest
 
 
 def smallest_of_mean(table, miss):
@@ -136,7 +149,8 @@ def smallest_of_mean(table, miss):
     [
         ("median", smallest_of_median),
         ("mean", smallest_of_mean),
-        ("centred", smallest_of_centred),
+        ("centred", smallest_of_centred(None)),
+        ("centred smallest", smallest_of_centred(0)),
     ],
 )
 def test_no_place_of_a_key_makes_the_bound_smaller_than_that_of_the_loads(case, smallest):
@@ -161,9 +175,9 @@ def test_real_cells_have_the_bound_of_integers(case):
 
 def test_narrow_tables_have_no_bound_by_their_cells_whatever_they_hold():
     for table in (np.zeros((1, 8), int), np.arange(8)[None]):
-        for bound in (bound_of_means, bound_of_medians, bound_of_centred_medians):
+        for bound in (bound_of_means, bound_of_medians, centred(None)[0], centred(0)[0]):
             assert bound(table, 0.01) == np.inf
-    assert bound_of_centred_medians(np.zeros((3, 3), int), 0.9) == np.inf
+    assert centred(None)[0](np.zeros((3, 3), int), 0.9) == np.inf
 
 
 @pytest.mark.parametrize("width", [2, 3, 4, 5, 8, 9])
@@ -171,20 +185,43 @@ def test_the_median_of_the_others_leaves_out_one_cell(width):
     random = np.random.default_rng(width)
     for table in (random.integers(-9, 9, (3, width)), random.integers(0, 2, (3, width))):
         wanted = [[row[j] - np.median(np.delete(row, j)) for j in range(width)] for row in table]
-        assert less_others(table).tolist() == wanted
-        low, high = middles(table)
-        centres = table - less_others(table)
+        assert less_others(table, MEDIAN).tolist() == wanted
+        low, high = middles(table, MEDIAN)
+        centres = table - less_others(table, MEDIAN)
         assert (low[:, None] <= centres).all()
         assert (centres <= high[:, None]).all()
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 9, 32])
+def test_the_chosen_row_of_an_absent_key_is_as_often_too_high_as_too_low(depth):
+    # 40,000 keys in rows of equal distributions: 5 deviations are 0.0125.
+    table = np.random.default_rng(depth).normal(0, 1000, (depth, 40_000))
+    for row in CentredRow.candidates(depth):
+        found = row.chosen(np.sort(less_others(table, row), axis=0))
+        assert abs((found > 0).mean() - 0.5) < 0.0125
+    assert CentredRow.candidates(depth)[-1].position is None
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5])
+def test_the_rows_needed_for_an_error_are_the_least_that_make_one(depth):
+    # Every set of rows that are too high, and none of the others too low; and the reverse.
+    for row in CentredRow.candidates(depth):
+        for side, needed in zip((1, -1), row.needed(depth), strict=True):
+            off = [
+                sum(found)
+                for found in itertools.product((0, 1), repeat=depth)
+                if side * row.chosen(np.sort(side * 10 * np.array(found))[:, None])[0] > 4
+            ]
+            assert min(off) == needed
 
 
 def test_large_tables_are_read_in_pieces(monkeypatch):
     table = loads(3, 1000, 2, negative=True)
     every = [each[0] for each in CASES.values()]
-    whole = [bound(table, 0.1) for bound in every], less_others(table)
+    whole = [bound(table, 0.1) for bound in every], less_others(table, MEDIAN)
     monkeypatch.setattr(cell_bounds, "PIECE", 64)
     assert [bound(table, 0.1) for bound in every] == pytest.approx(whole[0])
-    assert (less_others(table) == whole[1]).all()
+    assert (less_others(table, MEDIAN) == whole[1]).all()
 
 
 def test_heavy_keys_hardly_count():
@@ -192,6 +229,6 @@ def test_heavy_keys_hardly_count():
     table = np.random.default_rng(1).integers(0, 20, (5, 4096))
     heavy = table.copy()
     heavy[:, 7] += 10**9
-    for bound in (bound_of_minima, bound_of_medians, bound_of_centred_medians):
+    for bound in (bound_of_minima, bound_of_medians, centred(None)[0], centred(0)[0]):
         assert bound(table, 0.01) <= bound(heavy, 0.01) <= bound(table, 0.01) + 1
     assert bound_of_means(heavy, 0.01) < 2 * bound_of_means(table, 0.01)

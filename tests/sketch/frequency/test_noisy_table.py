@@ -154,10 +154,11 @@ def test_error_bound_holds_where_noise_or_collisions_prevail(make, stream, confi
 
 def test_error_bound_is_not_absurdly_loose():
     # The bound at 95 % beside the error that 95 % of keys are within. Of medians, the tails of the
-    # loads are known: over 50 seeds at most 1.12 times. Of means, Chebyshev's inequality: 2.4.
+    # loads are known: over 50 seeds at most 1.12 times; of the best row, which the cells choose,
+    # 1.5. Of means, Chebyshev's inequality: 2.4.
     stream = uniform(40_000, 2000)
     truth = np.bincount(stream)
-    for make, most in ((CountMin, 1.3), (CountSketch, 4)):
+    for make, most in ((CountMin, 1.6), (CountSketch, 4)):
         released = make(512, 5).update(stream).release(1.0, source=seeded())
         error = np.quantile(np.abs(released.estimate(range(2000)) - truth), 0.95)
         assert 0.9 * error <= released.error_bound(0.95) <= most * error

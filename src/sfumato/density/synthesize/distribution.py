@@ -3,6 +3,7 @@
 Everything here is computed from noisy tables and public numbers, so it costs no privacy.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,11 @@ import numpy as np
 from sfumato.density.synthesize.smoothing import fitted_to_margins, on_simplex, shrunk
 
 __all__ = ["ClassMarginals", "PairTables", "directed", "draw_codes", "pair_list", "pairs_of"]
+
+LEAST = 1e-9  # probability of all cells of a column, spread evenly over those that have none
+DETAIL = 40  # deviations of a counter that a class must have for counts of cells,
+PART = 0.5  # or this part of the largest class
+MANY = 4  # cells a group that an ordered column must have for groups to have less noise
 
 
 def pairs_of(columns: int) -> int:
@@ -48,9 +54,10 @@ class ClassMarginals:
     """Columns by class, from noisy counts of their cells.
 
     classes: noisy number of rows of each class; counts: classes by the cells of all columns, one
-    column after the other; sizes: cells of each column; ordered: whether the cells of a column have
-    an order; groups: parts that a column is merged into for pairs, at most; variances: of the noise
-    of a count in `classes` and in `counts`.
+    column after the other, where small classes have counts of groups of cells in the first cells;
+    sizes: cells of each column; ordered: whether the cells of a column have an order; groups: parts
+    that a column is merged into for pairs, at most; variances: of the noise of a count in `classes`
+    and in `counts`.
     """
 
     classes: np.ndarray
@@ -70,6 +77,36 @@ class ClassMarginals:
         return self.variances[1]
 
     @cached_property
+    def fine(self) -> np.ndarray:
+        """Of each class, whether it is large enough for counts of cells, and not of groups."""
+        largest = self.classes.max()
+        clear = self.classes >= min(DETAIL * math.sqrt(self.variance), PART * largest)
+        return np.asarray(clear | (self.classes == largest))
+
+    def _merged(self, at: int) -> bool:
+        """Whether small classes have counts of groups of the cells of this column."""
+        return self.ordered[at] and self.sizes[at] > MANY * self.groups
+
+    @cached_property
+    def _rows(self) -> list[np.ndarray]:
+        """Of each column, the classes that have counts of its cells."""
+        parts = enumerate(self._parts)
+        return [part[self.fine] if self._merged(at) else part for at, part in parts]
+
+    @cached_property
+    def _coarse(self) -> list[np.ndarray]:
+        """Of each column, the group of each cell in order as small classes are counted.
+
+        Groups are neither of much probability nor wide: a small class may be in the tails.
+        """
+        return [
+            _grouped((each + 1 / each.size) / 2, self.groups)
+            if self._merged(at)
+            else np.arange(each.size)
+            for at, each in enumerate(self._together)
+        ]
+
+    @cached_property
     def _parts(self) -> list[np.ndarray]:
         ends = np.cumsum(self.sizes)[:-1]
         return [each.astype(np.float64) for each in np.split(self.counts, ends, axis=1)]
@@ -80,10 +117,13 @@ class ClassMarginals:
 
         Every column counts all rows; a column of few cells has less noise in its sum.
         """
-        variances = np.array([self.variances[0], *np.array(self.sizes) * self.variance])
-        weights = 1 / np.maximum(variances, 1e-9)
+        sizes = np.array(self.sizes)[:, None]
+        merged = np.array([self._merged(at) for at in range(self.columns)])[:, None]
+        counted = np.where(merged & ~self.fine, self.groups, sizes)
+        first = np.full((1, self.fine.size), self.variances[0])
+        weights = 1 / np.maximum(np.vstack([first, counted * self.variance]), 1e-9)
         sums = np.array([self.classes, *(part.sum(axis=1) for part in self._parts)])
-        mean = weights @ sums / weights.sum()
+        mean = (weights * sums).sum(axis=0) / weights.sum(axis=0)
         size = max(float(mean.sum()), 1.0)
         return np.asarray(on_simplex(mean / size) * size)
 
@@ -98,19 +138,58 @@ class ClassMarginals:
     @cached_property
     def probabilities(self) -> list[np.ndarray]:
         """Of each column, the probability of each cell, in order, by class."""
-        parts = zip(self._parts, self.orders, strict=True)
-        return [self._estimated(part[:, order]) for part, order in parts]
+        parts = zip(self._parts, self.orders, self._together, self._coarse, strict=True)
+        return [self._estimated(*each) for each in parts]
 
-    def _estimated(self, part: np.ndarray) -> np.ndarray:
+    @cached_property
+    def _together(self) -> list[np.ndarray]:
+        """Of each column, the probability of each cell, in order, in all classes with cells.
+
+        Groups follow from it, before small classes are counted and after, so it is of no other.
+        """
+        found = []
+        for rows, order in zip(self._rows, self.orders, strict=True):
+            whole = len(rows) == len(self.classes)
+            size = float(self.totals.sum() if whole else rows.sum())
+            sums = shrunk(rows.sum(axis=0)[order], len(rows) * self.variance)
+            found.append(on_simplex(sums / max(size, 1.0)))
+        return found
+
+    def by_groups(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Counts of groups in place of those of cells, and which cells they are in."""
+        out, used, start = np.zeros_like(counts), np.zeros(counts.shape[1], bool), 0
+        columns = enumerate(zip(self.sizes, self.orders, self._coarse, strict=True))
+        for at, (size, order, groups) in columns:
+            merged, place = self._merged(at), groups if self._merged(at) else order
+            for row, found in zip(counts, out, strict=True):
+                cells = row[start : start + size][order]
+                np.add.at(found[start : start + size], place, cells)
+            used[start : start + (self.groups if merged else size)] = True
+            start += size
+        return out, used
+
+    def _estimated(
+        self, part: np.ndarray, order: np.ndarray, together: np.ndarray, groups: np.ndarray
+    ) -> np.ndarray:
         """Cells by class: all classes together first, then how each differs from them."""
-        size = self.totals.sum()
-        together = on_simplex(shrunk(part.sum(axis=0), len(part) * self.variance) / size)
+        base = np.bincount(groups, together)
+        even = together + LEAST / together.size  # within a group that has no probability
+        inside = even / np.bincount(groups, even)[groups]
         out = np.empty_like(part)
         for k, (row, total) in enumerate(zip(part, self.totals, strict=True)):
-            expected = together * total
-            own = expected + shrunk(row - expected, self.variance) if len(part) > 1 else expected
-            out[k] = on_simplex(own / total) if total > 0 else together
+            if self.fine[k] or groups.size == base.size:
+                out[k] = self._own(row[order], together, total, len(part))
+            else:
+                out[k] = self._own(row[: base.size], base, total, len(part))[groups] * inside
         return out
+
+    def _own(self, row: np.ndarray, together: np.ndarray, total: float, classes: int) -> np.ndarray:
+        """The probabilities of one class, from its counts and the probabilities in all."""
+        if total <= 0:
+            return together
+        expected = together * total
+        own = expected + shrunk(row - expected, self.variance) if classes > 1 else expected
+        return on_simplex(own / total)
 
     @cached_property
     def cuts(self) -> list[np.ndarray]:

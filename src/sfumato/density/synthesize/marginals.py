@@ -1,9 +1,10 @@
 """Marginals of a table, released with noise in steps: classes, columns, a tree of pairs, pairs.
 
-Counts of each class decide whether pairs stand out of their noise. If so, counts of each
-column's cells by class; a tree of the pairs that are farthest from independence within the classes;
-and counts of the pairs of that tree by class. If not, columns by class have all of the rest. Each
-step depends on the noisy tables before it, and their privacy costs add up.
+Counts of each class decide whether pairs stand out of their noise. If so, counts of each column's
+cells by class, or of groups of cells in small classes; a tree of the pairs that are farthest from
+independence within the classes; and counts of the pairs of that tree by class. If not, columns by
+class have all of the rest. Each step depends on the noisy tables before it, and their privacy costs
+add up.
 """
 
 import math
@@ -196,6 +197,28 @@ class Plans:
 COLUMNS_STEP, TREE, PAIRS, CLASS_STEP = range(4)
 
 
+def noisy_columns(
+    layout: Layout,
+    classes: np.ndarray,
+    first: np.ndarray,
+    noise: StepNoise,
+    variances: tuple[float, float],
+) -> np.ndarray:
+    """Noisy counts of columns: of cells in the large classes, then of groups in the small ones.
+
+    Groups follow from the noisy counts of the large classes. A row is in one class, so it changes
+    one cell of each column, or one group.
+    """
+    counts = np.zeros_like(first)
+    fine = layout.marginals(classes, counts, variances).fine
+    counts[fine] = noise.added(COLUMNS_STEP, first[fine])
+    merged, used = layout.marginals(classes, counts, variances).by_groups(first[~fine])
+    small = np.zeros_like(merged)
+    small[:, used] = noise.added(COLUMNS_STEP, np.ascontiguousarray(merged[:, used]))
+    counts[~fine] = small
+    return counts
+
+
 def filled(
     layout: Layout, first: np.ndarray, count: Counter, plans: Plans, source: Source
 ) -> dict[str, np.ndarray]:
@@ -208,10 +231,12 @@ def filled(
     edges = np.empty((0, 2), np.int64)
     pairs = np.empty((0, layout.classes, layout.groups, layout.groups), np.int64)
     if not layout.edges or not plans.helps(classes):
-        counts = alone.added(COLUMNS_STEP, first.copy())
+        counts = noisy_columns(
+            layout, classes, first, alone, (alone.variance(1), alone.variance(0))
+        )
         return {"_classes": classes, "_counts": counts, "_edges": edges, "_pairs": pairs}
-    counts = paired.added(COLUMNS_STEP, first.copy())
     variances = paired.variance(CLASS_STEP), paired.variance(COLUMNS_STEP)
+    counts = noisy_columns(layout, classes, first, paired, variances)
     marginals = layout.marginals(classes, counts, variances)
     scores = dependence_scores(layout, marginals, count)
     tree = noisy_tree(marginals.columns, scores, paired.scales[TREE], source)
@@ -245,6 +270,7 @@ class ReleasedMarginals(Release):
     _counts: np.ndarray
     _edges: np.ndarray
     _pairs: np.ndarray
+    version = 2  # small classes have counts of groups
     _of = "PrivateTableSampler"
 
     def _check_parameters(self) -> None:
@@ -389,6 +415,7 @@ def planned_marginals(
         f"{layout.classes} x {layout.total} counters of columns, else "
         f"{scales['paired_scale']:.6g} on these, a tree of {layout.edges} pairs chosen by report "
         f"noisy max of scale {float(paired.scales[TREE]):.6g}, and {scales['pair_scale']:.6g} on "
-        "counters of its pairs; an event weighs at most 1"
+        "counters of its pairs; small classes count groups of cells, which follow from the noisy "
+        "counters of large ones; an event weighs at most 1"
     )
     return CalibratedRelease(ReleasedMarginals, {**parameters, **scales}, loss, mechanism, noisy)

@@ -14,13 +14,16 @@ at least as often, although it is read from the table that makes the estimate.
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from scipy.special import betaincinv
 
 from sfumato.sketch.concentration import upper_tail
 
 __all__ = [
-    "bound_of_centred_medians",
+    "CentredRow",
+    "bound_of_centred_rows",
     "bound_of_means",
     "bound_of_medians",
     "bound_of_minima",
@@ -32,6 +35,50 @@ PIECE = 2**16  # cells at a time: half a MiB
 CUTS = np.geomspace(2.0**-30, 1, 512)  # of the largest cell
 ENOUGH = 4  # cells of a row that may be cut off
 CLOSE = 1e-6  # a bound for real cells is searched up to this fraction of it
+
+
+class CentredRow(NamedTuple):
+    """An estimate by one of a key's rows in order, or by the median of them.
+
+    Each row gives its cell less a quantile of the other cells of its table row, so that the chosen
+    row of an absent key is as often above 0 as below, were all table rows alike.
+
+    position: place in the order, from 0 up, or None for the median; quantile: of the other cells.
+    """
+
+    position: int | None
+    quantile: float
+
+    @classmethod
+    def of(cls, position: int | None, depth: int) -> "CentredRow":
+        """The row at this place; its quantile is the median of a beta distribution."""
+        if position is None:
+            return cls(None, 0.5)
+        return cls(position, float(betaincinv(position + 1, depth - position, 0.5)))
+
+    @classmethod
+    def candidates(cls, depth: int) -> list["CentredRow"]:
+        """Rows at the places 0, 1, 3, 7, ... below the middle, and the median."""
+        places = [2**k - 1 for k in range(depth.bit_length()) if 2**k <= depth // 2]
+        return [cls.of(each, depth) for each in [*places, None]]
+
+    def among(self, width: int) -> tuple[int, int]:
+        """The two order statistics of a table row without one cell whose mean is the quantile."""
+        place = self.quantile * (width - 2)
+        return math.floor(place), math.ceil(place)
+
+    def needed(self, depth: int) -> tuple[int, int]:
+        """The least number of rows that are too high if the estimate is, and the same for low."""
+        if self.position is None:
+            return math.ceil(depth / 2), math.ceil(depth / 2)
+        return depth - self.position, self.position + 1
+
+    def chosen(self, rows: np.ndarray) -> np.ndarray:
+        """The estimates from sorted rows of keys."""
+        if self.position is not None:
+            return np.asarray(rows[self.position], np.float64)
+        depth = rows.shape[0]
+        return np.asarray(rows[(depth - 1) // 2] / 2 + rows[depth // 2] / 2, np.float64)
 
 
 def bound_of_minima(table: np.ndarray, miss: float) -> float:
@@ -62,24 +109,24 @@ def bound_of_medians(table: np.ndarray, miss: float) -> float:
     return _smallest(table, float(max(-table.min(), table.max())), suffices)
 
 
-def bound_of_centred_medians(table: np.ndarray, miss: float) -> float:
-    """What the size of the median of a key's rows less its weight exceeds with probability `miss`.
+def bound_of_centred_rows(table: np.ndarray, miss: float, row: CentredRow) -> float:
+    """What the size of the estimate by a centred row exceeds with probability `miss`, at most.
 
-    At most; a row is as in `less_others`. Infinite if the table is too narrow. Weights are not
-    negative, so the loads are at most the cells, and lower than these in one cell of a row only.
-    With one cell lowered and any one left out, the median of a row stays between the order
-    statistics next to its middles.
+    The estimate is as in `CentredRow`, less the key's weight. Infinite if the table is too narrow.
+    Weights are not negative, so the loads are at most the cells, and lower than these in one cell
+    of a row only. With one cell lowered and any one left out, the quantile of a row stays between
+    the order statistics next to its own.
     """
     depth, width = table.shape
-    if width < 4:
+    if row.among(width)[0] < 1:
         return math.inf
-    low, high = middles(table, below=1)
-    need = math.ceil(depth / 2)
+    low, high = middles(table, row, below=1)
+    up_need, down_need = row.needed(depth)
 
     def suffices(t: float) -> bool:
         up = _above(table, t, centres=low) / width
         down = np.minimum((_above(table, t, centres=high, down=True) + 1) / width, 1.0)
-        return upper_tail(up.tolist(), need) + upper_tail(down.tolist(), need) <= miss
+        return upper_tail(up.tolist(), up_need) + upper_tail(down.tolist(), down_need) <= miss
 
     largest = max(int(table.max()) - int(low.min()), int(high.max()) - int(table.min()))
     return _smallest(table, float(largest), suffices)
@@ -108,26 +155,27 @@ def bound_of_means(table: np.ndarray, miss: float) -> float:
     return largest * float(bounds[left >= 0].min())
 
 
-def middles(table: np.ndarray, below: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Order statistics of each row between which the median of all its cells but one is.
+def middles(table: np.ndarray, row: CentredRow, below: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Order statistics of each table row between which the quantile of all its cells but one is.
 
     The lower ones are so many places `below` that, as if one cell were lowered too.
     """
     width = table.shape[1]
-    low, high = (width - 2) // 2 - below, (width - 1) // 2 + 1
-    found = [np.partition(row, (low, high))[[low, high]] for row in table]
+    first, last = row.among(width)
+    low, high = max(first - below, 0), min(last + 1, width - 1)
+    found = [np.partition(each, (low, high))[[low, high]] for each in table]
     return np.array([each[0] for each in found]), np.array([each[1] for each in found])
 
 
-def less_others(table: np.ndarray) -> np.ndarray:
-    """Each cell less the median of the other cells of its row, float64."""
+def less_others(table: np.ndarray, row: CentredRow) -> np.ndarray:
+    """Each cell less the quantile of the other cells of its table row, float64."""
     width = table.shape[1]
-    low, high = (width - 2) // 2, (width - 1) // 2  # the middles among the others
+    low, high = row.among(width)
     out = np.empty(table.shape)
-    for row, found in zip(table, out, strict=True):
-        ordered = np.partition(row, (low, low + 1, high, high + 1))
+    for cells, found in zip(table, out, strict=True):
+        ordered = np.partition(cells, (low, low + 1, high, high + 1))
         for start in range(0, width, PIECE):
-            piece = row[start : start + PIECE]
+            piece = cells[start : start + PIECE]
             one, two = (
                 np.where(piece > ordered[i], ordered[i], ordered[i + 1]) for i in (low, high)
             )

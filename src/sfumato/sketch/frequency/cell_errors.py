@@ -37,11 +37,17 @@ COMBINED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def _spread(rows: np.ndarray, combine: str) -> np.ndarray:
+def _combined(rows: np.ndarray, combine: str | int) -> np.ndarray:
+    return np.asarray(rows[combine]) if isinstance(combine, int) else COMBINED[combine](rows)
+
+
+def _spread(rows: np.ndarray, combine: str | int) -> np.ndarray:
     """How far the sorted rows of each key are apart; it does not depend on the key's weight."""
     depth = rows.shape[0]
-    if combine == "smallest":
-        return np.asarray(rows[min(max(depth // 2, 1), depth - 1)] - rows[0], np.float64)
+    if combine == "smallest" or isinstance(combine, int):
+        first = combine if isinstance(combine, int) else 0
+        last = min(first + max(depth // 2, 1), depth - 1)
+        return np.asarray(rows[last] - rows[first], np.float64)
     low = (depth - 1) // 4 if combine == "median" else 0
     return np.asarray(rows[depth - 1 - low] - rows[low], np.float64)
 
@@ -71,8 +77,9 @@ class CellErrors:
     ----------
     loads : ndarray of shape (depth, n)
         Cells of simulated keys, as `drawn` and `signed` give them.
-    combine : {"smallest", "median", "mean"}
-        How the rows of a key make its raw estimate, which is its weight plus the error.
+    combine : {"smallest", "median", "mean"} or int
+        How the rows of a key make its raw estimate, which is its weight plus the error; an integer
+        is the position of one row in their order.
     symmetric : bool or None, default=None
         Whether errors of both signs are equally likely. None: unless `combine` is "smallest".
 
@@ -83,23 +90,44 @@ class CellErrors:
     limit the spread itself is the unit of the error: there a key shares cells with heavy ones.
     """
 
-    def __init__(self, loads: np.ndarray, combine: str, symmetric: bool | None = None) -> None:
+    def __init__(
+        self, loads: np.ndarray, combine: str | int, symmetric: bool | None = None
+    ) -> None:
         rows = np.sort(loads, axis=0)
         self.combine = combine
         self.symmetric = combine != "smallest" if symmetric is None else symmetric
-        self._errors = COMBINED[combine](rows).astype(np.float64)
+        self._errors = _combined(rows, combine).astype(np.float64)
         self._spreads = _spread(rows, combine)
         self._limits = self._separating(np.quantile(self._spreads, STRATA, method="higher"))
         self._stratum = self._stratum_of(self._spreads)
 
     def interval(self, rows: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
         """Limits of the weight of keys with these sorted rows, of shape (depth, keys)."""
-        errors = np.array([self._window(s, confidence) for s in range(self._limits.size + 1)])
+        errors = np.array([self._window(s, confidence) for s in range(self.strata)])
+        raw, stratum, unit = self.placed(rows)
+        low, high = (errors[stratum] * unit[:, None]).T
+        return raw - high, raw - low
+
+    @property
+    def strata(self) -> int:
+        """Number of the strata of spreads."""
+        return int(self._limits.size) + 1
+
+    def placed(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Raw estimate, stratum and unit of the error of keys with these sorted rows."""
         spreads = _spread(rows, self.combine)
         stratum = self._stratum_of(spreads)
-        raw = COMBINED[self.combine](rows)
-        low, high = (errors[stratum] * self._unit(stratum, spreads)[:, None]).T
-        return raw - high, raw - low
+        return _combined(rows, self.combine), stratum, self._unit(stratum, spreads)
+
+    def of_stratum(self, stratum: int) -> np.ndarray:
+        """The errors of a stratum in its units, in order; with both signs if symmetric."""
+        inside = self._stratum == stratum
+        found = self._errors[inside] / self._unit(self._stratum[inside], self._spreads[inside])
+        return np.sort(np.concatenate([found, -found]) if self.symmetric else found)
+
+    def typical(self) -> float:
+        """The median of the errors' distances to their median."""
+        return float(np.median(np.abs(self._errors - np.median(self._errors))))
 
     def quantile(self, probability: float) -> float:
         """What the error of any key exceeds with one minus this probability."""
@@ -111,9 +139,9 @@ class CellErrors:
 
     def _window(self, stratum: int, confidence: float) -> tuple[float, float]:
         """The shortest range of the errors of a stratum that has this part of them and one more."""
-        inside = self._stratum == stratum
-        scaled = self._errors[inside] / self._unit(self._stratum[inside], self._spreads[inside])
-        found = np.sort(np.abs(scaled) if self.symmetric else scaled)
+        found = self.of_stratum(stratum)
+        if self.symmetric:
+            found = found[found.size // 2 :]  # the sizes of the errors
         needed = min(math.ceil(confidence * (found.size + 1)), found.size)
         if self.symmetric:
             return -found[needed - 1], found[needed - 1]

@@ -30,13 +30,13 @@ from sfumato.sketch.base import (
 )
 from sfumato.sketch.concentration import row_miss
 from sfumato.sketch.frequency.cell_bounds import (
-    bound_of_centred_medians,
+    CentredRow,
+    bound_of_centred_rows,
     bound_of_minima,
     less_others,
     middles,
 )
 from sfumato.sketch.frequency.cell_errors import CellErrors, drawn
-from sfumato.sketch.frequency.key_intervals import KeyIntervals
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
     SecondMomentVariance,
@@ -47,11 +47,12 @@ from sfumato.sketch.frequency.noisy_table import (
     moment_fraction,
     narrowest,
 )
+from sfumato.sketch.frequency.shrunk_counts import Placed, ShrunkCounts
 
 __all__ = ["CountMin", "ReleasedCountMin"]
 
 
-class ReleasedCountMin(NoisyTable, KeyIntervals):
+class ReleasedCountMin(NoisyTable, ShrunkCounts):
     """Private counts of keys; made by `CountMin.release`.
 
     It has the parameters of the sketch, and the distribution (`noise`) and `scale` of the noise. It
@@ -62,9 +63,12 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
     **Guarantee.** Private as its `statement` says. ``|estimate - true| <= error_bound(c)`` with
     probability at least c for each key, over seeds and noise.
 
-    The minimum of noisy cells would be biased downward. Instead each row gives its cell less the
-    median of its other cells, which a key that never occurred reads, and the median of these
-    is taken. Few cells hold heavy keys, so they do not shift it, as they would a mean.
+    The minimum of noisy cells would be biased downward. Instead each row gives its cell less a
+    quantile of its other cells, and one of these in order is taken: the smallest, the second, the
+    fourth, ... or the median, the one with the smallest errors in simulated keys. The quantile is
+    that which makes the chosen row of an absent key as often too high as too low. So the smallest
+    is chosen where heavy keys raise the cells, and the median where noise does. Few cells hold
+    heavy keys, so they do not shift a quantile, as they would a mean.
 
     References
     ----------
@@ -99,8 +103,8 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
         Returns
         -------
         ndarray of shape (n,) or float
-            Median of the rows, each less what an absent key reads there, float64; may be negative.
-            One number for one key.
+            One of the rows, each less what an absent key reads there, float64; may be negative. One
+            number for one key.
         """
         return answers_to(keys, self.seed, np.float64, self._estimates)
 
@@ -136,16 +140,19 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
         A key that is in cell J of a row reads its count plus the load of all other keys, and of the
         noise, in J. J is uniform and independent of the loads. The cells show all loads but that of
         J, and no cell is below its load. So a row is off by more than t with probability at most
-        (cells so far from the median) / width, where the one of J counts too; half of the rows must
-        be, on one side. The few cells of heavy keys hardly count: the bound is that of the residual
-        stream [2]_.
+        (cells so far from the quantile) / width, where the one of J counts too. The estimate is too
+        high only if the chosen row and all above it are, and too low only if it and all below it
+        are. The few cells of heavy keys hardly count: the bound is that of the residual stream
+        [2]_. The failure probability is divided by the number of rows to choose among, since
+        the choice depends on the cells.
 
         If the table is too narrow for this confidence, the failure probability is divided among
         three events: a large mean of all noise, and so an error of the total F1; an underestimate
         of F2 by all noisy rows; and a bad median. The median is bad if half of the rows are, each
         with probability p: noise beyond its exact tail bound, or collisions beyond Markov's bound
         F1 / (width p) and Chebyshev's sqrt(F2 (1 - 1 / width) / (width p)). The distance of the
-        mean of the cells from their median is added.
+        mean of the cells from their quantile is added. If a row below the median is chosen, its
+        error downward is at most the quantile, and the noise of any row beyond its tail bound.
 
         References
         ----------
@@ -153,7 +160,8 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
            norms). https://arxiv.org/abs/1207.5200
         """
         miss = 1 - fraction.check("ReleasedCountMin", "confidence", confidence)
-        found = bound_of_centred_medians(self._table, miss)
+        each = miss / len(CentredRow.candidates(self.depth))
+        found = bound_of_centred_rows(self._table, each, self._row)
         return found if found < math.inf else self._bound_by_moments(miss)
 
     def _bound_by_moments(self, miss: float) -> float:
@@ -164,6 +172,11 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
         mean_noise = self._distribution.mean_tail_bound(self.depth * self.width, miss / 16)
         total = max(self.estimate_total() + self.width * mean_noise, 0.0)
         remaining = miss * 15 / 16
+        below = 0.0
+        if self._row.position is not None:
+            remaining /= 2
+            tail = self._distribution.tail_bound(remaining / self.depth)
+            below = float(middles(self._table, self._row)[1].max()) + tail
         low = remaining * moment_fraction(self.width - 1, self.depth, remaining)
         moment = min(total**2, self._largest_moment(low))
 
@@ -173,33 +186,54 @@ class ReleasedCountMin(NoisyTable, KeyIntervals):
 
         bad_row = row_miss(self.depth, remaining - low)
         row = narrowest(collisions, self._distribution.tail_bound, bad_row)
-        return (row + mean_noise) / (1 - 1 / self.width) + self._farthest_mean()
+        above = (row + mean_noise) / (1 - 1 / self.width) + self._farthest_mean()
+        return max(above, below)
 
     def _farthest_mean(self) -> float:
         """How far an estimate that subtracts the mean of other cells can be from one that does not.
 
         With M the median of a key's cells, it subtracts (total - M) / (width - 1).
         """
-        low, high = (each.astype(np.float64) for each in middles(self._table))
+        low, high = (each.astype(np.float64) for each in middles(self._table, self._row))
         ends = np.array([self._table.min(), self._table.max()], np.float64)
         means = (self._total - ends) / (self.width - 1)
         return float(max(means.max() - low.min(), high.max() - means.min(), 0.0))
 
     @cached_property
+    def _row(self) -> CentredRow:
+        """The candidate whose errors are smallest in keys simulated from the cells."""
+
+        def error(row: CentredRow) -> float:
+            simulated = np.sort(drawn(less_others(self._table, row)), axis=0)
+            return float(np.abs(row.chosen(simulated)).mean())
+
+        return min(CentredRow.candidates(self.depth), key=error)
+
+    @cached_property
     def _less_others(self) -> np.ndarray:
         """What each cell says of the weight of a key in it."""
-        return less_others(self._table)
+        return less_others(self._table, self._row)
 
     def _estimates(self, hashes: np.ndarray, out: np.ndarray) -> None:
-        sorted_rows(self._less_others, hashes, out)
+        out[:] = self._row.chosen(sorted_rows(self._less_others, hashes))
 
     def _error_distribution(self) -> CellErrors:
-        return CellErrors(drawn(self._less_others), "median", symmetric=False)
+        position = self._row.position
+        combine = "median" if position is None else position
+        return CellErrors(drawn(self._less_others), combine, symmetric=False)
 
     def _limits_of(
         self, hashes: np.ndarray, confidence: float, errors: CellErrors
     ) -> tuple[np.ndarray, np.ndarray]:
         return errors.interval(sorted_rows(self._less_others, hashes), confidence)
+
+    _lowest = 0.0
+
+    def _known_errors(self) -> CellErrors:
+        return self._error_distribution()
+
+    def _placed(self, hashes: np.ndarray, errors: CellErrors) -> Placed:
+        return Placed(*errors.placed(sorted_rows(self._less_others, hashes)))
 
     @cached_property
     def _sums(self) -> np.ndarray:
@@ -261,7 +295,7 @@ UNRELEASED = {
 }
 
 
-class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
+class CountMin(ShrunkCounts, WeighedRelease[ReleasedCountMin], KeyedSketch):
     """Approximate counts of keys in fixed memory, never too low.
 
     Use it for counts of keys that are only added; `CountSketch` also takes removals. Memory is
@@ -521,6 +555,19 @@ class CountMin(KeyIntervals, WeighedRelease[ReleasedCountMin], KeyedSketch):
         else:
             low, high = self._order_limits(hashes, confidence, errors[0])
         return np.maximum(low, 0), np.maximum(high, 0)
+
+    _lowest = 0.0
+
+    def _known_errors(self) -> CellErrors:
+        if self.cells != "plain":
+            raise ValueError(
+                f"CountMin: {self.cells} cells have no posterior, since their errors depend on the "
+                "count; use plain ones."
+            )
+        return self._error_distribution()[0]
+
+    def _placed(self, hashes: np.ndarray, errors: CellErrors) -> Placed:
+        return Placed(*errors.placed(sorted_rows(self._table, hashes)))
 
     def _compact_limits(
         self, hashes: np.ndarray, confidence: float, errors: dict[int, CellErrors]

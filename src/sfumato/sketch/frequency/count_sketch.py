@@ -30,7 +30,6 @@ from sfumato.sketch.concentration import norm_shortfall, row_miss, smallest_widt
 from sfumato.sketch.frequency.cell_bounds import bound_of_means, bound_of_medians
 from sfumato.sketch.frequency.cell_errors import CellErrors, drawn, signed
 from sfumato.sketch.frequency.heavy_hitters import Candidates, largest, shown
-from sfumato.sketch.frequency.key_intervals import KeyIntervals
 from sfumato.sketch.frequency.noisy_table import (
     NoisyTable,
     SecondMomentVariance,
@@ -41,16 +40,16 @@ from sfumato.sketch.frequency.noisy_table import (
     moment_fraction,
     narrowest,
 )
+from sfumato.sketch.frequency.shrunk_counts import Placed, ShrunkCounts
 
 __all__ = ["CountSketch", "ReleasedCountSketch"]
 
 COMBINE = one_of(("mean", "median"))
 
 
-class SignedTable(KeyIntervals):
+class SignedTable(ShrunkCounts):
     """What a count sketch and its release have in common: estimates from a table with signs."""
 
-    depth: int
     combine: str
     _table: np.ndarray
 
@@ -122,6 +121,12 @@ class SignedTable(KeyIntervals):
         self, hashes: np.ndarray, confidence: float, errors: CellErrors
     ) -> tuple[np.ndarray, np.ndarray]:
         return errors.interval(self._sorted_rows(hashes)[0], confidence)
+
+    def _known_errors(self) -> CellErrors:
+        return self._error_distribution()
+
+    def _placed(self, hashes: np.ndarray, errors: CellErrors) -> Placed:
+        return Placed(*errors.placed(self._sorted_rows(hashes)[0]))
 
     def _bound_by_cells(self, miss: float) -> float:
         """The bound that the other cells of each row prove; infinite for a narrow table."""
