@@ -247,7 +247,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
             self.__dict__.pop(name, None)
         self.classes_, self.method_ = classes, method
         self.bounds_ = setting.bounds
-        self.backend_ = setting.backend if method == "kernel" else "columns"
+        self.backend_: str = setting.backend if method == "kernel" else "columns"
         if isinstance(summary, Release):
             self._restore_parts({"release_": summary})
         elif method in ("columns", "logistic"):
@@ -279,8 +279,8 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
         if stored is None and len(parts) != len(self.classes_):
             raise ValueError("there must be one sketch for each class.")
         if "release_" in parts:
-            self.release_ = parts["release_"]
-            self.statement_ = self.release_.statement
+            self.release_: Any = parts["release_"]
+            self.statement_: Any = self.release_.statement
         elif "tables_" in parts:
             self.tables_ = parts["tables_"]
         else:
@@ -301,7 +301,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
         self.classes_ = np.array(LABELS.check(self._owner, "classes", state["labels"]))
         self.method_ = one_of(METHODS).check(self._owner, "method", state["method"])
         if state["clipped"] is not None:
-            self.clipped_ = integer(0).check(self._owner, "clipped", state["clipped"])
+            self.clipped_: int = integer(0).check(self._owner, "clipped", state["clipped"])
         columns = integer(0, self.n_features_in_ - 1)
         self.categories_ = {
             columns.check("file", "categories", at): CATEGORIES.check("file", "categories", one)
@@ -569,7 +569,7 @@ class SketchClassifier(ClassAnswers):
                     "know the others'."
                 )
         check_feature_names(self, no_rows(names), reset=True)
-        self.n_features_in_ = len(names)
+        self.n_features_in_: int = len(names)
         reading = PointReading(
             self._owner,
             tuple(names),
@@ -701,7 +701,7 @@ class SketchClassifier(ClassAnswers):
         self.categories_ = {at: listed.categories for at, listed in plain["lists"].items()}
         if plain["epsilon"] is None:
             own = plain["bounds"] is None and weights is None  # those of the points themselves
-            self.clipped_ = 0 if own else data.outside(Box(*setting.bounds))
+            self.clipped_: int = 0 if own else data.outside(Box(*setting.bounds))
 
     def _warn_of_noise(self, *, stacklevel: int) -> None:
         """Warn if the release may be noise alone, judged by released numbers alone."""

@@ -86,7 +86,7 @@ class CellErrors:
     def __init__(self, loads: np.ndarray, combine: str, symmetric: bool | None = None) -> None:
         rows = np.sort(loads, axis=0)
         self.combine = combine
-        self.symmetric = combine != "smallest" if symmetric is None else symmetric
+        self.symmetric: bool = combine != "smallest" if symmetric is None else symmetric
         self._errors = COMBINED[combine](rows).astype(np.float64)
         self._spreads = _spread(rows, combine)
         self._limits = self._separating(np.quantile(self._spreads, STRATA, method="higher"))
