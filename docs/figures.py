@@ -11,6 +11,16 @@ TITLES = {
     "hll": "HyperLogLog, 2^14 registers, and the hash alone",
     "minhash": "MinHash, 128 values, flat tokens",
 }
+OWN_MACHINE = """
+## On your machine
+
+`sfumato bench` measures a case or more of each room in this way, on generated data, beside the
+peers that are installed: `bench/bench.html` shows the ratios and the ceilings, `bench/bench.json`
+holds them, and the next run in the same folder marks each ratio that left the spread of this one.
+`--quick` takes fewer items, `--only sketch` or `--only mine/pagerank` some of the cases. A peer
+that is not installed has no ratio, and the report says so; `make .venv/bench` installs those of
+this page. The whole suite behind this page is `make bench`, which takes hours and the real data.
+""".rstrip().splitlines()
 
 
 def read(name):
@@ -163,6 +173,7 @@ def page():
         "shared machine varies by a factor of two, so believe ratios. The ceiling, measured right",
         "before each figure, is the same number of random accesses with positions given, or one",
         "reading of the input where the sketch fits the first cache. Most peers take a key a call.",
+        *OWN_MACHINE,
     ]
     for name, title in TITLES.items():
         lines += ["", f"## {title}", "", *speed_table(results[name])]

@@ -57,7 +57,7 @@ __all__ = [
     "telemetry",
 ]
 
-__version__ = "0.1.0"  # stated here alone: the build reads it from this line
+__version__ = "0.2.0"  # stated here alone: the build reads it from this line
 
 _moved.install()
 

@@ -33,5 +33,15 @@ def test_the_citation_names_this_version():
     assert re.search(r"^version: (.+)$", text, re.M)[1] == sfumato.__version__
 
 
+def test_the_changes_begin_with_this_version_on_the_day_of_the_citation():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    version, day = re.match(r"# Changes\n\n## (\S+) \((\S+)\)\n", text).groups()
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert version == sfumato.__version__
+    assert day == re.search(r"^date-released: (.+)$", citation, re.M)[1]
+    sections = text.split("\n## ")[1]
+    assert re.findall(r"^### (.+)$", sections, re.M) == ["Added", "Changed", "Fixed"]
+
+
 def test_type_checkers_find_the_types_of_the_package():
     assert (Path(sfumato.__file__).parent / "py.typed").exists()

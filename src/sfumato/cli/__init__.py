@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from sfumato import errors
 from sfumato.cli import (
     audit,
+    bench,
     budget,
     compare,
     density,
@@ -185,6 +186,7 @@ app.command()(compare.compare)
 app.command()(split.split)
 app.command()(generate.generate)
 app.command()(serve.serve)
+app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(warmup.warmup)
 

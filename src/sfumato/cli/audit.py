@@ -146,7 +146,7 @@ NAMES = (
     "pan-private-counter, pan-private-distinct, permute-and-flip, posterior-sample, "
     "report-noisy-max, sample-and-aggregate, smooth-median"
 )
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Measure what releases leak, and compare it with their guarantee.",
     no_args_is_help=False,
     rich_markup_mode=None,

@@ -12,7 +12,7 @@ __all__ = ["app"]
 
 # Written out, so that --help need not load the ledger; a test compares them.
 UNITS = "event, item of a profile, user, basket, adjacency list, edge"
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Give data sets a privacy budget, and see what it was spent on.",
     no_args_is_help=False,
     rich_markup_mode=None,

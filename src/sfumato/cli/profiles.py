@@ -75,7 +75,7 @@ def make(command: str, options: dict[str, Any], epsilon: float) -> Any:
     return getattr(profile, kind.capitalize())(epsilon=epsilon, **given)
 
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Publish the profiles of users with noise, and find similar users among them.",
     no_args_is_help=False,
     rich_markup_mode=None,

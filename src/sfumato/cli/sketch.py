@@ -32,7 +32,7 @@ KINDS = (
     "ams, bloom-filter, count-min, count-sketch, counting-bloom-filter, feature-hasher, "
     "hyper-log-log, johnson-lindenstrauss, lp-sketch, min-hash, scalable-bloom-filter"
 )
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Build, look into, ask, merge and release sketches of a column of keys.",
     no_args_is_help=False,
     rich_markup_mode=None,

@@ -10,12 +10,12 @@ from sfumato.cli.options import Json
 
 __all__ = ["app", "info"]
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="Describe, back up, restore and migrate a service's store; its API keys.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
-keys = typer.Typer(
+keys: typer.Typer = typer.Typer(
     help="API keys of a service.",
     no_args_is_help=False,
     rich_markup_mode=None,

@@ -186,7 +186,7 @@ class ClassNamePrefixFeaturesOutMixin:
 class TransformerMixin:
     """Tags of a transformer, `fit_transform`, and output in the container that was chosen."""
 
-    _sklearn_auto_wrap_output_keys = frozenset(("transform",))
+    _sklearn_auto_wrap_output_keys: frozenset[str] = frozenset(("transform",))
     _sklearn_output_config: dict[str, str]
 
     def __init_subclass__(cls, **options: Any) -> None:

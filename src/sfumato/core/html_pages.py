@@ -21,10 +21,10 @@ dt { font-weight: 600; } dd { margin: 0 0 0.6rem 1rem; }
 """
 
 
-def document(title: str, parts: list[str]) -> str:
-    """Complete HTML page of these parts; empty ones are dropped."""
+def document(title: str, parts: list[str], style: str = "") -> str:
+    """Complete HTML page of these parts; empty ones are dropped. style: rules of its own."""
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width">\
-<title>{title}</title><style>{STYLE}</style>'
+<title>{title}</title><style>{STYLE}{style}</style>'
     body = "\n".join(part for part in parts if part)
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'
 

@@ -277,7 +277,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
             rows.unpersist()
         reading.require_rows(table.total)
         check_feature_names(self, no_rows(names), reset=True)
-        self.n_features_in_ = len(names)
+        self.n_features_in_: int = len(names)
         self._take_table(summary)
         return self
 

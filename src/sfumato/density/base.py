@@ -472,7 +472,7 @@ class KernelEstimator(BaseEstimator):
         if len(names) not in (0, self.n_features_in_):
             raise ValueError("there are not as many names as columns.")
         if names:
-            self.feature_names_in_ = np.array(names, object)
+            self.feature_names_in_: np.ndarray = np.array(names, object)
         self.bounds_ = Box.of(self._owner, state["bounds"], self.n_features_in_).bounds
         self.backend_ = one_of(READ).check("file", "backend", state["backend"])
 

@@ -97,7 +97,7 @@ class PointRows:
     def __init__(self, engine: "Engine", source: Any, reading: PointReading) -> None:
         self._rows = engine.rows(source, reading.names).map(reading, reading.schema)
         self._beside, self._kept = reading.beside is not None, False
-        self.columns = len(reading.columns)
+        self.columns: int = len(reading.columns)
 
     def persist(self) -> None:
         """Keep the points when they are first read."""

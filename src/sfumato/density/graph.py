@@ -507,7 +507,7 @@ class NodeDensity(KernelEstimator):
                 raise ValueError("a part is no RACE of adjacency lists.")
         super()._restore_parts(parts)
         if "release_" in parts:
-            self.statement_ = self.release_.statement
+            self.statement_: Any = self.release_.statement
 
     def _state(self) -> dict[str, Any]:
         return {}

@@ -129,11 +129,11 @@ class MaskingParty:
     """
 
     def __init__(self, party: int, parties: int, threshold: int) -> None:
-        self.parties = PARTIES.check("MaskingParty", "parties", parties)
-        self.party = integer(0, self.parties - 1).check("MaskingParty", "party", party)
+        self.parties: int = PARTIES.check("MaskingParty", "parties", parties)
+        self.party: int = integer(0, self.parties - 1).check("MaskingParty", "party", party)
         self.threshold = integer(2, self.parties).check("MaskingParty", "threshold", threshold)
         self._seed, self._private, self._channel = (os.urandom(KEY) for _ in range(3))
-        self.public_key = _public(self._private) + _public(self._channel)
+        self.public_key: bytes = _public(self._private) + _public(self._channel)
         self._keys: dict[int, bytes] = {}
         self._received: dict[int, tuple[int, int]] = {}
         self._least: int | None = None
@@ -407,7 +407,7 @@ class PairwiseMasks:
     """
 
     def __init__(self, parties: int, threshold: int) -> None:
-        self.parties = PARTIES.check("PairwiseMasks", "parties", parties)
+        self.parties: int = PARTIES.check("PairwiseMasks", "parties", parties)
         self.threshold = integer(2, self.parties).check("PairwiseMasks", "threshold", threshold)
         self._group = [MaskingParty(each, parties, threshold) for each in range(self.parties)]
         self.keys = {each.party: each.public_key for each in self._group}

@@ -199,14 +199,14 @@ class SingleSketch(KernelEstimator, in_files=False):
             raise ValueError(f"{self._owner}: there must be one sketch or one release.")
         super()._restore_parts(parts)
         if "release_" in parts:
-            self.statement_ = self.release_.statement
+            self.statement_: Any = self.release_.statement
         self._learned()
 
     def _learned(self) -> None:
         """Update the values derived from the sketch or release; runs whenever that changed."""
         self.__dict__.pop("_means", None)
         if hasattr(self, "sketch_"):
-            self.clipped_ = int(self.sketch_.clipped)
+            self.clipped_: int = int(self.sketch_.clipped)
 
     def _refuse_private(self, verb: str, plain: dict[str, Any]) -> None:
         """Raise if this verb would need the raw sketch of a private estimator."""

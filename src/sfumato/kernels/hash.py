@@ -13,9 +13,8 @@ Little-endian words at raw addresses, so that one kernel reads every Arrow buffe
 import numpy as np
 from llvmlite import binding, ir
 from numba import types
-from numba.extending import intrinsic
 
-from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.jit import inline, intrinsic, kernel
 from sfumato.kernels.lanes import (
     bits,
     count_trailing_zeros,

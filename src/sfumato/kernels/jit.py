@@ -4,9 +4,10 @@ import contextlib
 import functools
 import gc
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llvmlite import binding
 from numba.core import caching, codegen, compiler, environment, sigutils
@@ -18,8 +19,9 @@ from numba.core.types import IntegerLiteral, int64
 from numba.core.types.functions import BaseFunction
 from numba.core.typing import templates
 from numba.core.untyped_passes import InlineClosureLikes
+from numba.extending import intrinsic as numbas_intrinsic
 
-__all__ = ["cache_folders", "inline", "kernel", "processor"]
+__all__ = ["cache_folders", "inline", "intrinsic", "kernel", "processor"]
 
 
 @functools.cache
@@ -330,17 +332,23 @@ BaseFunction.get_call_type = _call_type
 _SIGNATURES = {}
 
 
-def kernel(function):
+def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile an array kernel that runs without the GIL and is loaded from disk the next time."""
     compiled = _Kernel(function, KERNEL, _KernelCompiler)
     compiled._cache = _Cache(function)
     return compiled
 
 
-def inline(function):
+def inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a helper that LLVM folds into every kernel that calls it.
 
     It is neither optimised nor made machine code on its own, which takes most of the time of a
     compilation; nor is it stored, as only a kernel that has to be compiled needs it.
     """
     return _Helper(function, HELPER | {"forceinline": True}, _HelperCompiler)
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let kernels call what this function writes in LLVM's language, as Numba's decorator does."""
+    found: Callable[..., Any] = numbas_intrinsic(function)
+    return found

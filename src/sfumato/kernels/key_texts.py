@@ -6,10 +6,9 @@ One kernel call instead of an Arrow column; the hashes are those of `kernels/has
 import numpy as np
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from sfumato.kernels.hash import GOLDEN, byte_at, mix, of_bytes, of_integer
-from sfumato.kernels.jit import kernel
+from sfumato.kernels.jit import intrinsic, kernel
 
 __all__ = ["float_keys", "joined_keys", "one_key", "text_keys"]
 

@@ -7,10 +7,10 @@ number beside lanes is converted to their scalar type and fills every lane.
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from sfumato.kernels import lane_codegen as code
 from sfumato.kernels.alignment import aligned
+from sfumato.kernels.jit import intrinsic
 from sfumato.kernels.lane_types import F32, F64, FLOATS, MASKS, NUMBERS, U32, U64, WHOLE
 
 __all__ = [

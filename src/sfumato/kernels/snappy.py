@@ -8,10 +8,9 @@ Nothing outside the buffers is read or written, whatever the block holds.
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from sfumato.kernels.hash import byte_at, word32_at
-from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.jit import inline, intrinsic, kernel
 
 __all__ = ["decompress"]
 

@@ -46,7 +46,7 @@ class Reply:
         media_type: bytes = JSON,
         headers: Headers | None = None,
     ) -> None:
-        self.body = body if isinstance(body, bytes) else _encode(body)
+        self.body: bytes = body if isinstance(body, bytes) else _encode(body)
         self.status, self.media_type, self.headers = status, media_type, headers or []
 
 

@@ -34,7 +34,7 @@ class Service:
         self.in_flight = InFlight(config.concurrent, config.concurrent_bytes)
         self.origins = Origins(config.allowed_origins)
         self.recent = RecentItems(config.model.recent_users, config.model.recent_items)
-        self.logs_requests = config.log_level == "debug"
+        self.logs_requests: bool = config.log_level == "debug"
         self.openapi = b""
         self.position = 0
         self._looking: asyncio.Future[int] | None = None

@@ -264,7 +264,7 @@ class SqliteBackend:
 class StoreLedgerFile(ledger_store.LedgerFile):
     """The tables of the ledger in the file of a store, on a connection of their own."""
 
-    blob_limit = float("inf")
+    blob_limit: float = float("inf")
     embedded = True
 
     def __init__(self, path: str) -> None:

@@ -11,7 +11,7 @@ from sfumato.cli.density.files import described, load
 
 __all__ = ["app", "show", "show_share"]
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     help="One summary of a table, private with --epsilon: density, class, number, anomaly, rows.",
     no_args_is_help=False,
     rich_markup_mode=None,

@@ -218,7 +218,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
             self.__dict__.pop(name, None)
         self.classes_, self.method_ = classes, method
         self.bounds_ = setting.bounds
-        self.backend_ = setting.backend if method == "kernel" else "columns"
+        self.backend_: str = setting.backend if method == "kernel" else "columns"
         if isinstance(summary, Release):
             self._restore_parts({"release_": summary})
         elif method in ("columns", "logistic"):
@@ -250,8 +250,8 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
         if stored is None and len(parts) != len(self.classes_):
             raise ValueError("there must be one sketch for each class.")
         if "release_" in parts:
-            self.release_ = parts["release_"]
-            self.statement_ = self.release_.statement
+            self.release_: Any = parts["release_"]
+            self.statement_: Any = self.release_.statement
         elif "tables_" in parts:
             self.tables_ = parts["tables_"]
         else:
@@ -272,7 +272,7 @@ class ClassAnswers(ClassifierMixin, KernelEstimator, in_files=False):
         self.classes_ = np.array(LABELS.check(self._owner, "classes", state["labels"]))
         self.method_ = one_of(METHODS).check(self._owner, "method", state["method"])
         if state["clipped"] is not None:
-            self.clipped_ = integer(0).check(self._owner, "clipped", state["clipped"])
+            self.clipped_: int = integer(0).check(self._owner, "clipped", state["clipped"])
         columns = integer(0, self.n_features_in_ - 1)
         self.categories_ = {
             columns.check("file", "categories", at): CATEGORIES.check("file", "categories", one)

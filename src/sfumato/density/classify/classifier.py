@@ -315,7 +315,7 @@ class SketchClassifier(ClassAnswers):
                     "know the others'."
                 )
         check_feature_names(self, no_rows(names), reset=True)
-        self.n_features_in_ = len(names)
+        self.n_features_in_: int = len(names)
         reading = PointReading(
             self._owner,
             tuple(names),
@@ -447,7 +447,7 @@ class SketchClassifier(ClassAnswers):
         self.categories_ = {at: listed.categories for at, listed in plain["lists"].items()}
         if plain["epsilon"] is None:
             own = plain["bounds"] is None and weights is None  # those of the points themselves
-            self.clipped_ = 0 if own else data.outside(Box(*setting.bounds))
+            self.clipped_: int = 0 if own else data.outside(Box(*setting.bounds))
 
     def _warn_of_noise(self, *, stacklevel: int) -> None:
         """Warn if the release may be noise alone, judged by released numbers alone."""

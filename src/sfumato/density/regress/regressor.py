@@ -293,7 +293,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         reading.require_rows(sketch.total)
         setting, summary = self._summed(sketch, setting, plain)
         check_feature_names(self, no_rows(names), reset=True)
-        self.n_features_in_ = len(names)
+        self.n_features_in_: int = len(names)
         self._settle(setting)
         self._take(summary, setting)  # type: ignore[arg-type]
         self._count_outside(outside)
@@ -547,7 +547,7 @@ class SketchRegressor(RegressorMixin, SingleSketch):
         self.degree_ = integer(0, most).check("file", "degree", state["degree"])
         (low,), (high,) = BOUNDS.check("file", "target", state["target"])
         self.target_bounds_ = low, high
-        self.clipped_ = integer(0).check("file", "clipped", state.get("clipped", 0))
+        self.clipped_: int = integer(0).check("file", "clipped", state.get("clipped", 0))
 
     def _restore_parts(self, parts: dict[str, Any]) -> None:
         for part in parts.values():

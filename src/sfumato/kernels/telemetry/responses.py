@@ -9,10 +9,9 @@ cells without bias, by Floyd's algorithm, in the bits of a payload.
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from sfumato.kernels import lane_codegen as code
-from sfumato.kernels.jit import inline, kernel
+from sfumato.kernels.jit import inline, intrinsic, kernel
 from sfumato.kernels.lane_types import U32
 from sfumato.kernels.lanes import load
 

@@ -278,7 +278,7 @@ class PrivatePCA(ComponentEstimator):
             raise ValueError(
                 f"{OWNER}: X must have at least 2 columns; it has {points.shape[1]} feature(s)."
             )
-        self.n_features_in_ = points.shape[1]
+        self.n_features_in_: int = points.shape[1]
         return points
 
 

@@ -234,7 +234,7 @@ class RatingModel(Estimator, in_files=False):
     ) -> Self:
         """Set what all fitted models have; raise KeyboardInterrupt if learning was interrupted."""
         self.low_, self.high_ = self._bounds_of(train, plain["bounds"])
-        self.mean_ = float(rows.ratings.mean(dtype=np.float64))
+        self.mean_: float = float(rows.ratings.mean(dtype=np.float64))
         self.users_, self.catalogue_ = rows.users, items
         if complete is False:
             raise KeyboardInterrupt

@@ -145,11 +145,11 @@ class BinaryIndex:
         seed: int = 0,
     ) -> None:
         self.bits = BITS.check(OWNER, "bits", bits)
-        self.metric = METRIC.check(OWNER, "metric", metric)
-        self.keep_vectors = flag.check(OWNER, "keep_vectors", keep_vectors)
-        self.seed = SEED.check(OWNER, "seed", seed)
+        self.metric: str = METRIC.check(OWNER, "metric", metric)
+        self.keep_vectors: bool = flag.check(OWNER, "keep_vectors", keep_vectors)
+        self.seed: int = SEED.check(OWNER, "seed", seed)
         self.partitions = None if partitions is None else _partitions(partitions)
-        self.recall = fraction.check(OWNER, "recall", recall)
+        self.recall: float = fraction.check(OWNER, "recall", recall)
         self.encoder = encoder
         self._made = encoder_for(encoder, self.bits, self.metric, self.seed)
         if isinstance(encoder, CodeEncoder) and self.bits not in (256, encoder.bits):

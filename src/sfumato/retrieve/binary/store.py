@@ -53,7 +53,7 @@ class Panels:
     """
 
     def __init__(self, words: int) -> None:
-        self.words = WORDS.check("Panels", "words", words)
+        self.words: int = WORDS.check("Panels", "words", words)
         self.count = 0
         self._blocks = aligned((0, self.words, BLOCK), np.uint64)
         # The last `blocks`, and the array that they are part of.

@@ -81,7 +81,7 @@ class Buckets:
     """
 
     def __init__(self, tables: int) -> None:
-        self.tables = TABLES.check("Buckets", "tables", tables)
+        self.tables: int = TABLES.check("Buckets", "tables", tables)
         self.count = 0
         self.runs: tuple[Run, ...] = ()  # never changed, so that readers keep theirs
 

@@ -47,7 +47,7 @@ class RunningCounter:
 
     def __init__(self, name: str, settings: CounterConfig, state: dict[str, Any] | None) -> None:
         self.name, self.settings = name, settings
-        self.release = f"{COUNTER}{name}"
+        self.release: str = f"{COUNTER}{name}"
         self.mechanism = BinaryTreeCounter(
             settings.epsilon, settings.steps, settings.delta, relation="add/remove"
         )
@@ -114,7 +114,7 @@ class LiveSketch:
 
     def __init__(self, name: str, settings: SketchConfig, store: Store) -> None:
         self.name, self.settings, self._store = name, settings, store
-        self.snapshot = f"sketch:{name}"
+        self.snapshot: str = f"sketch:{name}"
         self.sketch = self._new()
         self._requests: dict[str, None] = {}
         self._waiting: list[asyncio.Future[None]] = []

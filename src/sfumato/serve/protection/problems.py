@@ -90,7 +90,7 @@ class Problem(Exception):  # noqa: N818 - an answer to a request, not a failure
     ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, headers or []
-        self.kind = kind or TITLES.get(status, "error").lower().replace(" ", "-")
+        self.kind: str = kind or TITLES.get(status, "error").lower().replace(" ", "-")
         self.field, self.expected, self.position = field, expected, position
 
     def body(self) -> bytes:

@@ -40,7 +40,7 @@ class RequestLedger:
 
     def __init__(self, store: Store, request: bytes) -> None:
         self._store, self._request = store, request
-        self.name = store.ledger.name
+        self.name: str = store.ledger.name
 
     def dataset(self, name: str) -> Any:
         """Return a data set of the ledger."""

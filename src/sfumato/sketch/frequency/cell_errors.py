@@ -95,7 +95,7 @@ class CellErrors:
     ) -> None:
         rows = np.sort(loads, axis=0)
         self.combine = combine
-        self.symmetric = combine != "smallest" if symmetric is None else symmetric
+        self.symmetric: bool = combine != "smallest" if symmetric is None else symmetric
         self._errors = _combined(rows, combine).astype(np.float64)
         self._spreads = _spread(rows, combine)
         self._limits = self._separating(np.quantile(self._spreads, STRATA, method="higher"))

@@ -183,7 +183,7 @@ class WeighedPoints(PointSums, in_files=False):
 
     def _join(self, other: Self) -> None:
         self.mass = MASS.check(type(self).__name__, "mass", self.mass + other.mass)
-        self.heaviest = max(self.heaviest, other.heaviest)
+        self.heaviest: int = max(self.heaviest, other.heaviest)
         self._forget()
         self._table += other._table
         self.total += other.total

@@ -519,7 +519,7 @@ class KernelFourier(WeighedRelease[ReleasedKernelFourier], PointSums):
         total = TOTAL.check("KernelFourier", "total", self.total + other.total)
         clipped = self.clipped + other.clipped
         together = self._with(other._waves)
-        self.heaviest = max(self.heaviest, other.heaviest)
+        self.heaviest: int = max(self.heaviest, other.heaviest)
         self._waves[...] = together
         self.total, self.clipped = total, clipped
 

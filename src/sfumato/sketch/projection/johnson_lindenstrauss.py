@@ -42,7 +42,9 @@ class FastMap:
         length = padded_length(dimension)
         hashes = hash_column(range(length), seed)
         self.length, self.count = length, count
-        self.flips = 1.0 - 2.0 * (hashes >> np.uint64(63)).astype(np.float64)[:dimension]
+        self.flips: np.ndarray = (
+            1.0 - 2.0 * (hashes >> np.uint64(63)).astype(np.float64)[:dimension]
+        )
         # The order by the other bits of the hash is random, independent of the signs.
         order = np.argsort(hashes << np.uint64(1), kind="stable")
         self.sample = np.sort(order[:count])

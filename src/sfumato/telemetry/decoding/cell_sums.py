@@ -39,7 +39,7 @@ class SparseSums:
 
     def __init__(self, matrix: scipy.sparse.csc_matrix) -> None:
         self._matrix, self._rows = matrix, matrix.T.tocsr()
-        self.candidates = int(matrix.shape[1])
+        self.candidates: int = int(matrix.shape[1])
 
     def marked(self, fractions: np.ndarray) -> np.ndarray:
         return np.asarray(self._matrix @ fractions)

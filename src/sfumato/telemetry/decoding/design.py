@@ -204,7 +204,7 @@ class Blocks:
     def __init__(self, matrix: scipy.sparse.csc_matrix, cohorts: int) -> None:
         self._matrix = matrix.tocsr()
         self.cohorts, self.cells = cohorts, matrix.shape[0] // cohorts
-        self.candidates = int(matrix.shape[1])
+        self.candidates: int = int(matrix.shape[1])
         step = max(1, ENTRIES // (self.cells * max(self.cells, self.candidates)))
         self.parts = [slice(at, min(at + step, cohorts)) for at in range(0, cohorts, step)]
 

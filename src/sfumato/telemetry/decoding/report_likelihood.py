@@ -170,7 +170,7 @@ class Marks:
         weights: np.ndarray | None = None,
     ) -> None:
         self.odds, self.members, self.values = odds, members, len(members)
-        self.others = odds.other_cells is None or bool(odds.other_cells.any())
+        self.others: bool = odds.other_cells is None or bool(odds.other_cells.any())
         if weights is None:
             cohorts, payload, weights = _grouped(cohorts, payload)
         self._cohorts, self._payload, self.weights = cohorts, payload, weights
@@ -238,7 +238,7 @@ class Symbols:
         self, odds: Odds, members: np.ndarray, cohorts: np.ndarray, symbols: np.ndarray
     ) -> None:
         self.values, k = len(members), len(odds.other) - 1
-        self.others = odds.other_cells is None or bool(odds.other_cells.any())
+        self.others: bool = odds.other_cells is None or bool(odds.other_cells.any())
         cells, weights = np.unique(cohorts * np.int64(k) + symbols, return_counts=True)
         self.weights = weights.astype(np.float64)
         self._clear, self._more = odds.clear, odds.clear * (odds.ratio - 1)
@@ -345,8 +345,8 @@ class ReportLikelihoods:
         self._odds = odds_of(self._scheme, design.members)
         self._powers = self._odds.ratio ** np.arange(1.0 + self._members.shape[2])
         other_cells = self._odds.other_cells
-        self.other = other and (other_cells is None or bool(other_cells.any()))
-        self.columns = len(design) + self.other
+        self.other: bool = other and (other_cells is None or bool(other_cells.any()))
+        self.columns: int = len(design) + self.other
         self._cache: np.ndarray | None = None
 
     def cached(self) -> Self:

@@ -92,7 +92,7 @@ class PopularNow(ItemStream):
         live = np.flatnonzero(self._faded(scores, times) >= 0.5)
         live = live[np.argsort(times[live])]  # by last step, the same for every split
         self._items, self._scores, self._times = pool[live], scores[live], times[live]
-        self.kind = kind_of(self._items)
+        self.kind: str = kind_of(self._items)
         return self
 
     def merge(self, other: Self) -> Self:

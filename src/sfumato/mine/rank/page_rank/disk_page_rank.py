@@ -173,7 +173,7 @@ class DiskRanks(Ranks):
         self.cost: DiskCost
         self.scores, self.cost, self.method = scores, cost, f"pagerank on disk, {cost.method}"
         self.iterations, self.residual = about["iterations"], about["residual"]
-        self.converged = about["converged"]
+        self.converged: bool = about["converged"]
 
     @cached_property
     def nodes(self) -> np.ndarray:  # type: ignore[override]
