@@ -85,7 +85,7 @@ class RegressionSetting:
 def chosen(plain: dict[str, Any], columns: int) -> tuple[str, int]:
     """Method and degree of the sketch, by public numbers alone.
 
-    Degree "auto" is 2 where the sums of both degrees can be had; the rows then decide which of them
+    Degree "auto" is 2 where the sums of both degrees fit; the rows then decide which of them
     predicts, or by their noisy number which of them are released.
     """
     method, degree, epsilon = plain["method"], plain["degree"], plain["epsilon"]
