@@ -85,8 +85,8 @@ class RegressionSetting:
 def chosen(plain: dict[str, Any], columns: int) -> tuple[str, int]:
     """Method and degree of the sketch, by public numbers alone.
 
-    Degree "auto" is 2 where the sums of degree 2 are not too many. The rows then decide which
-    degree predicts, or their noisy number decides of which degree sums are released.
+    Degree "auto" is 2 where the sums of both degrees fit; the rows then decide which of them
+    predicts, or by their noisy number which of them are released.
     """
     method, degree, epsilon = plain["method"], plain["degree"], plain["epsilon"]
     if method == "auto":
@@ -127,7 +127,7 @@ def scaled(points: np.ndarray, bounds: Pair) -> np.ndarray:
 FLAT = 1e-9  # eigenvalues below this fraction of the largest are rounding errors
 ROUNDS = 100  # iterations for the residual of the target; it converges in about ten
 MIN_RESIDUAL = 1 / 50  # smallest residual, as a fraction of the target's variance
-CHANCE = 1.5  # multiple of the variance that noise alone gives to predictions, to be exceeded
+CHANCE = 0.8  # multiple of the variance that noise alone gives to predictions, to be exceeded
 MEANS = 0.3  # prior deviation of the mean of a target from the middle of its bounds, scaled to 1
 
 
