@@ -5,10 +5,10 @@
 
 Sampler: area under the ROC curve, on real test rows, of gradient boosting that learned as many
 synthetic rows as there are real ones; at epsilon 10**6 for "infinity", since it has no other way.
-"Independent columns by class" has all of epsilon for counts of cells; "ours" counts groups of cells
-in small classes, as the sampler does. Classifier: accuracy on test rows. Bounds are the ranges of
-the whole set, as if published. Settings were chosen on the sets that rows name. Sets whose files
-are missing are left out.
+"Independent columns by class" has all of epsilon for counts of cells (of groups where a noisy class
+is far below 0); "ours" counts groups of cells in small classes, as the sampler does. Classifier:
+accuracy on test rows. Bounds are the ranges of the whole set, as if published. Settings were chosen
+on the sets that rows name. Sets whose files are missing are left out.
 """
 
 import json
