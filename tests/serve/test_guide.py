@@ -52,7 +52,7 @@ class GuidedService(ServiceProcess):
         return self
 
 
-def asked(words, service, secret):
+def answer_to(words, service, secret):
     """Send what a line of curl sends; return the JSON of the answer."""
     words = [word.replace("$KEY", secret) for word in words]
     headers = dict(words[at + 1].split(": ") for at, word in enumerate(words) if word == "-H")
@@ -78,8 +78,8 @@ def test_the_first_commands_serve_and_the_example_of_all_settings_too(folder):
     service = GuidedService(folder, serve).start()
     try:
         event, list_ = commands("curl")
-        assert asked(event, service, secret)["new"] == 1
-        service.until(lambda: asked(list_, service, secret)["items"])
+        assert answer_to(event, service, secret)["new"] == 1
+        service.until(lambda: answer_to(list_, service, secret)["items"])
         assert service.stop() == 0
         for name in ("sfumato telemetry", "sfumato density"):
             (words,) = commands(name)
