@@ -9,7 +9,7 @@ import inspect
 import math
 import os
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 
@@ -30,8 +30,10 @@ from sfumato.core.validation import Limit, optional, random_seed
 from sfumato.data.interactions import Interactions
 from sfumato.errors import ModelFormatError, NotFittedError, ParameterError
 from sfumato.privacy.parameters import separate_parameters
-from sfumato.privacy.statement import PrivacyStatement
 from sfumato.recommend.catalogue import Catalogue
+
+if TYPE_CHECKING:  # a model without privacy needs none of it
+    from sfumato.privacy.statement import PrivacyStatement
 
 __all__ = [
     "BOUNDS",
@@ -261,7 +263,7 @@ def finite_number(state: dict[str, Any], name: str) -> float:
     return value
 
 
-def label_of(statement: PrivacyStatement | None) -> Label:
+def label_of(statement: "PrivacyStatement | None") -> Label:
     """Return "proved", "measured" or "none"; "none" also for a statement with seeded noise."""
     if statement is None or statement.insecure:
         return "none"
@@ -293,7 +295,7 @@ class Estimator(Parameters):
             Estimator.KINDS[cls.__name__] = cls
 
     @property
-    def statement(self) -> PrivacyStatement | None:
+    def statement(self) -> "PrivacyStatement | None":
         """Privacy statement of the model; None for a model without a privacy guarantee."""
         return None
 
