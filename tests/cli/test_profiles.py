@@ -11,6 +11,7 @@ from support.hard_rows import released_to_all
 
 USERS_OPTION = ["--users", "users.txt"]
 PLAIN = ["profiles", "release", "train.csv", "--mechanism", "blip", "--epsilon", "40"]
+PLAIN += ["--bits", "5000", "--hashes", "20"]
 RELEASE = [*PLAIN, *USERS_OPTION]
 
 
