@@ -10,15 +10,15 @@ _spec = importlib.util.spec_from_file_location("factorization", DOCS / "factoriz
 _shared = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_shared)
 table = _shared.table
-TIE = 0.01  # of the other's figure: a smaller difference is no loss
+TIE = 0.01  # of the other's figure, or of the variance for R2: a smaller difference is no loss
 HEAD = """# Ours, the best peer, and the trivial
 
 Every model of four rooms on at least four data sets: medians of three seeds, five for
 `PrivateTableSampler`, with the lowest and the highest. "Best peer" is the best of those that were
 measured. "Trivial" is the best of means, a histogram, a constant, one class or the like. A
 reference has another guarantee (mostly none): to be behind it is named too, but is no loss to a
-trivial baseline. A difference of less than 1 % is a tie. Written by `python docs/comparison.py`
-from the JSON of `python benchmarks/comparison_ROOM.py`.
+trivial baseline. A difference of less than 1 % (of R2: of .01) is a tie. Written by
+`python docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
 """
 
 
@@ -44,7 +44,8 @@ def loses(row, other):
     """Whether our median is behind another's by more than a tie."""
     ours, theirs = row["ours"]["median"], other[1]["median"]
     behind = theirs - ours if row["better"] == "higher" else ours - theirs
-    return behind > TIE * abs(theirs)
+    unit = 1.0 if row["measure"].startswith("R2") else abs(theirs)
+    return behind > TIE * unit
 
 
 def verdict(row):
