@@ -292,8 +292,8 @@ def detections():
                     "random": [0.5],
                     "far from the centre of the box": [roc_auc_score(kind, far)],
                 },
-                chosen_on="magic, mnist, pendigits, SpamBase, thyroid, cardio, generated; seen while "
-                "choosing: cover, annthyroid, mammography",
+                chosen_on="magic, mnist, pendigits, SpamBase, thyroid, cardio, generated; seen "
+                "while choosing: cover, annthyroid, mammography",
                 setting=f"epsilon {epsilon:g}" if epsilon else "no privacy",
             )
 

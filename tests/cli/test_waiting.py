@@ -154,6 +154,7 @@ COMMANDS = [
     ("inspect model.sfu", ""),
     ("demo --once", ""),
     ("doctor", ""),
+    ("bench --quick --runs 1 --only sketch/bloom -o benches", "1 of 1 cases"),
     ("warmup privacy", "2 of 2 calls"),
     ("audit profiles train.csv --epsilon 2 --attacked 20 -o audit", "140 of 140 attacks"),
     ("audit mechanism laplace --trials 1000 --seed 1", "4 of 4 steps"),

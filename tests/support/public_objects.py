@@ -30,7 +30,7 @@ def _stored() -> Iterator[Any]:
     made = [
         *(("sketch", data) for data in files._profiles()),
         *(("sketch", data) for data in files._mined()),
-        *(("density", data) for data in files._estimators()),
+        *(("density", data) for data in (*files._estimators(), *files._samplers())),
         *(("index", data) for data in files._indexes()),
         *files._telemetry(),
         *files._answers(),

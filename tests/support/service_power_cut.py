@@ -12,11 +12,13 @@ from pathlib import Path
 
 import httpx
 import msgspec
-from power_cut import PowerCuts
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # also where this runs by itself
 
 from sfumato.serve import create_app
 from sfumato.serve.config import BudgetConfig, ServiceConfig, SketchConfig
 from sfumato.store import open_store
+from support.power_cut import PowerCuts
 
 ROUNDS = 60
 ORDER = {"kind": "sketch", "sketch": "pages", "dataset": "views", "epsilon": 0.01}

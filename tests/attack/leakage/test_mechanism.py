@@ -216,11 +216,12 @@ def test_profiles_use_the_formulas_of_their_kind():
         for mechanism in (Blip(epsilon=8), Jlt(epsilon=2), Signs(epsilon=2), Minima(epsilon=3))
     )
     flip, probability = float(blip.flip_probability), float(minima.chance)
+    filled = blip.bits, blip.hashes, flip, size
     result = jlt.dimensions, size, jlt.sigma
     signed = signs.bits, size, signs.sigma
     cells = minima.bins, minima.code_bits, probability, size
     expected = [
-        (blip, bounds.blip_single(5000, 20, flip, size), bounds.blip_joint(5000, 20, flip, size)),
+        (blip, bounds.blip_single(*filled), bounds.blip_joint(*filled)),
         (jlt, bounds.jlt_single(*result), bounds.jlt_joint(*result)),
         (signs, bounds.signs_single(*signed), bounds.signs_joint(*signed)),
         (minima, bounds.minima_single(*cells), bounds.minima_joint(*cells)),

@@ -55,7 +55,7 @@ def _recommend(rows: list[Row]) -> Headline:
 
 
 def _profile(rows: list[Row]) -> Headline:
-    row = next(row for row in rows if row["release"] == "Blip" and row["epsilon"] > 20)
+    row = next(row for row in rows if row["release"] == "Blip" and row["epsilon"] > 4)
     return (
         f"profile rebuilt, epsilon {row['epsilon']:.0f} an item",
         f"{row['attack']:.0%}",
