@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv
 
 from sfumato.sketch.concentration import upper_tail
 
@@ -54,6 +53,8 @@ class CentredRow(NamedTuple):
         """The row at this place; its quantile is the median of a beta distribution."""
         if position is None:
             return cls(None, 0.5)
+        from scipy.special import betaincinv  # here, since its import takes a fifth of a second
+
         return cls(position, float(betaincinv(position + 1, depth - position, 0.5)))
 
     @classmethod
