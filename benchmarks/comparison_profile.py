@@ -36,7 +36,10 @@ MODELS = {
     "Signs": lambda epsilon, seed: Signs(epsilon=epsilon, delta=DELTA, seed=seed),
     "Minima": lambda epsilon, seed: Minima(epsilon=epsilon, seed=seed),
 }
-CHOSEN = "FilmTrust, MovieLens-100K"
+CHOSEN = (
+    "FilmTrust, MovieLens-100K, two generated worlds; "
+    "the others were seen before the last change"
+)
 SAME = "the same ten users for all, from "
 
 

@@ -27,7 +27,10 @@ from sfumato.sketch import MinHash
 
 SEEDS, QUERIES, NEAREST, ROWS = (0, 1, 2), 500, 10, 3_000
 SOME = 100  # queries of sets, whose true neighbours are found pair by pair
-ELSEWHERE = "defaults, chosen on other queries of benchmarks/retrieval.py"
+ELSEWHERE = (
+    "defaults, chosen on other queries of benchmarks/retrieval.py; "
+    "the rule of a common mean on these sets"
+)
 
 
 def digits():

@@ -34,7 +34,10 @@ from sfumato.density.synthesize.columns import COLUMNS, codes_of
 SEEDS = range(3)
 SAMPLER_SEEDS = range(5)  # a rare class has few rows, and areas vary more
 SAMPLED = ("magic", "census", "mammography", "donors", "cover")
-SAMPLER_CHOSEN = "skin, SpamBase, pendigits, annthyroid, thyroid, cardio, generated classes"
+SAMPLER_CHOSEN = (
+    "skin, SpamBase, pendigits, annthyroid, thyroid, cardio, generated classes; "
+    "seen while choosing: census"
+)
 MOST = 8000  # rows of a set, of which synthetic ones are learned
 MOST_CLASSIFIED = 15_000
 INFINITE = 1e6
