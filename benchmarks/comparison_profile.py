@@ -37,8 +37,7 @@ MODELS = {
     "Minima": lambda epsilon, seed: Minima(epsilon=epsilon, seed=seed),
 }
 CHOSEN = (
-    "FilmTrust, MovieLens-100K, two generated worlds; "
-    "the others were seen before the last change"
+    "FilmTrust, MovieLens-100K, two generated worlds; the others were seen before the last change"
 )
 SAME = "the same ten users for all, from "
 

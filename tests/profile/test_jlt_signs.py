@@ -14,7 +14,7 @@ from sfumato.privacy.accounting.calibration import epsilon_of, gaussian_delta
 from sfumato.privacy.accounting.losses import Loss
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.profile import Jlt, Signs
-from sfumato.profile.gaussian_projection import SCALE, sums
+from sfumato.profile.gaussian_projection import SCALE, ProjectionNoise, sums
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.signs import WEIGHT
 from support.hard_rows import released_to_all
@@ -66,6 +66,16 @@ def test_the_noise_covers_the_epsilon_that_is_stated(make, terms):
         assert released.epsilon >= 0.998 * epsilon
         assert (released.delta, released.proof) == (delta, "proved")
         assert epsilon_of(Loss.from_dict(released.loss), delta) == pytest.approx(released.epsilon)
+
+
+def test_items_that_move_little_noise_together_cost_the_square_of_their_number():
+    # Too little noise for the exact loss; the divergence of two discrete Gaussians is at least rho.
+    loss = ProjectionNoise(Fraction(1), norm_squared=4).loss(3, "add/remove")
+    at = np.arange(-20, 30)
+    mass, moved = (np.exp(-((at - far) ** 2) / 2) for far in (0, 6))  # three items of norm 2
+    divergence = float((mass / mass.sum() * np.log(mass / moved)).sum())
+    assert divergence <= loss.rho * (1 + 1e-9)
+    assert loss.rho == pytest.approx(divergence)
 
 
 def test_in_one_dimension_the_exact_law_keeps_the_promise():
