@@ -17,18 +17,19 @@ RESULT = {"win": "win", "tie": "tie", "loss": "**loss**", None: "none"}
 HEAD = """# Comparison with peers and with the trivial
 
 Models of {rooms} rooms, each on at least four data sets. A figure is the median of three seeds (of
-five for `PrivateTableSampler`, of nine for private `SketchRegressor`). The lowest and the highest are
-in parentheses. What has no randomness has one figure.
+five for `PrivateTableSampler`, of nine for private `SketchRegressor`). The lowest and the highest
+are in parentheses. What has no randomness has one figure.
 
 - **Peers** solve the same task under the same guarantee: other packages, or other known methods.
 - **Trivial** answers need no model: a constant, the most frequent class, popularity, noise alone.
 - **References** have another guarantee, mostly none: models without privacy beside a private one,
   or an oracle. To be behind one is the price of privacy. It is counted apart, and named too.
 
-**When is it a tie?** A row is a **win** if every seed of ours is better than every seed of the other. It
-is a **loss** if every seed is worse. If the two ranges overlap, it is a **tie**. Against several peers a
-row is a win if all are beaten, and a loss if one is ahead. Chance alone makes a win or a loss of
-one row in ten between equal methods with three seeds each, and of more where one side has a single figure.
+**When is it a tie?** A row is a **win** if every seed of ours is better than every seed of the
+other. It is a **loss** if every seed is worse. If the two ranges overlap, it is a **tie**. Against
+several peers a row is a win if all are beaten, and a loss if one is ahead. Chance alone makes a win
+or a loss of one row in ten between equal methods with three seeds each, and of more rows where one
+side has a single figure.
 
 Settings were chosen on the data that are named above each table. This page is written by
 `python docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
@@ -167,7 +168,9 @@ def section(rows):
             header += [f"best {kind.removesuffix('s')}" if kind != "trivial" else "trivial", ""]
         body = []
         for row in group:
-            found = [part for kind in kinds for part in (cell(row, kind), RESULT[result(row, kind)])]
+            found = [
+                part for kind in kinds for part in (cell(row, kind), RESULT[result(row, kind)])
+            ]
             body.append([row["data"], row["setting"], f"**{spread(row['ours'])}**", *found])
         lines += [f"### `{model}`: {MEASURES.get(measure, measure)}", ""]
         lines += [f"{better.capitalize()} is better. Settings chosen on: {chosen}.", ""]
@@ -195,7 +198,7 @@ def rooms():
 def page():
     """The page from the last measurements."""
     found = rooms()
-    lines = [HEAD.format(rooms=_word(len(found)))]
+    lines = [HEAD.format(rooms=len(found))]
     lines += ["## Summary", "", *summary(by_room(found), ["room"]), ""]
     lines += ["*None*: no peer could be measured.", "", "## Model by model", ""]
     lines += [*summary(models(found), ["room", "model"]), ""]
@@ -206,11 +209,6 @@ def page():
         lines += [f"## {room.capitalize()}", "", f"`python benchmarks/comparison_{room}.py`", ""]
         lines += [*missing(rows), *section(rows)]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _word(count):
-    words = "no one two three four five six seven eight nine ten".split()
-    return words[count] if count < len(words) else str(count)
 
 
 if __name__ == "__main__":

@@ -215,6 +215,18 @@ def test_the_comparison_names_every_loss():
                     assert any(line.startswith(start) for line in found)
 
 
+def test_the_readme_is_short_and_has_the_measured_figures():
+    text = (ROOT / "README.md").read_text()
+    assert module(ROOT / "docs" / "readme.py").page() == text, "run make docs"
+    assert len(text.splitlines()) < 120
+    recipes = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    assert len(recipes) == 5  # each of which runs in test_pages.py
+    assert max(len(list(filter(None, each.splitlines()))) for each in recipes) <= 6
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert len(pictures) == 1
+    assert (ROOT / pictures[0]).exists()
+
+
 def test_the_table_of_discovery_is_the_measured_figures():
     assert benchmark("discovery").page() in (ROOT / "docs" / "telemetry.md").read_text()
 
