@@ -101,10 +101,9 @@ def test_ctrl_c_while_reading_charges_and_writes_nothing(tmp_path):
     time.sleep(0.2)
     os.kill(running.pid, signal.SIGINT)
     _, errors = running.communicate(timeout=60)
-    assert (running.returncode, errors) == (
-        130,
-        "sfumato: t.csv: column 'a'.\nsfumato: stopped; nothing was written.\n",
-    )
+    assert running.returncode == 130
+    columns, stopped = "sfumato: t.csv: column 'a'.\n", "sfumato: stopped; nothing was written.\n"
+    assert errors in {columns + stopped, stopped}  # the latter if it came before the columns
     ledger.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.ledger", "t.csv"]
     assert ledger.spent("rows").epsilon == 0
