@@ -108,6 +108,7 @@ docs: .venv/bench
 	$(BIN)/python docs/how_private.py
 	$(BIN)/python docs/evidence.py
 	$(BIN)/python docs/comparison.py
+	$(BIN)/python docs/readme.py
 	$(BIN)/python docs/licences.py
 	$(MAKE) site
 

@@ -88,8 +88,12 @@ def take_picture():
             page.wait_for_selector("#list li")
             page.goto(f"{link.partition('/#')[0]}/page/lab")
             page.wait_for_selector("#curve canvas")
-            page.get_by_label("Epsilon of each item").fill("7")
-            page.wait_for_timeout(2000)
+            slider = page.get_by_label("Epsilon of each item")
+            slider.fill("5")
+            chosen = "At epsilon " + page.inner_text("#epsilon-value") + " "
+            page.get_by_text(chosen).wait_for()
+            slider.blur()
+            page.wait_for_timeout(1000)
             page.screenshot(path=DOCS / "page_lab.png", full_page=True)
             browser.close()
     finally:

@@ -180,6 +180,7 @@ PAGES_OF_BENCHMARKS = [
     ("how_private", "how_private"),
     ("evidence", "evidence"),
     ("service", "service"),
+    ("comparison", "comparison"),
 ]
 
 
@@ -187,6 +188,43 @@ PAGES_OF_BENCHMARKS = [
 def test_pages_of_benchmarks_are_the_measured_figures(script, name):
     page = module(ROOT / "docs" / f"{script}.py").page()
     assert (ROOT / "docs" / f"{name}.md").read_text() == page, "run make docs"
+
+
+def test_a_difference_within_the_ranges_of_the_seeds_is_a_tie():
+    outcome = module(ROOT / "docs" / "comparison.py").outcome
+    ours, near, far = ({"low": low, "high": low + 2} for low in (5, 7, 8))
+    assert [outcome(ours, each, "higher") for each in (ours, near, far)] == ["tie", "tie", "loss"]
+    assert [outcome(far, ours, better) for better in ("higher", "lower")] == ["win", "loss"]
+
+
+def test_the_comparison_names_every_loss():
+    comparison = module(ROOT / "docs" / "comparison.py")
+    page = comparison.page()
+    titles = ("Every loss to a peer", "Every loss to the trivial", "Every row behind a reference")
+    for kind, title in zip(comparison.KINDS, titles, strict=True):
+        named = page.split(f"## {title}\n")[1].split("\n## ")[0]
+        for room, rows in comparison.rooms().items():
+            lost = [row for row in rows if comparison.result(row, kind) == "loss"]
+            assert lost == [row for row in rows if comparison.beaten_by(row, kind)]
+            if lost:
+                table = named.split(f"### {room.capitalize()}: {len(lost)} of {len(rows)}\n")[1]
+                found = table.split("### ")[0].splitlines()
+                assert len(lost) == sum(line.startswith("| `") for line in found)
+                for row in lost:
+                    start = f"| `{row['model']}` | {row['data']} | {row['setting']} |"
+                    assert any(line.startswith(start) for line in found)
+
+
+def test_the_readme_is_short_and_has_the_measured_figures():
+    text = (ROOT / "README.md").read_text()
+    assert module(ROOT / "docs" / "readme.py").page() == text, "run make docs"
+    assert len(text.splitlines()) < 120
+    recipes = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    assert len(recipes) == 5  # each of which runs in test_pages.py
+    assert max(len(list(filter(None, each.splitlines()))) for each in recipes) <= 6
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", text)
+    assert len(pictures) == 1
+    assert (ROOT / pictures[0]).exists()
 
 
 def test_the_table_of_discovery_is_the_measured_figures():

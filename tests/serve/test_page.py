@@ -232,8 +232,8 @@ def test_the_budget_shows_what_is_left_and_every_statement(world, view):
     assert page.locator("#releases tbody tr").count() == 3
     named = page.locator("#releases details").locator("xpath=..")
     assert [text.split("\n")[0] for text in named.all_inner_texts()] == [
-        "How popular items are",
-        "Which items are alike",
+        "Popularity of items",
+        "Similar items",
         "Map of a density",
     ]
     page.get_by_role("button", name="Statement of places-map").click()

@@ -218,9 +218,9 @@ def _sentence(
 ) -> str:
     return (
         f"At epsilon {epsilon:g} for each item, an attacker who names {EACH} titles is right about "
-        f"{found} of this reader's {size}, where guessing popular titles is right about {guessed}; "
-        f"the releases still find {neighbours.recall:.0%} of the readers most alike, "
-        f"where chance finds {neighbours.chance:.0%}."
+        f"{found} of this reader's {size}. Guessing popular titles is right about {guessed}. "
+        f"The releases still find {neighbours.recall:.0%} of the most similar readers. "
+        f"Chance finds {neighbours.chance:.0%}."
     )
 
 

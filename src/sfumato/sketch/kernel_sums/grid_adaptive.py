@@ -111,6 +111,11 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
     def _size(self) -> float:
         return float(self._best.sum())
 
+    @cached_property
+    def _size_error(self) -> float:
+        spectrum = self._spectrum
+        return math.sqrt(float(spectrum.noise.flat[0]) * spectrum.noise.size)
+
     def noise_error(self) -> float:
         """Return the standard deviation of an estimate's noise, a root mean square over the box.
 

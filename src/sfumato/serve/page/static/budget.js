@@ -3,7 +3,7 @@ import { attempt, call, element, every, number, part, start, table } from "./app
 let shown = "";
 // What a release is, by the class that its line begins with.
 const KINDS = {
-  ReleasedPopular: "How popular items are", ReleasedNeighbours: "Which items are alike",
+  ReleasedPopular: "Popularity of items", ReleasedNeighbours: "Similar items",
   ReleasedKernelGrid: "Map of a density", ReleasedAdaptiveGrid: "Map of a density", ReleasedKernelSlices: "Map of a density",
   ReleasedKernelFourier: "Map of a density", ReleasedRace: "Map of a density",
   ReleasedCountMin: "Counts of keys", ReleasedCountSketch: "Counts of keys", ReleasedHyperLogLog: "Number of distinct keys",
@@ -56,11 +56,11 @@ async function refresh() {
   part("budgets").replaceChildren(...(ledger.budgets.length ? ledger.budgets.map(budget) : [none]));
   const columns = ["Release", "Guarantee", "What", "Data set", "Size"].map((name) => ({ name, numeric: name === "Size" }));
   part("releases").replaceChildren(releases.length
-    ? table("A retry gets the stored bytes; fresh noise is never drawn for it", columns, releases.map(releaseRow))
+    ? table("A repeated request gets the stored bytes, never fresh noise", columns, releases.map(releaseRow))
     : element("p", { className: "soft", text: "Nothing has been released." }));
   const charges = ledger.charges.map((each) => [when(each.time), each.release, each.dataset, what(each.what)]);
   part("ledger").replaceChildren(charges.length
-    ? table("Charges in their order", ["Charged, UTC", "Release", "Data set", "What"].map((name) => ({ name })), charges)
+    ? table("Charges, the oldest first", ["Charged, UTC", "Release", "Data set", "What"].map((name) => ({ name })), charges)
     : element("p", { className: "soft", text: "There is no charge." }));
 }
 

@@ -27,7 +27,7 @@ export function chart(place, { series, label, time = false, axis, mark, rest, he
       scales: { x: { time }, y: { range: (_, low, high) => [0, Math.max(least, high * 1.05)] } },
       axes: [{ ...common, label: axis, labelFont: FONT, labelSize: axis ? 20 : 0, space: time ? 80 : 50,
         values: time ? (_, ticks) => ticks.map(clock) : undefined },
-        { ...common, size: 54, values: series[0].ticks && ((_, ticks) => ticks.map(series[0].ticks)) }],
+        { ...common, size: width, values: series[0].ticks && ((_, ticks) => ticks.map(series[0].ticks)) }],
       series: [{ label: label ?? "", value: (_, value) => (value == null ? "" : time ? clock(value) : value) },
         ...series.map((each) => ({
           label: each.label,
@@ -49,6 +49,11 @@ export function chart(place, { series, label, time = false, axis, mark, rest, he
     drawn.setData(data);
     if (!place.matches(":hover")) drawn.setLegend({ idx: null });
   };
+}
+
+/** How wide an axis must be for its longest label, in pixels. */
+function width(_, labels) {
+  return Math.max(54, 20 + 7 * Math.max(0, ...(labels ?? []).map((each) => String(each).length)));
 }
 
 /** A vertical line at a value of the x axis. */

@@ -20,7 +20,7 @@ function show(answer) {
   part("guarantee").textContent = `What is proved: whatever an attacker knows, the release changes the odds ` +
     `that any one title was read by a factor of at most ${factor(answer.epsilon)} (${answer.statement}). ` +
     `For all ${answer.size} titles together it is epsilon ${answer.profile_epsilon.toFixed(0)}` +
-    (answer.profile_epsilon > 10 ? ", a bound that promises next to nothing." : ".");
+    (answer.profile_epsilon > 10 ? ", which guarantees next to nothing." : ".");
   part("mosaic").replaceChildren(...answer.items.map((item) => {
     const name = kind(item);
     const about = `${item.title}: ${KINDS[name] ?? "not read, not named"}; the attacker gives it ${percent(item.probability)}`;
@@ -42,8 +42,8 @@ function curve(found, draw) {
   const column = (name) => found.steps.map((step) => step[name]);
   const data = [column("epsilon"), column("rebuilt"), column("neighbours"), column("guessed")];
   part("curve-about").textContent = `Means of ${found.profiles} generated readers. Red is the harm: how much of ` +
-    "a profile the attacker names. Green is the use: how many of the readers most like one can still be " +
-    "found. Dashed is what guessing popular titles gives without any release.";
+    "a profile the attacker names. Green is the use: how many of the most similar readers can still be " +
+    "found. The dashed line is what guessing popular titles gives without any release.";
   const columns = ["epsilon", "profile rebuilt", "similar readers found", "by popularity alone"];
   const rows = found.steps.map((step) => [String(step.epsilon), percent(step.rebuilt),
     percent(step.neighbours), percent(step.guessed)]);

@@ -46,7 +46,7 @@ async function show(user) {
   part("list-about").textContent = list.items.length
     ? `${list.items.length} items for ${user}, best first, without the user's own last items.` +
       (overview.generated ? " Choose one, and watch the list follow." : "")
-    : "There is no model yet: the first events bring one.";
+    : "There is no model yet. It is learned from the first events.";
 }
 
 function model(row) {
