@@ -145,6 +145,19 @@ class ReleasedJlt(CodewordProfiles):
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.vectors[rows] / self._unit**0.5, np.float32)
 
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        """Squared lengths of what is left, minus those of the noise."""
+        each = self._items_of_noise / self.dimensions
+        sizes = np.einsum("ij,ij->i", rest, rest, dtype=np.float64)
+        sizes -= self._items_of_noise - each
+        typical = max(float(self.estimate_size().mean()), 0.0)
+        return sizes, 2 * each * self._items_of_noise + 4 * each * typical
+
+    def _shape(
+        self, along: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return np.ones_like(sizes), sizes + along**2, sizes
+
     def _size_variance(self) -> np.ndarray:
         return 2 * self._energies**2 / self.dimensions
 

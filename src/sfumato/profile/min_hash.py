@@ -318,6 +318,10 @@ class ReleasedMinima(PairwiseProfiles):
         worth = self._distribution.vectors.astype(np.float32)
         return np.asarray(worth[self.codes[rows]].reshape(len(rows), self._entries))
 
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        """Full bins; their noise is nearly independent of that along any one direction."""
+        return self._full[rows], float(self._distribution.noise(self._full).mean())
+
     @cached_property
     def _planes(self) -> np.ndarray:
         """The codes as bit planes, for the kernel that compares them."""

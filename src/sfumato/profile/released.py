@@ -23,6 +23,7 @@ RANKINGS = one_of(("population", "pairs"))
 KINDS = ("integers", "text")
 N = integer(1, 2**31)
 FEWEST = 100  # users that tell of a population; with 15 users, both rules were about as good
+LEFT = 0.05  # of a squared length, at least, that is not along the common profile
 PAIRS = 1 << 22  # variances in memory at a time
 
 
@@ -406,7 +407,7 @@ class ReleasedProfiles(Release, in_files=False):
         if ranking is not None:
             ranking = RANKINGS.check(type(self).__name__, "ranking", ranking)
         fewest, most = sorted((len(self), len(there)))
-        suits = self._suits_population and fewest >= FEWEST and most * self._entries <= CELLS
+        suits = fewest >= FEWEST and most * self._entries <= CELLS
         if ranking is None and not suits:
             return False
         noises = self._vector_noise, there._vector_noise
@@ -440,11 +441,6 @@ class ReleasedProfiles(Release, in_files=False):
         raise NotImplementedError
 
     @property
-    def _suits_population(self) -> bool:
-        """Whether noisy vectors are close to normal about what profiles have in common."""
-        return True
-
-    @property
     def _entries(self) -> int:
         """Length of the vector of a row."""
         raise NotImplementedError
@@ -458,9 +454,24 @@ class ReleasedProfiles(Release, in_files=False):
         """Released rows as unbiased float32 vectors, whose inner products count common items."""
         raise NotImplementedError
 
-    def _rectified(self, means: np.ndarray) -> np.ndarray:
-        """Posterior means as vectors whose cosines are those of profiles."""
-        return means
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        """Unbiased sizes of these rows in any unit, and the variance of their noise.
+
+        Their noise is independent of that of the coordinate along the common profile. rest: what
+        the noisy vectors leave beside that coordinate.
+        """
+        raise NotImplementedError
+
+    def _shape(
+        self, along: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a coordinate along the common profile and a size say of a vector.
+
+        Returns the number that one common item adds to inner products, for each of the two vectors;
+        the items; and the squared length of what is left beside the coordinate.
+        """
+        items = np.maximum(sizes, along**2)
+        return np.ones_like(items), items, np.maximum(sizes - along**2, LEFT * sizes)
 
     def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
         raise NotImplementedError

@@ -127,13 +127,22 @@ class ReleasedSigns(CodewordProfiles):
         return self.scale**2 + self.weight**2
 
     @property
+    def _average_size(self) -> float:
+        return max(float(self.estimate_size().mean()), 0.0)
+
+    @property
     def _vector_noise(self) -> np.ndarray:
-        """Variance of a sign that its mean, sqrt(2 / pi) times the number, leaves on average."""
-        items = max(float(self.estimate_size().mean()), 0.0)
-        return np.full(self.bits, 1 - 2 / math.pi * items / (items + self._items_of_noise))
+        """Variance of a sign, scaled, that its mean leaves on average."""
+        total = math.pi / 2 * (self._average_size + self._items_of_noise)
+        return np.full(self.bits, (total - self._average_size) / self.bits)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
-        return self._signs(rows)
+        """Signs in the scale of sums; a sign is sqrt(2 / pi) times the number on average."""
+        total = math.pi / 2 * (self._average_size + self._items_of_noise)
+        return self._signs(rows) * np.float32(math.sqrt(total / self.bits))
+
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        return self.estimate_size()[rows], float(self._size_variance()[0])
 
     def _signs(self, rows: np.ndarray) -> np.ndarray:
         packed = np.ascontiguousarray(self.codes[rows]).view(np.uint8)
