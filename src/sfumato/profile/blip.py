@@ -66,8 +66,7 @@ class ReleasedBlip(ReleasedProfiles):
 
     With the ranking "pairs", `nearest` and `nearest_rows` rank by similarities that are shrunk
     towards 0 according to their noise, because otherwise small profiles, which noise alters most,
-    would rank first. It is the default for several hashes, where filters are so full that profiles
-    of different sizes share bits by chance. At epsilon 0 all estimates are NaN.
+    would rank first. At epsilon 0 all estimates are NaN.
 
     `words` contains one filter per row: 64 bits per word, lowest first, padded with zeros to
     complete cache lines.

@@ -161,7 +161,9 @@ class Posterior(NamedTuple):
         prior = RowPrior.fit(sizes, along - common.own, (size_noise, common.noise))
 
         def expected(sizes: np.ndarray, along: np.ndarray) -> np.ndarray:
-            return prior.expect(sizes, along, lambda x, size: _of_shape(x, *release._shape(x, size)))
+            return prior.expect(
+                sizes, along, lambda x, size: _of_shape(x, *release._shape(x, size))
+            )
 
         energies = expected(sizes, along - common.own)[:, -1]
         average = max(float(energies.mean()), SMALLEST)

@@ -35,9 +35,7 @@ class RowPrior(NamedTuple):
     noise: tuple[float, float]
 
     @classmethod
-    def fit(
-        cls, sizes: np.ndarray, along: np.ndarray, noise: tuple[float, float]
-    ) -> "RowPrior":
+    def fit(cls, sizes: np.ndarray, along: np.ndarray, noise: tuple[float, float]) -> "RowPrior":
         """Estimate from noisy sizes and coordinates of rows, at least 2, with these variances."""
         mean, centre = _mean_above_error(sizes, 1.0), _mean_above_error(along, 1e-3)
         spreads = sizes.var(ddof=1) / mean**2, along.var(ddof=1) / centre**2
@@ -136,4 +134,4 @@ def shrunk_entries(means: np.ndarray, variance: float) -> tuple[np.ndarray, np.n
         total = joint.sum(axis=1)
         shrunk[part] = joint @ values / total
         slopes[part] = (joint @ values**2 / total - shrunk[part] ** 2) / deviation**2
-    return shrunk, np.clip(slopes, 0.0, 1.0)
+    return shrunk, np.maximum(slopes, 0.0)

@@ -233,10 +233,9 @@ class Signs(GaussianMechanism[ReleasedSigns]):
 
     Parameters
     ----------
-    bits : int, default=1000
+    bits : int, default=256
         Signs of a profile, 1 to 65,536. Each has the noise of the entire budget, whatever their
-        number, so similarities are most accurate at about items / sigma**2 signs: 200 for 100
-        items at epsilon 8.
+        number, so that 100 to 400 find the most similar users at epsilon 1 to 8.
     epsilon : float or None, default=None
         Privacy loss of one unit, above 0. Give either `epsilon` or `sigma`.
     delta : float, default=1e-06
@@ -289,7 +288,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
     def __init__(
         self,
         *,
-        bits: int = 1000,
+        bits: int = 256,
         epsilon: float | None = None,
         delta: float = 1e-6,
         sigma: float | None = None,
