@@ -34,6 +34,7 @@ PILOT = Fraction(3, 25)  # of epsilon
 PILOT_BLOCKS = (14, 9, 6, 4)  # along an axis, at most, in 1 to 4 dimensions
 MOST_BLOCKS = (512, 64, 36, 16)
 BENEFIT = 1.5  # of the doubt: levels suit more shapes of data than a forecast by shells can tell
+LEAST_VARIANCE = 1e-60  # of a cell: at a large epsilon that of the noise is too small for a float
 LEVELS = 0  # the choice of nested levels instead of blocks
 
 
@@ -301,5 +302,5 @@ def _candidates(shape: tuple[int, ...]) -> dict[int, GridBlocks]:
 
 
 def _variance(scale: float, unit: int) -> float:
-    """Variance of Laplace noise of this scale, in squared points."""
-    return NoiseDistribution("Laplace", scale).variance / unit**2
+    """Variance of Laplace noise of this scale, in squared points; of none, next to nothing."""
+    return max(NoiseDistribution("Laplace", scale).variance, LEAST_VARIANCE) / unit**2
