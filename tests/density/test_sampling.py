@@ -34,6 +34,13 @@ def test_draws_have_the_distribution_of_the_positive_part(draw):
     assert kstest(drawn[:, 1] ** 2, "uniform").statistic < limit
 
 
+@pytest.mark.filterwarnings("error")
+def test_values_that_are_nowhere_above_zero_are_drawn_evenly():
+    # As those of a release may be in which noise dominates.
+    drawn = by_population(lambda points: -(ramp(points) ** 2), BOX, 1000, np.random.default_rng(1))
+    assert (np.abs(drawn.mean(axis=0) - [0, 0.5]) < [0.25, 0.07]).all()
+
+
 def test_an_envelope_that_was_too_low_is_raised_and_all_is_drawn_anew(monkeypatch):
     # Drawn under the first envelope, nearly all points would be accepted: even, not a ramp.
     first = _Envelope.of

@@ -185,8 +185,8 @@ def _positive(values: Values, points: np.ndarray) -> np.ndarray:
 def _logs(values: Values, points: np.ndarray, known: float = -math.inf) -> np.ndarray:
     """Logarithms of values; non-positive ones are floored relative to the largest known value."""
     observed = _positive(values, points)
-    largest = max(float(observed.max(initial=0.0)), math.exp(known), 1e-300)
-    return np.asarray(np.log(np.maximum(observed, LEAST * largest)))
+    largest = max(float(observed.max(initial=0.0)), math.exp(known))
+    return np.asarray(np.log(np.maximum(observed, max(LEAST * largest, 1e-300))))
 
 
 POSITIONS = 1023  # candidate points at a time: their kernel matrix has 4 MiB

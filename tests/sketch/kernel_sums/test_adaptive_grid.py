@@ -102,6 +102,16 @@ def test_dense_places_are_not_flattened():
     np.testing.assert_allclose(made.mean(points[:200]), sketch.mean(points[:200]), rtol=0.05)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon", [1e7, 1e9, 1e15])
+@pytest.mark.parametrize("axes", [1, 2])
+def test_next_to_no_noise_leaves_the_sketch_as_it_is(axes, epsilon):
+    points = UNIFORM[axes][:300]
+    sketch, release = released(points, epsilon)
+    assert release.noise_error() < 1e-2
+    assert release.mean(points) == pytest.approx(sketch.mean(points), rel=1e-3)
+
+
 def test_size_is_that_of_all_points():
     for epsilon in (0.1, 10.0):
         made = released(UNIFORM[2], epsilon)[1]

@@ -33,6 +33,7 @@ __all__ = ["ReleasedAdaptiveGrid", "adaptive_release"]
 PILOT = Fraction(3, 50)  # of epsilon
 PILOT_BLOCKS = (14, 9, 6, 4)  # along the longest axis, at most, in 1 to 4 dimensions
 MOST_BLOCKS = (512, 64, 36, 16)
+LEAST_VARIANCE = 1e-60  # of a cell: at a large epsilon that of the noise is too small for a float
 LEVELS = 0  # the choice of nested levels instead of blocks
 
 
@@ -298,5 +299,5 @@ def _joint_size(*measured: tuple[np.ndarray, float]) -> float:
 
 
 def _variance(scale: float, unit: int) -> float:
-    """Variance of Laplace noise of this scale, in squared points."""
-    return NoiseDistribution("Laplace", scale).variance / unit**2
+    """Variance of Laplace noise of this scale, in squared points; of none, next to nothing."""
+    return max(NoiseDistribution("Laplace", scale).variance, LEAST_VARIANCE) / unit**2
