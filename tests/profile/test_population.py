@@ -80,6 +80,7 @@ def test_the_default_leaves_small_and_large_releases_to_pairs(monkeypatch):
     assert not same(made(120), "pairs")
     assert same(made(99), "pairs")
     assert same(made(120, hashes=2), "population")
+    assert same(made(120, hashes=2, epsilon=4), "pairs")
     monkeypatch.setattr(released, "CELLS", 120 * 2048 - 1)
     assert same(made(120), "pairs")
     with pytest.raises(ValueError, match="ReleasedBlip: ranking must be"):
@@ -147,6 +148,9 @@ def test_scores_are_those_of_the_factors_computed_pair_by_pair(kind, metric):
                 right = g.along_of_length[v] * yours.direction
                 right = right + g.rest_of_length[v] * yours.rests[v]
             expected = left @ right
+            if kind == "blip":
+                inner = left @ (g.along[v] * yours.direction + g.rest[v] * yours.rests[v])
+                expected *= 2048 * np.log1p(inner / 2048) / inner
             if metric == "jaccard":
                 both = f.items[u], g.items[v]
                 expected /= max(sum(both) - expected, *both)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from sfumato.profile.row_prior import RowPrior, shrunk_entries
 
@@ -21,15 +22,18 @@ def test_posterior_means_are_those_of_a_direct_sum():
     noise = (400.0, 1.0)
     *_, sizes, along = world(300, noise, 1)
     prior = RowPrior.fit(sizes, along, noise)
-    found = prior.expect(sizes[:4], along[:4], lambda a, s: np.stack([a / np.sqrt(s), s]))
+    assert prior.weights.sum() == pytest.approx(1)
+    found = prior.expect(sizes[:4], along[:4], lambda a, s: (a / np.sqrt(s), s))
     for u in range(4):
         above, below = np.zeros(2), 0.0
-        for i, size in enumerate(prior.sizes[:, 0]):
-            for j, a in enumerate(prior.along[i]):
-                away = (sizes[u] - size) ** 2 / noise[0] + (along[u] - a) ** 2 / noise[1]
-                each = prior.weights[i, j] * np.exp(-away / 2)
-                above += each * np.array([a / np.sqrt(size), size])
-                below += each
+        for (i, j), weight in np.ndenumerate(prior.weights):
+            point = np.array([prior.sizes[i, 0], prior.along[i, j]])
+            around = np.array([prior.of_sizes[i, 0], prior.of_along[i, j]])
+            given = np.array([sizes[u], along[u]])
+            each = weight * np.prod(norm.pdf(given, point, np.sqrt(around + noise)))
+            size, a = np.maximum(point + around / (around + noise) * (given - point), point / 10)
+            above += each * np.array([a / np.sqrt(size), size])
+            below += each
         np.testing.assert_allclose(found[u], above / below, rtol=1e-9)
 
 
@@ -37,23 +41,28 @@ def test_posterior_means_are_those_of_a_direct_sum():
 def test_expected_ratios_are_nearer_to_the_true_ones_than_those_of_noisy_numbers(noise):
     size, coordinate, sizes, along = world(1000, noise, 2)
     prior = RowPrior.fit(sizes, along, noise)
-    found = prior.expect(sizes, along, lambda a, s: (a / np.sqrt(s))[np.newaxis])[:, 0]
+    found = prior.expect(sizes, along, lambda a, s: (a / np.sqrt(s),))[:, 0]
     true = coordinate / np.sqrt(size)
     noisy = along / np.sqrt(np.maximum(sizes, 1))
     assert ((found - true) ** 2).mean() < 0.7 * ((noisy - true) ** 2).mean()
     assert np.corrcoef(found, true)[0, 1] > 0.6
 
 
+def test_without_noise_numbers_are_those_given():
+    *_, sizes, along = world(1000, (0.0, 0.0), 2)
+    prior = RowPrior.fit(sizes, along, (0.0, 0.0))
+    found = prior.expect(sizes, along, lambda a, s: (s, a))
+    np.testing.assert_allclose(found, np.column_stack([sizes, along]), rtol=1e-6)
+
+
 def test_noise_alone_gives_equal_rows_and_no_error():
     draws = np.random.default_rng(3)
     prior = RowPrior.fit(draws.normal(0, 100, 50), draws.normal(0, 5, 50), (1e4, 25.0))
     far = np.array([-1e9, 0.0, 1e9])
-    found = prior.expect(far, far, lambda a, s: np.stack([a, s]))
+    found = prior.expect(far, far, lambda a, s: (a, s))
     assert np.isfinite(found).all()
     assert (found > 0).all()
-    rows = prior.expect(
-        draws.normal(0, 100, 50), draws.normal(0, 5, 50), lambda a, s: s[np.newaxis]
-    )
+    rows = prior.expect(draws.normal(0, 100, 50), draws.normal(0, 5, 50), lambda a, s: (s,))
     assert rows.std() < 0.2 * rows.mean()
 
 

@@ -40,6 +40,7 @@ BITS, HASHES = integer(8, 2**26), integer(1, 64)
 LINE = 8  # words of a cache line
 PAIRS, LEAST = 1 << 16, 1 << 10  # pairs compared at a time, and the fewest rows: they fit a cache
 ABREAST = 64  # queries per pass over all rows
+NOISY = 1.0  # variance of a bit, as of about epsilon 1 for each hash
 FULL = 0.99  # share of ones above which filters rank alike
 
 
@@ -237,8 +238,17 @@ class ReleasedBlip(ReleasedProfiles):
         return pairs.estimate(metric)
 
     @property
+    def _suits_population(self) -> bool:
+        """Several bits of an item are not independent, which matters where noise is little."""
+        return self.hashes == 1 or self._filters.noise > NOISY
+
+    @property
     def _entries(self) -> int:
         return self.bits
+
+    @property
+    def _cells_of_collisions(self) -> float:
+        return float(self.bits)
 
     @property
     def _vector_noise(self) -> np.ndarray:

@@ -19,6 +19,7 @@ AT_ONCE, ROWS = 2**22, 2**12  # numbers, and rows, that are read at a time
 CLEAR = 0.2
 SMALLEST = 1e-12  # variance of noise, and length
 NEARLY = 0.999  # gain of a direction that noise leaves as it is
+FEWEST = -0.5  # inner product, at least, in cells of a filter
 
 
 class CommonProfile(NamedTuple):
@@ -145,11 +146,17 @@ class RowFactors(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """Posterior means of all rows of a release: along the common profile, and of what is left."""
+    """Posterior means of all rows of a release: along the common profile, and of what is left.
+
+    cells: bits of a filter, where items in common number cells * log(1 + inner / cells) for the
+    inner product of two vectors, as thesis, equation (3.6), has it for one; infinite for vectors
+    whose inner products count them.
+    """
 
     direction: np.ndarray
     rests: np.ndarray
     factors: RowFactors
+    cells: float
 
     @classmethod
     def of(cls, release: Any) -> "Posterior":
@@ -178,7 +185,7 @@ class Posterior(NamedTuple):
             found = expected(sizes, along)
             factors[:, part] = found[:, :-1].T
             rests[part] = population.posterior(rest, found[:, -1] / average)
-        return cls(common.direction, rests, RowFactors(*factors))
+        return cls(common.direction, rests, RowFactors(*factors), release._cells_of_collisions)
 
     def scores(self, rows: np.ndarray, there: "Posterior", metric: str) -> np.ndarray:
         """Expected similarity of each of these rows to all rows there; of cosines, up to a factor.
@@ -188,29 +195,42 @@ class Posterior(NamedTuple):
         mine, yours = self.factors, there.factors
         queries = self.rests[rows] * mine.rest[rows, np.newaxis].astype(np.float32)
         queries += np.outer(mine.along[rows], self.direction).astype(np.float32)
-        of_common, of_rest = queries @ there.direction, queries @ there.rests.T
+        products = queries @ there.direction, queries @ there.rests.T
+        inner = None
+        if metric != "cosine" or math.isfinite(self.cells):
+            inner = _sums(*products, yours.along, yours.rest)
         if metric == "cosine":
-            return _sums(of_common, yours.along_of_length, of_rest, yours.rest_of_length)
-        inner = _sums(of_common, yours.along, of_rest, yours.rest)
+            cosines = _sums(*products, yours.along_of_length, yours.rest_of_length)
+            return cosines if inner is None else cosines * self._without_collisions(inner)
+        assert inner is not None
+        inner *= self._without_collisions(inner)
         if metric == "inner":
             return inner
         left, right = mine.items[rows][:, np.newaxis], yours.items
         union = np.maximum(left + right - inner, np.maximum(left, right))
         return np.asarray(inner / np.maximum(union, SMALLEST))
 
+    def _without_collisions(self, inner: np.ndarray) -> Any:
+        """Items in common as a part of the inner product."""
+        if math.isinf(self.cells):
+            return 1.0
+        ratios = np.maximum(inner * np.float32(1 / self.cells), FEWEST)
+        ratios += (ratios == 0) * np.float32(SMALLEST)
+        return np.log1p(ratios) / ratios
+
 
 def _of_shape(
     along: np.ndarray, scale: np.ndarray, items: np.ndarray, energy: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, ...]:
     """The factors of a row of this shape, and the energy of what is left of it."""
     length = np.maximum(scale * np.sqrt(items), SMALLEST)
-    return np.stack([along / scale, 1 / scale, along / length, 1 / length, items, energy])
+    return along / scale, 1 / scale, along / length, 1 / length, items, energy
 
 
 def _sums(
-    of_common: np.ndarray, along: np.ndarray, of_rest: np.ndarray, rest: np.ndarray
+    of_common: np.ndarray, of_rest: np.ndarray, along: np.ndarray, rest: np.ndarray
 ) -> np.ndarray:
     """Sum of both parts of the products, each with its factor of the row there."""
-    of_rest *= rest.astype(np.float32)
-    of_rest += np.outer(of_common, along).astype(np.float32)
-    return of_rest
+    out = of_rest * rest.astype(np.float32)
+    out += np.outer(of_common, along.astype(np.float32))
+    return np.asarray(out)

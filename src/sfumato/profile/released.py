@@ -1,5 +1,6 @@
 """Released profiles: sizes, similarities, neighbours and memberships from noisy cells alone."""
 
+import math
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -276,7 +277,8 @@ class ReleasedProfiles(Release, in_files=False):
         ranking : {"population", "pairs"} or None, default=None
             What neighbours are ranked by, as the Notes of `ReleasedProfiles` explain. None for
             "population" in releases of at least 100 users and at most 2**25 numbers (users times
-            entries of a profile), "pairs" in others.
+            entries of a profile), except filters of several hashes with little noise; "pairs" in
+            others.
 
         Returns
         -------
@@ -319,7 +321,8 @@ class ReleasedProfiles(Release, in_files=False):
         ranking : {"population", "pairs"} or None, default=None
             What neighbours are ranked by, as the Notes of `ReleasedProfiles` explain. None for
             "population" in releases of at least 100 users and at most 2**25 numbers (users times
-            entries of a profile), "pairs" in others.
+            entries of a profile), except filters of several hashes with little noise; "pairs" in
+            others.
 
         Returns
         -------
@@ -413,7 +416,7 @@ class ReleasedProfiles(Release, in_files=False):
         if ranking is not None:
             ranking = RANKINGS.check(type(self).__name__, "ranking", ranking)
         fewest, most = sorted((len(self), len(there)))
-        suits = fewest >= FEWEST and most * self._entries <= CELLS
+        suits = self._suits_population and fewest >= FEWEST and most * self._entries <= CELLS
         if ranking is None and not suits:
             return False
         noises = self._vector_noise, there._vector_noise
@@ -447,6 +450,11 @@ class ReleasedProfiles(Release, in_files=False):
         raise NotImplementedError
 
     @property
+    def _suits_population(self) -> bool:
+        """Whether noisy vectors are close to normal about what profiles have in common."""
+        return True
+
+    @property
     def _entries(self) -> int:
         """Length of the vector of a row."""
         raise NotImplementedError
@@ -459,6 +467,11 @@ class ReleasedProfiles(Release, in_files=False):
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
         """Released rows as unbiased float32 vectors, whose inner products count common items."""
         raise NotImplementedError
+
+    @property
+    def _cells_of_collisions(self) -> float:
+        """Cells whose collisions make inner products larger than the items in common."""
+        return math.inf
 
     def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
         """Unbiased sizes of these rows in any unit, and the variance of their noise.

@@ -1,21 +1,25 @@
 """Sizes of released rows and how far each follows the common profile, by empirical Bayes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 __all__ = ["RowPrior", "shrunk_entries"]
 
-POINTS, WIDTH = 25, 3.0  # of the grid on each side: standard deviations of the logarithms
+POINTS, WIDTH = 27, 3.25  # of the grid on each side: standard deviations of the logarithms
 STEPS = 5  # of expectation maximisation, from a lognormal prior
 # What moments of noisy rows are drawn towards, and the standard deviation of that knowledge. Sizes
 # vary by squared coefficients of variation of 0.2 to 1 in sets of ratings and of baskets (and 4
 # where some users have thousands of items), coordinates along the common profile by 0.2 to 0.6,
 # and these grow as the power 0.4 to 1 of the sizes.
 SIZES, ALONG, POWER = (0.6, 0.5), (0.35, 0.3), (0.6, 0.3)
+POSITIVE = 10  # a number is at least this part of the point that it is near to
+AT_ONCE = 2**9  # rows
+Functions = Callable[[np.ndarray, np.ndarray], Sequence[np.ndarray]]
 LEAST = 1e-2  # squared coefficient of variation
+APART = 0.1  # of the variance of a coordinate, at least, that its size does not explain
 ENTRIES, VALUES, ROUNDS = 4096, 121, 50  # of the mixture that entries of a mean are shrunk by
 
 
@@ -25,13 +29,17 @@ class RowPrior(NamedTuple):
     Both are lognormal, by moments of the noisy rows that are drawn towards common values as far as
     noise leaves them uncertain; a few steps of expectation maximisation then adapt the weights.
 
-    sizes, along: the grid, of shapes (sizes, 1) and (sizes, along). weights: its probabilities.
+    sizes, along: the points of a grid, of shapes (sizes, 1) and (sizes, along). weights: their
+    probabilities. Around each point, values are normal with the variances `of_sizes` and
+    `of_along`, in the same shapes, so that numbers with little noise are not rounded to the grid.
     noise: variances of the noise of sizes and coordinates.
     """
 
     sizes: np.ndarray
     along: np.ndarray
     weights: np.ndarray
+    of_sizes: np.ndarray
+    of_along: np.ndarray
     noise: tuple[float, float]
 
     @classmethod
@@ -51,32 +59,39 @@ class RowPrior(NamedTuple):
         joint = math.log1p(max(together, -0.9))
         most = 0.99 * math.sqrt(u * v)
         power = min(max(joint, -most), most) / u
-        left = math.sqrt(max(v - power**2 * u, 1e-4))
+        left = math.sqrt(max(v - power**2 * u, APART * v))
         steps = np.linspace(-WIDTH, WIDTH, POINTS)
         normal = np.exp(-0.5 * steps**2)
-        grid = math.sqrt(u) * steps[:, np.newaxis]
-        prior = cls(
-            np.exp(math.log(mean) - u / 2 + grid),
-            np.exp(math.log(centre) - v / 2 + power * grid + left * steps),
-            np.outer(normal, normal) / normal.sum() ** 2,
-            noise,
-        )
-        return prior._adapted(sizes, along)
+        grid, half = math.sqrt(u) * steps[:, np.newaxis], (steps[1] - steps[0]) / 2
+        points = np.exp(math.log(mean) - u / 2 + grid)
+        across = np.exp(math.log(centre) - v / 2 + power * grid + left * steps)
+        weights = np.outer(normal, normal) / normal.sum() ** 2
+        of_sizes, of_along = (half * math.sqrt(u) * points) ** 2, (half * left * across) ** 2
+        return cls(points, across, weights, of_sizes, of_along, noise)._adapted(sizes, along)
 
-    def expect(
-        self,
-        sizes: np.ndarray,
-        along: np.ndarray,
-        functions: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    ) -> np.ndarray:
+    def expect(self, sizes: np.ndarray, along: np.ndarray, functions: Functions) -> np.ndarray:
         """Posterior means of functions of coordinate and size, one column for each function.
 
-        functions: from grids of coordinates and sizes, of one shape, to values along a new axis.
+        Within the normal around a point, functions are those of its posterior mean.
         """
-        likelihood = self._likelihood(sizes, along)
-        values = functions(self.along, np.broadcast_to(self.sizes, self.along.shape))
-        columns = (self.weights * values).reshape(len(values), -1).T
-        return np.asarray(likelihood @ columns / (likelihood @ self.weights.reshape(-1, 1)))
+        parts = []
+        for start in range(0, sizes.size, AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            likelihood = self._likelihood(sizes[part], along[part])
+            likelihood *= self.weights.ravel()
+            likelihood /= likelihood.sum(axis=1, keepdims=True)
+            likelihood = likelihood.reshape(-1, *self.weights.shape)
+            values = functions(
+                _within(along[part], self.along, self.of_along, self.noise[1]),
+                _within(sizes[part], self.sizes, self.of_sizes, self.noise[0]),
+            )
+            of_sizes = likelihood.sum(axis=2, keepdims=True)  # enough for functions of these alone
+            means = [
+                ((likelihood if value.shape[2] > 1 else of_sizes) * value).sum(axis=(1, 2))
+                for value in values
+            ]
+            parts.append(np.stack(means, axis=1))
+        return np.concatenate(parts)
 
     def _adapted(self, sizes: np.ndarray, along: np.ndarray) -> "RowPrior":
         likelihood, weights = self._likelihood(sizes, along), self.weights.ravel()
@@ -86,12 +101,24 @@ class RowPrior(NamedTuple):
 
     def _likelihood(self, sizes: np.ndarray, along: np.ndarray) -> np.ndarray:
         """Likelihood of each row at each point of the grid, relative to its best."""
-        of_sizes, of_along = (-0.5 / max(each, 1e-12) for each in self.noise)
-        at_size = of_sizes * (sizes[:, np.newaxis] - self.sizes.T) ** 2
-        out = of_along * (along[:, np.newaxis] - self.along.ravel()) ** 2
+        at_size, out = (
+            -0.5 * ((noisy[:, np.newaxis] - points.ravel()) ** 2 / variance)
+            - 0.5 * np.log(variance)
+            for noisy, points, variance in (
+                (sizes, self.sizes, self.of_sizes.ravel() + self.noise[0]),
+                (along, self.along, self.of_along.ravel() + self.noise[1]),
+            )
+        )
         out += np.repeat(at_size, self.along.shape[1], axis=1)
         out -= out.max(axis=1, keepdims=True)
         return np.asarray(np.exp(np.maximum(out, -700, out=out), out=out))
+
+
+def _within(noisy: np.ndarray, points: np.ndarray, of: np.ndarray, noise: float) -> np.ndarray:
+    """Posterior mean of noisy numbers in the normal around each point, which stays positive."""
+    weight = of / (of + noise)
+    means = points + weight * (noisy[:, np.newaxis, np.newaxis] - points)
+    return np.asarray(np.maximum(means, points / POSITIVE))
 
 
 def _mean_above_error(values: np.ndarray, least: float) -> float:
