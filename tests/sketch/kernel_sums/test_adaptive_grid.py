@@ -14,7 +14,7 @@ from sfumato.sketch.kernel_sums.grid_adaptive import (
 )
 from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for, uniform_masses
 from sfumato.sketch.kernel_sums.grid_levels import tuned_levels
-from sfumato.sketch.kernel_sums.grid_spectrum import Spectrum, concentration
+from sfumato.sketch.kernel_sums.grid_spectrum import Spectrum
 
 RNG = np.random.default_rng(3)
 BOX = {axes: ([0.0] * axes, [10.0] * axes) for axes in (1, 2, 3, 4)}
@@ -139,7 +139,7 @@ def test_waves_of_blocks_are_those_of_their_nodes(counts):
     assert nodes.spaces == (40, 20)
     blocks, waves = GridBlocks(nodes, counts), np.zeros(nodes.spaces)
     waves[:3, :2] = RNG.normal(size=(3, 2))
-    masses = Spectrum(nodes, 0.0, 1.0, waves, np.ones(nodes.spaces)).masses()
+    masses = Spectrum(nodes, 0.0, waves, np.ones(nodes.spaces)).masses()
     got = blocks.waves(blocks.sums(masses))
     np.testing.assert_allclose(got[:3, :2], waves[:3, :2], atol=0.02)
     assert np.abs(got).sum() < np.abs(waves).sum() * 1.1
@@ -159,7 +159,7 @@ def test_faster_waves_look_like_slower_ones_as_stated():
     blocks, energy = GridBlocks(nodes, (9,)), np.zeros(40)
     energy[12] = 4.0
     waves = np.sqrt(energy)
-    masses = Spectrum(nodes, 0.0, 1.0, waves, np.ones(40)).masses()
+    masses = Spectrum(nodes, 0.0, waves, np.ones(40)).masses()
     found = blocks.waves(blocks.sums(masses)) ** 2
     np.testing.assert_allclose(blocks.aliased(energy), found, atol=0.02)
     assert found.max() > 0.5
@@ -180,11 +180,15 @@ def test_blocks_keep_the_proportions_of_the_box_and_cover_it():
 def test_concentration_is_that_of_the_points_whatever_the_noise():
     # Half of the points are in a tenth of the box: .5 * 5 + .5 * 5 / 9. Noise of 40 draws: 2 %.
     nodes = KernelGrid(0.25, (0, 10), kernel="gaussian", resolution=1.0)._nodes
-    blocks = GridBlocks(nodes, (10,))
-    sums = 10_000 * np.where(np.arange(10) == 3, 5.0, 5 / 9) * blocks.even
-    found = [concentration(blocks, sums + RNG.normal(0, 300, 10), 300.0**2) for _ in range(40)]
+    blocks = GridBlocks(nodes, (40,))
+    sums = 10_000 * np.where(np.arange(40) // 4 == 3, 5.0, 5 / 9) * blocks.even
+    found = [
+        Spectrum.of_blocks(blocks, sums + RNG.normal(0, 50, 40), 2_500.0, 10_000).concentration
+        for _ in range(40)
+    ]
     assert np.mean(found) == pytest.approx(2.5 + 2.5 / 9, rel=0.1)
-    assert concentration(blocks, 10_000 * blocks.even, 0.0) == pytest.approx(1)
+    even = Spectrum.of_blocks(blocks, 10_000 * blocks.even, 0.0, 10_000)
+    assert even.concentration == pytest.approx(1)
 
 
 @pytest.mark.parametrize("axes", [1, 2, 3])

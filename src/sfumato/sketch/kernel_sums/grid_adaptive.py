@@ -18,13 +18,13 @@ from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.kernel_sums.grid import GridAnswers, KernelGrid
 from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for
 from sfumato.sketch.kernel_sums.grid_field import Nodes, kernel_response
+from sfumato.sketch.kernel_sums.grid_level_noise import level_noise
 from sfumato.sketch.kernel_sums.grid_levels import Levels, tuned_levels
 from sfumato.sketch.kernel_sums.grid_spectrum import (
     Spectrum,
+    answer_error,
     block_noise,
-    concentration,
-    level_noise,
-    shrunk_error,
+    shrunk,
 )
 from sfumato.sketch.kernel_sums.noisy_cells import CLIP, Sensitivity
 
@@ -42,8 +42,8 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
 
     A pilot of coarse block sums takes a part of epsilon. By it alone either blocks of some size or
     the nested levels of `ReleasedKernelGrid` are chosen, whichever promises the smaller error, and
-    released with the rest. Both together give the masses of the nodes: their cosine coefficients
-    are shrunk towards those of uniform points by the known noise.
+    released with the rest. Both together give the masses of the nodes. By blocks, their cosine
+    coefficients are shrunk towards those of uniform points by the known noise.
 
     Attributes
     ----------
@@ -69,8 +69,8 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
     Notes
     -----
     **Guarantee.** epsilon-differential privacy as its `statement` says; the choice and the
-    shrinkage read nothing but released cells. Estimates are biased towards those of uniform points
-    where noise exceeds the signal. The size is unbiased.
+    shrinkage read nothing but released cells. With blocks, estimates are biased towards those of
+    uniform points where noise exceeds the signal. The size is unbiased.
 
     References
     ----------
@@ -134,12 +134,12 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
         spectrum, spaces = self._spectrum, self._nodes.spaces
         response = kernel_response(spaces, self._nodes.spacing, self.kernel, self.bandwidth)
         noise = np.where(np.isfinite(spectrum.noise), spectrum.noise, 0.0)
-        parts = (response * spectrum.fractions) ** 2 * noise
-        return math.sqrt(float(parts.sum()) / math.prod(spaces))
+        remaining = noise if self._levels else noise * spectrum.fractions**2
+        return math.sqrt(answer_error(remaining, response) / math.prod(spaces))
 
     @cached_property
     def _best(self) -> np.ndarray:
-        return self._spectrum.shrunk_masses()
+        return self._spectrum.masses() if self._levels else self._spectrum.shrunk_masses()
 
     def _masses(self) -> np.ndarray:
         return self._best
@@ -149,17 +149,16 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
         """The coefficients by the chosen cells and the pilot."""
         nodes, unit, coarse = self._nodes, self._nodes.unit, _pilot_of(self._nodes)
         pilot, variance = self._pilot / unit, _variance(self.pilot_scale, unit)
-        near = concentration(coarse, pilot, variance)
         levels = self._levels
         if levels is not None:
             masses, fine = levels.best(self._cells) / unit, _variance(self.level_scale, unit)
             size = max(float(masses.sum()), 1.0)
-            main = Spectrum.of_levels(nodes, levels, masses, fine, size, near)
+            main = Spectrum.of_levels(nodes, levels, masses, fine, size)
         else:
             blocks, fine = self._chosen_blocks, _variance(self.block_scale, unit)
             sums = self._cells.reshape(blocks.counts) / unit
             size = _joint_size((pilot, variance), (sums, fine))
-            main = Spectrum.of_blocks(blocks, sums, fine, size, near)
+            main = Spectrum.of_blocks(blocks, sums, fine, size)
         return main.corrected(coarse, pilot, variance)
 
     @cached_property
@@ -268,15 +267,14 @@ def _chosen(grid: KernelGrid, pilot: np.ndarray, parameters: dict[str, float]) -
         _variance(parameters[name], unit) for name in ("pilot_scale", "block_scale", "level_scale")
     ]
     coarse, size = _pilot_of(nodes), max(float(sums.sum()), 1.0)
-    near = concentration(coarse, sums, variances[0])
-    energy = Spectrum.of_blocks(coarse, sums, variances[0], size, near).signal
+    energy = Spectrum.of_blocks(coarse, sums, variances[0], size).signal
     response = kernel_response(nodes.spaces, nodes.spacing, grid.kernel, grid.bandwidth)
     levels = tuned_levels(nodes.shape, "Laplace", grid.kernel)
-    fine = variances[2] * level_noise(levels, nodes)
-    errors = {LEVELS: shrunk_error(energy, fine, response)}
+    fine = variances[2] * level_noise(levels, nodes.spaces)
+    errors = {LEVELS: answer_error(fine, response)}
     for number, blocks in _candidates(nodes).items():
         noise = block_noise(blocks, variances[1], energy)
-        errors[number] = shrunk_error(energy, noise, response)
+        errors[number] = answer_error(shrunk(energy, noise), response)
     return min(errors, key=lambda number: errors[number])
 
 

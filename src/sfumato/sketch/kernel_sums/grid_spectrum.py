@@ -11,62 +11,50 @@ import numpy as np
 
 from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, uniform_masses
 from sfumato.sketch.kernel_sums.grid_field import Nodes
-from sfumato.sketch.kernel_sums.grid_level_noise import wave_noise
+from sfumato.sketch.kernel_sums.grid_level_noise import level_noise
 from sfumato.sketch.kernel_sums.grid_levels import Levels
 
-__all__ = ["Spectrum", "block_noise", "concentration", "level_noise", "shrunk_error"]
+__all__ = ["Spectrum", "answer_error", "block_noise", "shrunk"]
 
 GROWTH = 1.4  # ratio of the limits of neighbouring shells of frequencies
-DECAY = 2.5  # power of frequency by which the energy of a coefficient falls beyond the known ones
-SURE = 3.0  # deviations of noise that the energy of the last known shells must exceed to go on
+DECAY = 1.5  # power of frequency by which the energy of a coefficient falls beyond the known ones
+SURE = 4.0  # deviations of noise that the energy of shells must exceed to be beyond chance
 
 
 @dataclass(frozen=True)
 class Spectrum:
     """Cosine coefficients over the box of masses relative to uniform ones, and their noise.
 
-    Parameters: size, of all points; concentration, of these (see there); waves and noise,
-    coefficients and noise variances over the spaces of the box, the variances of unknown ones
-    infinite; rest, masses of nodes beside those of uniform points and of the waves.
+    Parameters: size, of all points; waves and noise, coefficients and noise variances over the
+    spaces of the box, the variances of unknown ones infinite; rest, masses of nodes beside those of
+    uniform points and of the waves.
     """
 
     nodes: Nodes
     size: float
-    concentration: float
     waves: np.ndarray
     noise: np.ndarray
     rest: np.ndarray | None = None
 
     @classmethod
     def of_blocks(
-        cls,
-        blocks: GridBlocks,
-        sums: np.ndarray,
-        variance: float,
-        size: float,
-        concentrated: float,
+        cls, blocks: GridBlocks, sums: np.ndarray, variance: float, size: float
     ) -> "Spectrum":
         """The spectrum of noisy sums of blocks, in points, whose noise has this variance."""
         nodes = blocks.nodes
         waves = np.zeros(nodes.spaces)
         waves[blocks.corner] = blocks.waves(sums - size * blocks.even)
-        return cls(nodes, size, concentrated, waves, block_noise(blocks, variance))
+        return cls(nodes, size, waves, block_noise(blocks, variance))
 
     @classmethod
     def of_levels(
-        cls,
-        nodes: Nodes,
-        levels: Levels,
-        masses: np.ndarray,
-        variance: float,
-        size: float,
-        concentrated: float,
+        cls, nodes: Nodes, levels: Levels, masses: np.ndarray, variance: float, size: float
     ) -> "Spectrum":
         """The spectrum of least-squares masses from cells whose noise has this variance."""
         spaces = GridBlocks(nodes, nodes.spaces)
         waves = spaces.waves(spaces.sums(masses) - size * spaces.even)
-        noise = variance * level_noise(levels, nodes)
-        made = cls(nodes, size, concentrated, waves, noise)
+        noise = variance * level_noise(levels, nodes.spaces)
+        made = cls(nodes, size, waves, noise)
         return replace(made, rest=masses - made.masses())
 
     def corrected(self, blocks: GridBlocks, sums: np.ndarray, variance: float) -> "Spectrum":
@@ -113,29 +101,56 @@ class Spectrum:
 
     @cached_property
     def signal(self) -> np.ndarray:
-        """Signal energy to be expected of every coefficient near points, also of unknown ones.
+        """Signal energy to be expected of every coefficient near points, also of unknown ones."""
+        means, shells = self._shell_means, _shells(self.nodes.spaces)[0]
+        return np.asarray(self.concentration * np.maximum(means[shells], self._chance))
 
-        By shells: the mean square beyond the noise, or that of chance if larger. Beyond the known
-        shells the energy of the last two decays, if it is beyond chance.
+    @cached_property
+    def concentration(self) -> float:
+        """Mean density at the points over that of uniform ones: one and the energy of all waves.
+
+        That is the sum of squared masses, over that of uniform points. Known shells count if their
+        energy is beyond chance.
         """
-        shells, frequency = _shells(self.nodes.spaces)
-        index, known = shells.ravel(), np.isfinite(self.noise).ravel()
-        known[0] = False  # the count of points is no signal
-        noise = np.where(known, self.noise.ravel(), 0.0)
-        all_of, counts = np.bincount(index), np.maximum(np.bincount(index, known), 1e-9)
-        excess = np.bincount(index, np.where(known, self.waves.ravel() ** 2 - noise, 0.0))
-        means = np.maximum(excess / counts, 0.0)
+        energy, chance, counts, all_of = self._shell_sums
+        sure = (energy > SURE * chance) | (counts < all_of / 2)
+        found = float((self._shell_means * all_of)[sure][1:].sum())
+        spaces = math.prod(self.nodes.spaces)
+        return min(1 + spaces * found / max(self.size, 1.0) ** 2, float(spaces))
+
+    @cached_property
+    def _shell_means(self) -> np.ndarray:
+        """Signal energy of a coefficient of each shell: the mean square beyond the noise.
+
+        Beyond the known shells the energy of the last two decays, if it is beyond chance.
+        """
+        energy, chance, counts, all_of = self._shell_sums
+        means = np.maximum(energy / np.maximum(counts, 1), 0.0)
         full = np.flatnonzero(counts > all_of / 2)
         if full.size and full[-1] + 1 < len(means):
             last = int(full[-1])
             upper = slice(max(last - 1, 0), last + 1)
-            energy = float(excess[upper].sum())
-            chance = math.sqrt(2 * float(np.bincount(index, noise**2)[upper].sum()))
-            sure = 1 - (SURE * chance / energy) ** 2 if energy > SURE * chance else 0.0
-            middle = np.bincount(index, frequency.ravel()) / all_of
+            found, doubt = float(energy[upper].sum()), SURE * float(np.hypot.reduce(chance[upper]))
+            beyond = 1 - (doubt / found) ** 2 if found > doubt else 0.0
+            shells, frequency = _shells(self.nodes.spaces)
+            middle = np.bincount(shells.ravel(), frequency.ravel()) / all_of
             decayed = (middle[last] / middle[last + 1 :]) ** DECAY
-            means[last + 1 :] = sure * energy / float(counts[upper].sum()) * decayed
-        return np.asarray(self.concentration * np.maximum(means[shells], self._chance))
+            means[last + 1 :] = beyond * found / float(counts[upper].sum()) * decayed
+        return np.asarray(means)
+
+    @cached_property
+    def _shell_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """By shells: the energy beyond noise, its deviation, known coefficients, all coefficients.
+
+        The constant coefficient is not known: the count of points is no signal.
+        """
+        index = _shells(self.nodes.spaces)[0].ravel()
+        known = np.isfinite(self.noise).ravel()
+        known[0] = False
+        noise = np.where(known, self.noise.ravel(), 0.0)
+        energy = np.bincount(index, np.where(known, self.waves.ravel() ** 2 - noise, 0.0))
+        chance = np.sqrt(2 * np.bincount(index, noise**2))
+        return energy, chance, np.bincount(index, known), np.bincount(index)
 
     @property
     def _chance(self) -> float:
@@ -156,26 +171,21 @@ class Spectrum:
         return np.asarray(masses if self.rest is None else masses + self.rest)
 
 
-def concentration(blocks: GridBlocks, sums: np.ndarray, variance: float) -> float:
-    """Mean density at the points over that of uniform ones, at the scale of noisy block sums.
-
-    The squared sums less the variance of their noise are unbiased for those without noise.
-    """
-    size = max(float(sums.sum()), 1.0)
-    found = float(((sums**2 - variance) / blocks.even).sum()) / size**2
-    return min(max(found, 1.0), float(blocks.cells))
+def shrunk(signal: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Squared error to be expected of each coefficient after shrinkage."""
+    known = np.isfinite(noise)
+    finite = np.where(known, noise, 1.0)
+    return np.asarray(np.where(known, signal * finite / (signal + finite), signal))
 
 
-def shrunk_error(signal: np.ndarray, noise: np.ndarray, response: np.ndarray) -> float:
-    """Squared error to be expected of answers after shrinkage, over all frequencies.
+def answer_error(squares: np.ndarray, response: np.ndarray) -> float:
+    """Squared error of answers by the squared errors of coefficients, summed over the box.
 
     response: the factor by which kernel sums multiply each coefficient. The constant one does not
     count, since answers are divided by the number of points.
     """
-    known = np.isfinite(noise)
-    finite = np.where(known, noise, 1.0)
-    remaining = np.where(known, signal * finite / (signal + finite), signal) * response**2
-    return float(remaining.sum() - remaining.flat[0])
+    parts = squares * response**2
+    return float(parts.sum() - parts.flat[0])
 
 
 def block_noise(
@@ -191,16 +201,6 @@ def block_noise(
         corner = corner + blocks.aliased(energy)
     out[blocks.corner] = corner
     return out
-
-
-@lru_cache(maxsize=8)
-def level_noise(levels: Levels, nodes: Nodes) -> np.ndarray:
-    """Noise variance of each coefficient by levels whose cells have noise of variance 1."""
-    nearest = [
-        np.minimum(np.rint(np.arange(m) * n / m).astype(np.int64), n - 1)
-        for m, n in zip(nodes.spaces, nodes.shape, strict=True)
-    ]
-    return np.asarray(wave_noise(levels)[np.ix_(*nearest)])
 
 
 @lru_cache(maxsize=8)
