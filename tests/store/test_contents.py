@@ -1,6 +1,7 @@
 """Snapshots, releases, telemetry and keys: one contract on both databases."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -44,6 +45,27 @@ def test_the_newest_snapshot_is_loaded_and_older_ones_are_pruned(store, location
     assert store.load_snapshot("clicks") is None
     assert store.save_snapshot("clicks", b"new", 9).version == 5  # no number is used again
     assert store.load_snapshot("other").data == b""
+
+
+def test_a_snapshot_may_be_stored_only_after_the_one_it_follows_from(store, location):
+    first = store.save_snapshot("clicks", b"first", 0, after={""})
+    with open_store(location) as other:
+        both = (store, b"one"), (other, b"two")
+
+        def stored(where, data):
+            try:
+                return where.save_snapshot("clicks", data, 0, after={first.digest}).digest
+            except ValueError as error:
+                return str(error)
+
+        with ThreadPoolExecutor(2) as threads:
+            found = [each.result() for each in [threads.submit(stored, *each) for each in both]]
+    newest = store.load_snapshot("clicks")
+    assert found.count(newest.digest) == 1
+    assert sum("another process" in each for each in found) == 1
+    assert store.save_snapshot("clicks", b"next", 0, after={"", newest.digest}).nbytes == 4
+    with pytest.raises(ValueError, match="does not follow"):
+        store.save_snapshot("clicks", b"anew", 0, after={""})
 
 
 def test_a_large_snapshot_is_written_in_parts_and_appears_only_complete(store, location):

@@ -218,6 +218,7 @@ class SingleSketch(KernelEstimator, in_files=False):
 
 
 DROWNED = 30  # mean kernel values are some tenths: noise of 1 / 30 is a tenth of them
+SURE = 2.5  # deviations of its noise by which a count may be too large by chance
 
 
 class Streamed(SingleSketch, in_files=False):
@@ -341,14 +342,15 @@ class Streamed(SingleSketch, in_files=False):
 
     def _warn_of_noise(self) -> None:
         """Warn if noise dominates the estimates, judged by released numbers alone."""
-        noise, size = float(self.release_.noise_error()), float(self.release_.size())
-        if noise > size / DROWNED:
+        noise = float(self.release_.noise_error())
+        doubt = SURE * getattr(self.release_, "_size_error", 0.0)  # the count is noisy, too
+        if noise > (float(self.release_.size()) - doubt) / DROWNED:
             warnings.warn(
                 f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: an answer "
-                f"has noise of about {noise:.3g} points, more than a thirtieth of the noisy count "
-                "of all (release_.size()). A larger epsilon, more data, fewer rows of the sketch, "
-                "or a wider bandwidth would help; input_report shows the curator how many rows "
-                "could be read.",
+                f"has noise of about {noise:.3g} points, and the noisy count of all "
+                "(release_.size()) may well be below thirty times that. A larger epsilon, more "
+                "data, fewer rows of the sketch, or a wider bandwidth would help; input_report "
+                "shows the curator how many rows could be read.",
                 UserWarning,
                 stacklevel=4,  # the caller of fit, fit_batches or from_release
             )

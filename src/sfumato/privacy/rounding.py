@@ -20,11 +20,17 @@ class _Upward:
 
     def check(self, owner: str, name: str, value: Any) -> float:
         number: float = self._limit.check(owner, name, value)
-        below = not isinstance(value, float) and Fraction(number) < Fraction(value)
+        below = not isinstance(value, float) and Fraction(number) < _exact(value)
         return math.nextafter(number, math.inf) if below else number
 
     def bad(self) -> list[Any]:
         return self._limit.bad()
+
+
+def _exact(value: Any) -> Fraction:
+    """A number of any type as a fraction; NumPy's floats are no rationals of Python."""
+    ratio = getattr(value, "as_integer_ratio", None)
+    return Fraction(value) if ratio is None else Fraction(*ratio())
 
 
 COST, DELTA = _Upward(positive), _Upward(between(0, 1))

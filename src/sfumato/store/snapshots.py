@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -20,7 +21,14 @@ KEEP = integer(1)
 COLUMNS = "name, version, position, created, nbytes, digest"
 
 
-def save(writer: GroupWriter, name: str, data: Any, position: int, keep: int | None) -> Snapshot:
+def save(
+    writer: GroupWriter,
+    name: str,
+    data: Any,
+    position: int,
+    keep: int | None,
+    after: Collection[str] | None,
+) -> Snapshot:
     """Store a new version; it is visible when all its parts are durable."""
     name = check_text("Store", "name", name)
     if not isinstance(data, bytes | bytearray | memoryview):
@@ -37,6 +45,8 @@ def save(writer: GroupWriter, name: str, data: Any, position: int, keep: int | N
         writer.job(partial(_insert, row)).result()
 
     def publish(session: Session) -> None:
+        if after is not None:
+            _check_newest(session, name, after)
         written = session.execute(
             "SELECT count(*) FROM snapshot_part WHERE name = ? AND version = ?", (name, version)
         ).fetchone()[0]
@@ -111,6 +121,20 @@ def _number(session: Session, name: str) -> int:
         (name, name),
     )
     return int(found.fetchone()[0])
+
+
+def _check_newest(session: Session, name: str, after: Collection[str]) -> None:
+    """Raise unless the newest version has one of these digests, "" standing for no version."""
+    # Its row is locked first, so that of two processes the second sees what the first stored.
+    session.execute("UPDATE snapshot_name SET last_version = last_version WHERE name = ?", (name,))
+    found = session.execute(
+        "SELECT digest FROM snapshot WHERE name = ? ORDER BY version DESC LIMIT 1", (name,)
+    ).fetchone()
+    if (found[0] if found else "") not in after:
+        raise ValueError(
+            f"Store: another process stored a version of {name!r} meanwhile; this one does not "
+            "follow from it, and is given up."
+        )
 
 
 def _insert(row: tuple[Any, ...], session: Session) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -210,7 +210,13 @@ class Store:
             return int(session.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
 
     def save_snapshot(
-        self, name: str, data: bytes, position: int, *, keep: int | None = None
+        self,
+        name: str,
+        data: bytes,
+        position: int,
+        *,
+        keep: int | None = None,
+        after: Collection[str] | None = None,
     ) -> Snapshot:
         """Store a new version of a model or sketch.
 
@@ -227,13 +233,18 @@ class Store:
             Sequence number of the last event it was learned from.
         keep : int or None, default=None
             Number of versions to retain, at least 1; None retains all.
+        after : collection of str or None, default=None
+            Digests of the versions from which this one follows, "" for none at all. Unless the
+            newest version has one of them, ValueError is raised: another process stored it. None
+            stores in any case.
 
         Returns
         -------
         Snapshot
             The new version, without its bytes.
         """
-        return _snapshots.save(self._writer, name, data, _not_negative("position", position), keep)
+        at = _not_negative("position", position)
+        return _snapshots.save(self._writer, name, data, at, keep, after)
 
     def load_snapshot(self, name: str, version: int | None = None) -> Snapshot | None:
         """Read a snapshot with its bytes.

@@ -17,7 +17,9 @@ from typer.testing import CliRunner
 from sfumato.cli import app
 from sfumato.cli.demo.density import density
 from sfumato.density import SketchDensity
+from sfumato.density.base import noise_from
 from sfumato.privacy import Ledger
+from sfumato.privacy.random_source import InsecureSeededSource
 from support.cli_workspace import INTERRUPTIBLE, run
 
 PRIVATE = ["--epsilon", "1", "--bounds", "0,100"]
@@ -99,10 +101,9 @@ def test_ctrl_c_while_reading_charges_and_writes_nothing(tmp_path):
     time.sleep(0.2)
     os.kill(running.pid, signal.SIGINT)
     _, errors = running.communicate(timeout=60)
-    assert (running.returncode, errors) == (
-        130,
-        "sfumato: t.csv: column 'a'.\nsfumato: stopped; nothing was written.\n",
-    )
+    assert running.returncode == 130
+    columns, stopped = "sfumato: t.csv: column 'a'.\n", "sfumato: stopped; nothing was written.\n"
+    assert errors in {columns + stopped, stopped}  # the latter if it came before the columns
     ledger.close()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.ledger", "t.csv"]
     assert ledger.spent("rows").epsilon == 0
@@ -153,7 +154,8 @@ def test_rows_drawn_are_like_those_learned(folder):
 def test_a_warning_is_one_line_beside_the_document(folder, monkeypatch):
     monkeypatch.chdir(folder)
     words = ["density", "build", "t.csv", "--epsilon", "0.001", "--bounds", "0,100", *WIDE]
-    result = CliRunner().invoke(app, [*words, "-o", "faint.d", "--json"])
+    with noise_from(InsecureSeededSource(3)):  # rare noise makes the count look large
+        result = CliRunner().invoke(app, [*words, "-o", "faint.d", "--json"])
     assert json.loads(result.stdout)["private"]
     assert result.stderr.startswith("sfumato: SketchDensity: epsilon 0.001 is too small here")
     assert result.stderr.count("\n") == 1

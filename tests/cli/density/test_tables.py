@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from sfumato.density import PrivateTableSampler, SketchSampler, load
+from sfumato.density.synthesize import sampler
 from support.cli_workspace import result_of, run, run_json
 
 PUBLIC = [
@@ -70,3 +71,37 @@ def test_what_a_table_cannot_be_built_with_is_named(folder, options, words):
     assert words in out.stderr
     assert "hidden" not in out.stderr
     assert not (folder / "none").exists()
+
+
+ODD_LINES = {
+    "zero byte": b"40,1,Ro\0me,yes\n",
+    "only zeros": b"\0\0,\0,\0,\0\n",
+    "not UTF-8": b"40,1,\xe9,\xe9\n",
+    "not closed": b'40,"1,Rome,yes\n',
+    "too few fields": b"40,1\n",
+    "too many fields": b"40,1,Rome,yes,9\n",
+    "no line": b"\n",
+    "thousands of digits": b"9" * 5000 + b",1,Rome,yes\n",
+    "thousands of digits of a class": b"40,1,Rome," + b"9" * 5000 + b"\n",
+    "infinite": b"40,1e999,Rome,yes\n",
+    "a date": b"2026-01-01,1,Rome,yes\n",
+    "carriage return": b"40\r,1,Rome,yes\r\n",
+}
+
+
+@pytest.mark.parametrize("odd", ODD_LINES.values(), ids=ODD_LINES)
+@pytest.mark.parametrize("place", [1, 20, 41])
+def test_no_line_of_a_private_table_stops_the_command_or_changes_another(
+    tmp_path, monkeypatch, odd, place
+):
+    found, real = [], sampler.codes_of
+    monkeypatch.setattr(sampler, "codes_of", lambda *given: found.append(real(*given)) or found[-1])
+    rows = [f"{20 + k},{k}.5,{'Rome' if k % 2 else 'Paris'},yes\n".encode() for k in range(40)]
+    lines = [b"age,income,city,buys\n", *rows]
+    for name, text in (("good.csv", lines), ("odd.csv", [*lines[:place], odd, *lines[place:]])):
+        (tmp_path / name).write_bytes(b"".join(text))
+        build = ["density", "build", name, "-o", "m", "--kind", "table", "--epsilon", "2"]
+        run(tmp_path, *build, "--force", *PUBLIC)
+    good, other = (codes.tolist() for codes in found)
+    more = [other[place - 1]] if len(other) > len(good) else []
+    assert other == [*good[: place - 1], *more, *good[place - 1 :]]

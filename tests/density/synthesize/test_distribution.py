@@ -1,5 +1,7 @@
 """Noisy tables become a distribution: smoothed by their noise, consistent, drawn along the tree."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,36 @@ def test_classes_that_are_large_or_alike_are_counted_by_cells():
     ):
         of = marginals([[0] * 9, [0] * 9], (9,), classes, None, 4, 100.0)
         assert of.fine.tolist() == wanted
+
+
+def test_columns_of_many_cells_are_smoothed_in_little_memory():
+    # A fit that ran out of memory here had been charged already.
+    counts = np.random.default_rng(0).normal(3, 1, 2**17)
+    tracemalloc.start()
+    found = shrunk(counts, 1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * counts.nbytes
+    assert abs(found.mean() - 3) < 0.02
+    assert found.std() < 0.1  # it is noise, but for the mean
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (100,), (5, 9), (16, 16), (1, 4)])
+def test_smoothing_shrinks_what_each_finer_resolution_adds(shape):
+    table, variance = np.random.default_rng(1).normal(5, 30, shape), 200.0
+    axes = [[*(2**k for k in range(9) if 2**k < size), size] for size in shape]
+    wanted, before, degrees = np.zeros(shape), np.zeros(shape), 0
+    for step in range(max(map(len, axes))):
+        now, freed = table, 1
+        for axis, sizes in enumerate(axes):
+            parts = sizes[min(step, len(sizes) - 1)]
+            part = np.arange(shape[axis]) * parts // shape[axis]
+            same = part[:, None] == part
+            now = np.moveaxis(
+                np.tensordot(same / same.sum(1, keepdims=True), now, (1, axis)), 0, axis
+            )
+            freed *= parts
+        size = ((now - before) ** 2).sum()
+        factor = max(1 - (freed - degrees) * variance / size, 0) if step and size else 1
+        wanted, before, degrees = wanted + (now - before) * factor, now, freed
+    assert shrunk(table, variance) == pytest.approx(wanted)

@@ -229,6 +229,16 @@ def test_plain_numbers_become_losses_of_the_relation():
             as_loss("X", bad, "replace")
 
 
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble, np.int64])
+def test_a_number_of_numpy_costs_no_less_than_it_is(kind):
+    for value in (kind("0.1") if kind is not np.int64 else kind(3), kind(1)):
+        exact = (
+            Fraction(*value.as_integer_ratio()) if kind is not np.int64 else Fraction(int(value))
+        )
+        found = as_loss("X", value, "add/remove").epsilon
+        assert exact <= Fraction(found) <= exact * Fraction(1 + 2**-50)
+
+
 def test_round_up_is_the_nearest_float_that_is_not_below():
     for exact in (
         Fraction(1, 3),

@@ -67,6 +67,9 @@ def test_charges_add_up_to_the_budget_and_no_further(ledger, storage):
     before = entries(storage[0])
     with pytest.raises(BudgetExceeded, match=r"'views' has epsilon 0 left of 1") as error:
         ledger.charge("views", 1e-6, "one more")
+    for tiny in (1e-13, 1e-15):  # less than what the tenth tenth may round up by, again and again
+        with pytest.raises(BudgetExceeded):
+            ledger.charge("views", tiny, "one more")
     assert entries(storage[0]) == before
     assert error.value.remaining == ledger.remaining("views")
     assert isinstance(error.value, ValueError)

@@ -11,6 +11,7 @@ from sfumato.privacy.accounting.losses import Concentrated, GaussianNoise, Lapla
 from sfumato.privacy.noise.discrete import discrete_gaussian, discrete_laplace
 from sfumato.privacy.random_source import InsecureSeededSource
 from sfumato.sketch import AMS, CountingBloomFilter, CountMin, CountSketch, SketchFormatError, load
+from sfumato.sketch.frequency.cell_bounds import CentredRow, bound_of_centred_rows
 
 SKETCHES = [
     lambda: CountMin(64, 5),
@@ -254,3 +255,20 @@ def test_one_key_is_answered_as_in_a_column(make):
         got = released.estimate(key)
         assert type(got) is float
         assert got == released.estimate([key])[0]
+
+
+@pytest.mark.parametrize("position", [0, 1, None])
+@pytest.mark.parametrize("width", [4, 8, 2000])
+def test_every_row_that_may_be_chosen_has_its_own_part_of_the_failure_probability(width, position):
+    # Which of the three answers follows from the noisy cells, so that their failures add up. At
+    # 0.3 and a width of 8 some of them have a bound by cells, and others one by moments.
+    released = CountMin(width, 5).update(np.arange(300) % 40).release(1.0, source=seeded())
+    candidates = CentredRow.candidates(5)
+    row = next(each for each in candidates if each.position == position)
+    vars(released)["_row"] = row
+    for miss in (0.01, 0.7):
+        by_cells = bound_of_centred_rows(released._table, miss / len(candidates), row)
+        by_moments = released._bound_by_moments(miss / len(candidates))
+        assert released.error_bound(1 - miss) == pytest.approx(
+            by_cells if by_cells < np.inf else by_moments
+        )

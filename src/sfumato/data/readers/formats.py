@@ -181,7 +181,7 @@ def resolved(
     guess = given.guess and not private
     encoding = given.encoding or (encoding_of(path, zipped) if guess else "utf-8")
     start = start_of(path, zipped).decode(encoding.replace("utf-8", "utf-8-sig"), "replace")
-    if "\0" in start:
+    if "\0" in (start.lstrip("\r\n").partition("\n")[0] if private else start):
         raise ValueError(f"{path}: is not text; is it {encoding}? Else give encoding=.")
     between = given.delimiter or _between(start, form, SNIFFED_ROWS if guess else 1)
     fields = first_row(path, Form(between, "", zipped, True, encoding))

@@ -1,7 +1,7 @@
 """Answers of fitted classifiers: probabilities, classes, files, and what a release alone gives."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from sfumato.density.classify.naive_bayes import (
     ReleasedClassColumns,
 )
 from sfumato.privacy.release import Release
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["METHODS", "ClassAnswers"]
 

@@ -3,7 +3,7 @@
 All of this reads noisy numbers and public ones alone, so it costs no privacy.
 """
 
-from functools import cache
+import math
 
 import numpy as np
 
@@ -13,15 +13,23 @@ ROUNDS = 20  # of proportional fitting
 LEAST = 1e-9  # probability that no cell falls below, over the number of cells
 
 
-@cache
-def _averages(cells: int) -> tuple[np.ndarray, ...]:
-    """Matrices that replace cells by the mean of 1, 2, 4, ... equal parts, the last of each."""
-    found = []
-    for parts in [*(2**k for k in range(cells.bit_length()) if 2**k < cells), cells]:
-        part = np.arange(cells) * parts // cells
-        same = (part[:, None] == part[None, :]).astype(np.float64)
-        found.append(same / same.sum(axis=1, keepdims=True))
-    return tuple(found)
+def _resolutions(cells: int) -> list[int]:
+    """Numbers of equal parts of an axis: 1, 2, 4, ..., and all cells at last."""
+    return [*(2**k for k in range(cells.bit_length()) if 2**k < cells), cells]
+
+
+def _averaged(table: np.ndarray, parts: int, axis: int) -> np.ndarray:
+    """The table with each cell replaced by the mean of its part along an axis.
+
+    Part of cell c is floor(c parts / cells). In memory of the table, whatever the number of cells.
+    """
+    cells = table.shape[axis]
+    if parts == cells:
+        return table
+    starts = -(-np.arange(parts + 1) * cells // parts)
+    sizes = np.diff(starts)
+    sums = np.moveaxis(np.add.reduceat(table, starts[:-1], axis=axis), axis, -1)
+    return np.moveaxis(np.repeat(sums / sizes, sizes, axis=-1), -1, axis)
 
 
 def shrunk(table: np.ndarray, variance: float) -> np.ndarray:
@@ -36,13 +44,14 @@ def shrunk(table: np.ndarray, variance: float) -> np.ndarray:
     >>> shrunk(np.array([1.0, -1.0, 1.0, -1.0]), 4.0)
     array([0., 0., 0., 0.])
     """
-    axes = [_averages(size) for size in table.shape]
-    steps = max(map(len, axes))
+    axes = [_resolutions(size) for size in table.shape]
     total, before, degrees = np.zeros_like(table), np.zeros_like(table), 0
-    for step in range(steps):
+    for step in range(max(map(len, axes))):
         chosen = [each[min(step, len(each) - 1)] for each in axes]
-        now = chosen[0] @ table if table.ndim == 1 else chosen[0] @ table @ chosen[1].T
-        added, freed = now - before, round(float(np.prod([np.trace(each) for each in chosen])))
+        now = table
+        for axis, parts in enumerate(chosen):
+            now = _averaged(now, parts, axis)
+        added, freed = now - before, math.prod(chosen)
         size = float((added**2).sum())
         noise = (freed - degrees) * variance
         total += added * (max(1 - noise / size, 0.0) if size > 0 and step else 1.0)

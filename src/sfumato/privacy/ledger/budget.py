@@ -12,7 +12,8 @@ from sfumato.privacy.rounding import round_up
 
 __all__ = ["BudgetExceeded", "Cost", "DataSet", "Spending", "alone", "total_cost"]
 
-# Ten times 0.1 is above 1 in floats; a part in 10**12 of a budget is taken for such rounding.
+# Ten times the float 0.1 is above 1. So the charge that uses up a budget may exceed it by a part in
+# 10**12; then nothing more is charged.
 SLACK = 1 + 1e-12
 
 
@@ -97,9 +98,10 @@ class Spending:
         exact = Fraction(budget.epsilon) - Fraction(self.epsilon)
         return Cost(max(0.0, -round_up(-exact)), budget.delta)
 
-    def fits(self, budget: DataSet) -> bool:
-        """Return whether the spending stays within the budget."""
-        return self.epsilon <= budget.epsilon * SLACK
+    def fits(self, budget: DataSet, before: "Spending") -> bool:
+        """Return whether the spending stays within the budget, given what was spent before."""
+        slack = SLACK if before.epsilon < budget.epsilon else 1
+        return self.epsilon <= budget.epsilon * slack
 
     def with_loss(self, loss: Loss, tight: float = math.inf) -> "Spending":
         """Return the spending after one more loss.

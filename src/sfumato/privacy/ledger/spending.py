@@ -41,9 +41,9 @@ class Compositions:
             composition, unsaved = self._composed(file, book, payer.name, loss)
             tight = composition.epsilon(payer.delta)
             after = before.with_loss(loss, tight)
-            if not after.fits(payer):
+            if not after.fits(payer, before):
                 after = before.with_loss(loss, min(tight, _tighter(file, book, payer, loss)))
-        if not after.fits(payer):
+        if not after.fits(payer, before):
             alone, all_of_it = _budget.alone(loss, payer), Cost(payer.epsilon, payer.delta)
             raise BudgetExceeded(payer.name, before.left(payer), all_of_it, alone)
         return after, composition, unsaved

@@ -1,18 +1,22 @@
 """Live sketches of keys: durable when acknowledged, shown to the curator, released to others.
 
 A sketch is stored as one snapshot with the ids of its last requests, so that a retry after a crash
-is applied once. Requests that arrive within `commit_seconds` share one write.
+is applied once. Requests that arrive within `commit_seconds` share one write. A snapshot is stored
+only if the newest is the one from which it follows: of two services on one store, as while one
+replaces the other, the later one reads what the other stored, so that no total is drawn twice.
 """
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, StoreUnavailable
 from sfumato.privacy.mechanisms.binary_tree import BinaryTreeCounter, TreeCount
 from sfumato.serve.config import CounterConfig, SketchConfig
+from sfumato.serve.logs import log
 from sfumato.serve.protection.problems import Problem
 from sfumato.serve.routes.messages import ReleaseOrder, SketchKeys
 from sfumato.sketch.base import load
@@ -20,6 +24,7 @@ from sfumato.sketch.frequency.count_min import CountMin
 from sfumato.sketch.frequency.count_sketch import CountSketch
 from sfumato.sketch.hyper_log_log import HyperLogLog
 from sfumato.store import Store
+from sfumato.store.records import Snapshot
 
 if TYPE_CHECKING:
     from sfumato.serve.service import Service
@@ -118,13 +123,16 @@ class LiveSketch:
         self.sketch = self._new()
         self._requests: dict[str, None] = {}
         self._waiting: list[asyncio.Future[None]] = []
+        self._under_way: list[asyncio.Future[None]] = []  # those of the running write
         self._writer: asyncio.Task[None] | None = None
         self._storing = asyncio.Lock()  # an older state must not be stored after a newer one
         self._changes = self._stored_changes = 0  # requests, and those that are durable
-        header = self._restore()
-        self.counter = None
-        if settings.counter is not None:
-            self.counter = RunningCounter(name, settings.counter, header.get("counter"))
+        # Digests of the newest snapshot: of that which was read or stored, or of one of those whose
+        # write failed since, which may nevertheless be on the disk.
+        self._newest = {""}
+        self.counter: RunningCounter | None = None
+        self._restore()
+        if self.counter is not None:
             self.counter.charge(store)
 
     def _new(self) -> Any:
@@ -135,11 +143,17 @@ class LiveSketch:
         kind, usual = KINDS[self.settings.kind]
         return kind(**{**usual, **self.settings.parameters})
 
-    def _restore(self) -> dict[str, Any]:
-        """Read the stored sketch; return the other parts of its snapshot."""
-        found = self._store.load_snapshot(self.snapshot)
-        if found is None or found.data is None:
-            return {}
+    def _restore(self) -> None:
+        """Read the newest snapshot, if there is one: the sketch, the requests and the counter."""
+        found, header = self._store.load_snapshot(self.snapshot), dict[str, Any]()
+        if found is not None:
+            header = self._read(found)
+        if self.settings.counter is not None:
+            self.counter = RunningCounter(self.name, self.settings.counter, header.get("counter"))
+
+    def _read(self, found: Snapshot) -> dict[str, Any]:
+        """Take over the sketch and the requests of a snapshot; return all of its header."""
+        assert found.data is not None
         size = int.from_bytes(found.data[:4], "big")
         header: dict[str, Any] = json.loads(found.data[4 : 4 + size])
         stored = load(found.data[4 + size :])
@@ -150,6 +164,7 @@ class LiveSketch:
                 "must be those of the stored sketch; give others another name.",
             )
         self.sketch, self._requests = stored, dict.fromkeys(header["requests"])
+        self._newest = {found.digest}
         return header
 
     async def add(self, wanted: SketchKeys) -> bool:
@@ -190,9 +205,9 @@ class LiveSketch:
         try:
             while self._waiting:
                 await asyncio.sleep(self.settings.commit_seconds)
-                waiting, self._waiting = self._waiting, []
+                self._under_way, self._waiting = self._waiting, []
                 error = await self._stored()
-                for future in waiting:
+                for future in self._under_way:
                     if not future.done():
                         if error is None:
                             future.set_result(None)
@@ -214,14 +229,35 @@ class LiveSketch:
             header["counter"], totals = self.counter.state(), list(self.counter.totals)
         text = json.dumps(header).encode()
         data = len(text).to_bytes(4, "big") + text + self.sketch.to_bytes()
+        digest, before = hashlib.sha256(data).hexdigest(), frozenset(self._newest)
+        self._newest.add(digest)
+        save = self._store.save_snapshot
         try:
-            await asyncio.to_thread(self._store.save_snapshot, self.snapshot, data, 0, keep=2)
+            await asyncio.to_thread(save, self.snapshot, data, 0, keep=2, after=before)
+        except ValueError as error:
+            log("warning", "another service stored the sketch", error=error, sketch=self.name)
+            return self._fallen_behind()
         except Exception as error:
             return error
+        self._newest = {digest}
         self._stored_changes = changes
         if self.counter is not None:
             self.counter.shown = totals
         return None
+
+    def _fallen_behind(self) -> Exception:
+        """Read what another service stored; what is not acknowledged here has to be repeated."""
+        error: Exception = StoreUnavailable("Store: another service stored the sketch; repeat.")
+        try:
+            self._restore()
+        except Exception as unread:
+            error = unread
+        for future in [*self._under_way, *self._waiting]:
+            if not future.done():
+                future.set_exception(error)
+        self._waiting = []
+        self._stored_changes = self._changes
+        return error
 
     async def tick(self) -> None:
         """Close steps of the counter that are over, and store them."""

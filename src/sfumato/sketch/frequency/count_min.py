@@ -146,8 +146,8 @@ class ReleasedCountMin(NoisyTable, ShrunkCounts):
         [2]_. The failure probability is divided by the number of rows to choose among, since
         the choice depends on the cells.
 
-        If the table is too narrow for this confidence, the failure probability is divided among
-        three events: a large mean of all noise, and so an error of the total F1; an underestimate
+        If the table is too narrow for this confidence, the part of the row is divided among three
+        events: a large mean of all noise, and so an error of the total F1; an underestimate
         of F2 by all noisy rows; and a bad median. The median is bad if half of the rows are, each
         with probability p: noise beyond its exact tail bound, or collisions beyond Markov's bound
         F1 / (width p) and Chebyshev's sqrt(F2 (1 - 1 / width) / (width p)). The distance of the
@@ -160,9 +160,10 @@ class ReleasedCountMin(NoisyTable, ShrunkCounts):
            norms). https://arxiv.org/abs/1207.5200
         """
         miss = 1 - fraction.check("ReleasedCountMin", "confidence", confidence)
+        # Which candidates have a bound by cells is public, so that each has one bound of the two.
         each = miss / len(CentredRow.candidates(self.depth))
         found = bound_of_centred_rows(self._table, each, self._row)
-        return found if found < math.inf else self._bound_by_moments(miss)
+        return found if found < math.inf else self._bound_by_moments(each)
 
     def _bound_by_moments(self, miss: float) -> float:
         """The bound by F1, F2 and the tail of the noise, for estimates that subtract the mean.
