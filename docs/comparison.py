@@ -13,12 +13,12 @@ table = _shared.table
 TIE = 0.01  # of the other's figure, or of the variance for R2: a smaller difference is no loss
 HEAD = """# Ours, the best peer, and the trivial
 
-Every model of four rooms on at least four data sets: medians of three seeds, five for
-`PrivateTableSampler`, with the lowest and the highest. "Best peer" is the best of those that were
+Every model of four rooms on at least four data sets: medians of three seeds, or as many more as a
+room's benchmark states, with the lowest and the highest. "Best peer" is the best of those that were
 measured. "Trivial" is the best of means, a histogram, a constant, one class or the like. A
 reference has another guarantee (mostly none): to be behind it is named too, but is no loss to a
-trivial baseline. A difference of less than 1 % (of R2: of .01) is a tie. Written by
-`python docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
+trivial baseline. A difference of less than 1 % (of R2: of .01) is a tie. Written by `python
+docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
 """
 
 
