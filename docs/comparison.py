@@ -17,7 +17,7 @@ RESULT = {"win": "win", "tie": "tie", "loss": "**loss**", None: "none"}
 HEAD = """# Comparison with peers and with the trivial
 
 Models of {rooms} rooms, each on at least four data sets. A figure is the median of three seeds (of
-five for `PrivateTableSampler`, of nine for private `SketchRegressor`). The lowest and the highest
+five or more where a benchmark states it). The lowest and the highest
 are in parentheses. What has no randomness has one figure.
 
 - **Peers** solve the same task under the same guarantee: other packages, or other known methods.

@@ -11,9 +11,9 @@ CENTRE = 0.25  # largest prior deviation of a slice's mean from the middle of it
 WIDTH = 1 / 12  # prior variance of a slice: that of uniform points; also its prior deviation
 CLEAR = 3.0  # deviations of noise that the evidence against bells must exceed
 SURE = 2.0  # standard errors that what slices have in common must exceed
-SAME, MANY = 2.0, 10.0  # deviations within which a count is the bell's; times root of slices
+SAME, MANY = 2.0, 6.0  # deviations within which a count is the bell's; times root of slices
 DEVIATIONS = 1.0, 2.0  # of the remaining noise that hide a count; two where noise is large
-LARGE = 0.5  # deviation of noise that is large, in mean counts
+LARGE = 0.6  # deviation of noise that is large, in mean counts
 FEWEST = 0.5  # count that is never hidden by less than this
 KURTOSIS = 6.0  # of Laplace noise; that of Gaussian noise is less
 STRENGTHS = 15  # degrees of smoothing that are tried, from none to nearly flat
@@ -25,9 +25,9 @@ def shrunk_to_bells(counts: np.ndarray, variance: float, size: float) -> np.ndar
     Counts are those of a bell (`bells`) plus a deviation from it, which is smoothed (`_filtered`).
     Where all deviations together do not exceed their noise clearly, they are shrunk, to nothing at
     `CLEAR` of its deviations. A deviation within two deviations of its remaining noise is 0, or
-    within fewer where there are many rows, over which scores average noise. A count lower than that
-    noise is raised to it, or to the bell. So where noise dominates all that is left are bells,
-    which fall with the distance from the middle.
+    where noise is large within fewer if there are many rows, over which scores average it. A count
+    lower than that noise is raised to it, or to the bell. So where noise dominates all that is left
+    are bells, which fall with the distance from the middle.
     Parameters: counts; variance of the noise of each; size, the estimated sum of a row.
 
     >>> spike = np.array([[0.0, 0.0, 900.0, 0.0, 40.0, -50.0, 0.0, 0.0]])
@@ -46,9 +46,10 @@ def shrunk_to_bells(counts: np.ndarray, variance: float, size: float) -> np.ndar
     best = _filtered(heights, filters, variance)
     deviations = (heights * best) @ waves.T
     error = np.sqrt(variance * (best**2 @ (waves**2).T))
-    deviations[np.abs(deviations) <= min(SAME, MANY / np.sqrt(rows)) * error] = 0.0
-    clear = _clear_part(heights, filters, variance)
     large = variance > (LARGE * size / cells) ** 2
+    same = min(SAME, MANY / np.sqrt(rows)) if large else SAME
+    deviations[np.abs(deviations) <= same * error] = 0.0
+    clear = _clear_part(heights, filters, variance)
     limit = DEVIATIONS[large] * clear * error + FEWEST
     raised = np.maximum(usual + clear * deviations, np.clip(usual, FEWEST, limit))
     return np.asarray(np.where(clear * deviations == 0, usual, raised))

@@ -103,13 +103,14 @@ def test_dense_places_are_not_flattened():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("epsilon", [1e7, 1e9, 1e15])
+@pytest.mark.parametrize(("epsilon", "within"), [(1e7, 0.02), (1e9, 1e-3), (1e15, 1e-3)])
 @pytest.mark.parametrize("axes", [1, 2])
-def test_next_to_no_noise_leaves_the_sketch_as_it_is(axes, epsilon):
+def test_next_to_no_noise_leaves_the_sketch_as_it_is(axes, epsilon, within):
+    """At 1e7 blocks of one space each are chosen, which blur points between two spaces."""
     points = UNIFORM[axes][:300]
     sketch, release = released(points, epsilon)
     assert release.noise_error() < 1e-2
-    assert release.mean(points) == pytest.approx(sketch.mean(points), rel=1e-3)
+    assert release.mean(points) == pytest.approx(sketch.mean(points), rel=within)
 
 
 def test_size_is_that_of_all_points():

@@ -135,7 +135,8 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
         response = kernel_response(spaces, self._nodes.spacing, self.kernel, self.bandwidth)
         noise = np.where(np.isfinite(spectrum.noise), spectrum.noise, 0.0)
         remaining = noise if self._levels else noise * spectrum.fractions**2
-        return math.sqrt(answer_error(remaining, response) / math.prod(spaces))
+        size = noise.flat[0] * response.flat[0] ** 2
+        return math.sqrt((answer_error(remaining, response) + size) / math.prod(spaces))
 
     @cached_property
     def _best(self) -> np.ndarray:

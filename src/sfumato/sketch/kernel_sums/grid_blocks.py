@@ -80,14 +80,14 @@ class GridBlocks:
         return tuple(slice(0, count) for count in self.counts)
 
     @cached_property
-    def _sides(self) -> list["_Side"]:
+    def _sides(self) -> list["_BlockAxis"]:
         nodes = self.nodes
         parts = zip(self.counts, nodes.spaces, nodes.firsts, nodes.offsets, strict=True)
-        return [_Side(k, spaces, first, float(far)) for k, spaces, first, far in parts]
+        return [_BlockAxis(k, spaces, first, float(far)) for k, spaces, first, far in parts]
 
 
 @dataclass(frozen=True)
-class _Side:
+class _BlockAxis:
     """Blocks along one axis of so many spaces, whose first node is number `first`."""
 
     count: int

@@ -115,8 +115,9 @@ class Spectrum:
         energy, chance, counts, all_of = self._shell_sums
         sure = (energy > SURE * chance) | (counts < all_of / 2)
         found = float((self._shell_means * all_of)[sure][1:].sum())
-        spaces = math.prod(self.nodes.spaces)
-        return min(1 + spaces * found / max(self.size, 1.0) ** 2, float(spaces))
+        spaces, unsure = math.prod(self.nodes.spaces), float(self.noise.flat[0])
+        squares = max(self.size**2, SURE**2 * spaces * unsure, 1.0)
+        return min(1 + spaces * found / squares, float(spaces))
 
     @cached_property
     def _shell_means(self) -> np.ndarray:
