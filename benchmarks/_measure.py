@@ -143,11 +143,19 @@ def write(name, content):
 
 
 def write_parts(name, parts, wanted):
-    """Run the wanted parts, or all; write each as soon as it is done beside those done before."""
+    """Run the wanted parts, or all; write each as soon as it is done beside those done before.
+
+    The machine is that of the first of them; "machines" names that of a part of another one.
+    """
     for part in wanted or parts:
         if part not in parts:
             sys.exit(f"there is no part {part!r}; there are {', '.join(parts)}.")
         found, path = parts[part](), RESULTS / f"{name}.json"
         before = json.loads(path.read_text()) if path.exists() else {}
         retained = {each: before[each] for each in parts if each in before}
+        if set(retained) - {part}:
+            retained["machine"] = before["machine"]
+            others = {**before.get("machines", {}), part: machine()}
+            others = {each: of for each, of in others.items() if of != before["machine"]}
+            retained |= {"machines": others} if others else {}
         write(name, {**retained, part: found})
