@@ -1,14 +1,15 @@
 """The table sampler and the classifier beside peers and the trivial: comparison_tables.json.
 
-    python benchmarks/comparison_tables.py [sampler] [classifier]
-        measures both parts, or those that are named, and writes the rows of all that were measured
+    python benchmarks/comparison_tables.py [sampler] [classifier] [0.1] [1] [infinity]
+        measures both parts at every epsilon, or those that are named, and writes the rows of all
+        that were measured
 
 Sampler: area under the ROC curve, on real test rows, of gradient boosting that learned as many
 synthetic rows as there are real ones; at epsilon 10**6 for "infinity", since it has no other way.
 "Independent columns by class" has all of epsilon for counts of cells (of groups where a noisy class
-is far below 0); "ours" counts groups of cells in small classes, as the sampler does. Classifier:
-accuracy on test rows. Bounds are the ranges of the whole set, as if published. Settings were chosen
-on the sets that rows name. Sets whose files are missing are left out.
+is far below 0); "ours" is the sampler without pairs, as it is by itself where noise is large.
+Classifier: accuracy on test rows. Bounds are the ranges of the whole set, as if published. Settings
+were chosen on the sets that rows name. Sets whose files are missing are left out.
 """
 
 import json
@@ -32,7 +33,9 @@ from sfumato.density import SketchClassifier
 from sfumato.density.synthesize.columns import COLUMNS, codes_of
 
 SEEDS = range(3)
-SAMPLER_SEEDS = range(5)  # a rare class has few rows, and areas vary more
+INFINITE = 1e6
+# Areas vary more: a rare class has few rows, and noise is large at the smallest epsilon.
+SAMPLER_SEEDS = {0.1: range(9), 1.0: range(5), INFINITE: range(5)}
 SAMPLED = ("magic", "census", "mammography", "donors", "cover")
 SAMPLER_CHOSEN = (
     "skin, SpamBase, pendigits, annthyroid, thyroid, cardio, generated classes; "
@@ -40,7 +43,6 @@ SAMPLER_CHOSEN = (
 )
 MOST = 8000  # rows of a set, of which synthetic ones are learned
 MOST_CLASSIFIED = 15_000
-INFINITE = 1e6
 PEER_CELLS = 16
 ALONE = "independent columns by class"
 MST = "dpmm MST, delta 1e-6, one seed"
@@ -66,17 +68,20 @@ def by_mst(train, test, public, epsilon):
     return [area(pd.DataFrame(rows), test, public)]
 
 
-def sampled():
-    """Rows, set after set."""
+def sampled(epsilons):
+    """Rows, set after set, at these numbers or None for infinity."""
     for name in SAMPLED:
         made = table_of(name)
         if made is None:
             continue
         table, public = made
         table = table.sample(min(len(table), MOST), random_state=0).reset_index(drop=True)
-        parts = [train_test_split(table, test_size=0.2, random_state=s) for s in SAMPLER_SEEDS]
-        real = [area(train, test, public) for train, test in parts]
-        for epsilon in (0.1, 1.0, INFINITE):
+        given = [INFINITE if each is None else each for each in epsilons]
+        most = max(len(SAMPLER_SEEDS[each]) for each in given)
+        every = [train_test_split(table, test_size=0.2, random_state=s) for s in range(most)]
+        every_real = [area(train, test, public) for train, test in every]
+        for epsilon in given:
+            parts, real = (each[: len(SAMPLER_SEEDS[epsilon])] for each in (every, every_real))
             ours, alone, grouped = (
                 [
                     area(synthetic(method, train, public, epsilon, seed), test, public)
@@ -124,8 +129,8 @@ CLASSIFIED = {
 }
 
 
-def classified():
-    """Rows, set after set."""
+def classified(epsilons):
+    """Rows, set after set, at these numbers or None for infinity."""
     for name, read in CLASSIFIED.items():
         data = read()
         if data is None:
@@ -138,7 +143,7 @@ def classified():
         kinds = np.unique(y).tolist()
         parts = [train_test_split(X, y, test_size=0.3, random_state=seed) for seed in SEEDS]
         most = [max(np.mean(y_test == kind) for kind in kinds) for *_, y_test in parts]
-        for epsilon in (0.1, 1.0, None):
+        for epsilon in epsilons:
             terms = dict(classes=kinds, bounds=(low.tolist(), high.tolist()), epsilon=epsilon)
             ours = [
                 SketchClassifier(**terms).fit(train, y_train).score(test, y_test)
@@ -204,15 +209,28 @@ def show(one):
     return one
 
 
-if __name__ == "__main__":
-    parts = {"sampler": sampled, "classifier": classified}
-    models = {"sampler": "PrivateTableSampler", "classifier": "SketchClassifier"}
-    named = sys.argv[1:] or list(parts)
+EPSILONS = {"0.1": 0.1, "1": 1.0, "infinity": None}
+PARTS = {
+    "sampler": (sampled, "PrivateTableSampler"),
+    "classifier": (classified, "SketchClassifier"),
+}
+
+
+def main(words):
+    parts = [name for name in PARTS if name in words] or list(PARTS)
+    epsilons = [each for name, each in EPSILONS.items() if name in words] or [*EPSILONS.values()]
     path = RESULTS / "comparison_tables.json"
     before = json.loads(path.read_text())["rows"] if path.exists() else []
-    again = {models[name] for name in named}
-    rows = [each for each in before if each["model"] not in again]
-    for name in named:
-        for each in parts[name]():
-            rows.append(each)
-            write_rows("tables", rows)
+    rows = {_key(each): each for each in before}
+    for name in parts:
+        for each in PARTS[name][0](epsilons):
+            rows[_key(each)] = each  # in the place of the row that was measured before
+            write_rows("tables", list(rows.values()))
+
+
+def _key(made):
+    return made["model"], made["data"], made["setting"]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -66,8 +66,8 @@ def encoding():
     for mechanism, target in (
         (Blip(bits=5000, hashes=20, epsilon=8), ">= 5 million"),
         (Minima(epsilon=8), "-"),
-        (Jlt(epsilon=8), "-"),
-        (Signs(epsilon=8), "-"),
+        (Jlt(dimensions=1000, epsilon=8), "-"),
+        (Signs(bits=1000, epsilon=8), "-"),
     ):
         fed = type(mechanism)(**mechanism.parameters).update(before)
         whole = seconds(lambda of=mechanism: of.release(before, users=everybody), runs=3)

@@ -189,7 +189,9 @@ def jlt_rows(name):
     for sigma in SIGMAS:
         make, epsilon = noiseless, None
         if sigma:
-            make = released_by(lambda seed, s=sigma: Jlt(sigma=s, delta=DELTA, seed=seed))
+            make = released_by(
+                lambda seed, s=sigma: Jlt(dimensions=1000, sigma=s, delta=DELTA, seed=seed)
+            )
             epsilon = make(scene(name)).statement.epsilon
         attacks = over_seeds(make, DRAWN if name == "lastfm" else list(ATTACKS), name)
         yield {"sigma": sigma, "epsilon": epsilon, "attacks": attacks}
@@ -206,7 +208,11 @@ def swept(name, rows):
 
 def noiseless(here):
     """The sums of codewords themselves, which no release may hold: sigma 0 is not private."""
-    codewords = here.release(Jlt(sigma=1, delta=DELTA)).codewords(here.items).astype(np.float64)
+    codewords = (
+        here.release(Jlt(dimensions=1000, sigma=1, delta=DELTA))
+        .codewords(here.items)
+        .astype(np.float64)
+    )
     return attack.VectorChannel(here.truth.present @ codewords, codewords, 0.0)
 
 

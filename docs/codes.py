@@ -192,7 +192,7 @@ def page():
         "Written by `make docs` from the JSON of `python benchmarks/retrieval.py`,",
         "`python benchmarks/thesis_ch5.py` and `python benchmarks/binary_factors.py`:",
         f"{of['cpu']}, Python {of['python']}, one thread. What the codes and the index are:",
-        "[retrieval.md](retrieval.md).",
+        "[retrieval](retrieval.md).",
         "",
         *(DOCS / "codes_notes.md").read_text().splitlines(),
         "",

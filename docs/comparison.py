@@ -17,7 +17,7 @@ RESULT = {"win": "win", "tie": "tie", "loss": "**loss**", None: "none"}
 HEAD = """# Comparison with peers and with the trivial
 
 Models of {rooms} rooms, each on at least four data sets. A figure is the median of three seeds (of
-five for `PrivateTableSampler`, of nine for private `SketchRegressor`). The lowest and the highest
+five or more where a benchmark states it). The lowest and the highest
 are in parentheses. What has no randomness has one figure.
 
 - **Peers** solve the same task under the same guarantee: other packages, or other known methods.
@@ -98,12 +98,18 @@ def counted(rows, kind):
 
 def summary(groups, first):
     """One line a group of rows: wins, ties and losses against each kind."""
-    header = (*first, "rows", "peer: win", "tie", "loss", "none", "trivial: win", "tie", "loss")
-    header += ("reference: win", "tie", "loss")
+    header = (*first, "rows", "peers", "no peer", "trivial", "references")
     lines = []
     for names, rows in groups.items():
-        peers, trivial, references = (counted(rows, kind) for kind in KINDS)
-        lines.append((*names, len(rows), *peers, *trivial[:3], *references[:3]))
+        found = {kind: counted(rows, kind) for kind in KINDS}
+        cells = {
+            kind: " / ".join(map(str, each[:3])) if any(each[:3]) else "-"
+            for kind, each in found.items()
+        }
+        without = found["peers"][3] or ""
+        lines.append(
+            (*names, len(rows), cells["peers"], without, cells["trivial"], cells["references"])
+        )
     return table(header, lines)
 
 
@@ -199,8 +205,9 @@ def page():
     """The page from the last measurements."""
     found = rooms()
     lines = [HEAD.format(rooms=len(found))]
-    lines += ["## Summary", "", *summary(by_room(found), ["room"]), ""]
-    lines += ["*None*: no peer could be measured.", "", "## Model by model", ""]
+    lines += ["## Summary", "", "Wins / ties / losses.", ""]
+    lines += [*summary(by_room(found), ["room"]), "", "## Model by model", ""]
+    lines += ["Wins / ties / losses.", ""]
     lines += [*summary(models(found), ["room", "model"]), ""]
     lines += ["## Every loss to a peer", "", *losses(found, "peers")]
     lines += ["## Every loss to the trivial", "", *losses(found, "trivial")]

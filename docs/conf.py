@@ -151,16 +151,9 @@ def escape(app: Any, what: str, name: str, thing: Any, options: Any, lines: list
             lines[at] = "".join(parts)
 
 
-def only_what_was_measured(app: Any, name: str, source: list[str]) -> None:
-    """The page that compares with peers has its place once its benchmarks have run."""
-    if name == "index" and not (HERE / "comparison.md").exists():
-        source[0] = source[0].replace("\ncomparison\n", "\n")
-
-
 def setup(app: Any) -> None:
     app.add_lexer("mermaid", TextLexer)  # diagrams are drawn where the page is read as Markdown
     app.connect("autodoc-process-docstring", escape, priority=900)
-    app.connect("source-read", only_what_was_measured)
     app.connect("builder-inited", write_reference)
     app.connect("builder-inited", notebooks.write)
     app.connect("autodoc-skip-member", leave_out)

@@ -14,12 +14,14 @@ HEAD = """# Evidence
 Sfumato implements five documents ([sources](sources.md)). This page goes through every table and
 figure of them: what they report, what we measure, the command that shows it, and what could not be
 reproduced and why. It is written by `python docs/evidence.py` from the JSON that the commands leave
-in `benchmarks/results/`. A dash stands where a source has a drawing, or a curve whose numbers its
-text does not give. Of the course, which has no numbered tables, every method has a row; its numbers
-are printed there or follow from its examples by hand.
+in `benchmarks/results/`.
 
-Most data sets of the sources cannot be had any more. Where another set stands in for one, the row
-says so, and then only the shape can be compared.
+- A dash means that the source has a drawing, or a curve whose numbers its text does not give.
+- The course has no numbered tables, so every method of it has a row. Its numbers are printed there
+  or follow from its examples by hand.
+- Most data sets of the sources are no longer available. If another set replaces one, the row says
+  so, and only the shape can be compared.
+
 """
 HEADER = ("table or figure", "theirs", "ours", "verdict and command")
 
@@ -48,18 +50,22 @@ def sections():
 
 
 def verdicts(found):
+    """How many rows of each source are reproduced, and which are not."""
     words = ("reproduced", "differs", "partly", "cannot be compared")
-    rows = [(title, row) for title, rows, _ in found for row in rows]
-    against = [(title, row) for title, row in rows if any(f"{w}**" in row.verdict for w in words)]
-    named = "; ".join(f"{title}, {row.name[0].lower()}{row.name[1:]}" for title, row in against)
-    less = "not, not fully or not comparably reproduced"
-    return f"Of {len(rows)} rows, {len(against)} are {less}: {named}."
+    counted = []
+    for title, rows, _ in found:
+        against = [row for row in rows if any(f"{word}**" in row.verdict for word in words)]
+        named = ", ".join(f"{row.name[0].lower()}{row.name[1:]}" for row in against)
+        counted.append((title, len(rows), len(rows) - len(against), named or "-"))
+    every, good = (sum(row[place] for row in counted) for place in (1, 2))
+    counted.append(("all", every, good, f"{every - good}"))
+    return table(("source", "rows", "reproduced", "not, partly, or not comparable"), counted)
 
 
 def page():
     """The text of docs/evidence.md."""
     found = sections()
-    text = [HEAD, verdicts(found), ""]
+    text = [HEAD.rstrip(), "", *verdicts(found), ""]
     for title, rows, details in found:
         text += [f"## {title}", "", *lines(rows), "", *details]
     return "\n".join(text).rstrip() + "\n"

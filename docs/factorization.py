@@ -162,7 +162,7 @@ def page():
         "",
         "Written by `make docs` from the JSON that `make bench` leaves in `benchmarks/results/`:",
         f"{of['cpu']}, Python {of['python']}, Numba {of['numba']}. What the models are:",
-        "[recommend.md](recommend.md).",
+        "[recommenders](recommend.md).",
         "",
         "## Error: d = 32, 20 epochs, random 80/10/10, five seeds",
         "",

@@ -178,7 +178,7 @@ def page():
         "",
         "Written by `make docs` from the JSON of `python benchmarks/density.py` and",
         f"`python benchmarks/density_speed.py`: {of['cpu']}, Python {of['python']}. How to use it:",
-        "[density.md](density.md).",
+        "[density](density.md).",
         "",
         *(DOCS / "race_notes.md").read_text().splitlines(),
         "",

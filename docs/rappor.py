@@ -219,7 +219,7 @@ def page():
         "",
         "Written by `make docs` from the JSON of `python benchmarks/telemetry.py` and",
         f"`python benchmarks/telemetry_speed.py`: {of['cpu']}, Python {of['python']}. How to use",
-        "it: [telemetry.md](telemetry.md).",
+        "it: [telemetry](telemetry.md).",
         "",
         *(DOCS / "rappor_notes.md").read_text().splitlines(),
         "",

@@ -106,7 +106,7 @@ def page():
         "",
         "Written by `make docs` from the JSON of `python benchmarks/thesis_ch3.py` and",
         f"`python benchmarks/profiles.py`: {of['cpu']}, Python {of['python']}. What the attacks",
-        "are: [profiles.md](profiles.md). Cosine similarity of the rebuilt and the true profile",
+        "are: [profiles](profiles.md). Cosine similarity of the rebuilt and the true profile",
         "([thesis](sources.md#thesis), equation 3.36), mean over the attacked users: 343 of",
         "MovieLens (BLIP: and over three seeds), 100 of Last.fm.",
         "The attacker knows 600 other users.",

@@ -8,7 +8,7 @@ RESULTS = DOCS.parent / "benchmarks" / "results"
 INTRODUCTION = """# Spark, measured
 
 Written by `make docs` from the JSON of `python benchmarks/spark.py`: {cpu}, two cores,
-Python {python}, Numba {numba}, pyspark 3.5. How to use it: [engines.md](engines.md).
+Python {python}, Numba {numba}, pyspark 3.5. How to use it: [engines](engines.md).
 """
 ERRORS = {
     "relative_error": "relative error {:.4f}",

@@ -51,12 +51,23 @@ def test_a_private_fit_asks_for_the_same_sketch_whatever_the_data(kernel, dimens
 def test_auto_is_a_grid_where_one_fits_and_otherwise_by_dimension_and_kernel():
     assert chosen(1).backend == chosen(2).backend == chosen(3).backend == "grid"
     assert chosen(3, bandwidth=0.01).backend == "slices"
-    assert chosen(4).backend == chosen(60).backend == "race"
-    assert chosen(4, kernel="gaussian").backend == chosen(9, kernel="exponential").backend
-    assert chosen(4, kernel="gaussian").backend == "fourier"
+    assert chosen(5).backend == chosen(60).backend == "race"
+    assert chosen(5, kernel="gaussian").backend == chosen(9, kernel="exponential").backend
+    assert chosen(5, kernel="gaussian").backend == "fourier"
     assert chosen(4, backend="slices").backend == "slices"
     with pytest.raises(ValueError, match="test: backend 'race' has the kernel 'p-stable' only"):
         chosen(4, backend="race", kernel="gaussian")
+
+
+@pytest.mark.parametrize("kernel", ["p-stable", "gaussian", "exponential"])
+def test_four_columns_take_a_grid_if_epsilon_is_all_and_nodes_are_close(kernel):
+    hashed = "race" if kernel == "p-stable" else "fourier"
+    assert chosen(4, kernel=kernel).backend == "grid"
+    assert chosen(4, kernel=kernel, bandwidth=0.31).backend == "grid"  # 26 bandwidths a side
+    assert chosen(4, kernel=kernel, bandwidth=0.29).backend == hashed
+    assert chosen(4, kernel=kernel, epsilon=None).backend == hashed
+    assert chosen(4, kernel=kernel, delta=1e-6).backend == hashed
+    assert chosen(4, kernel=kernel, epsilon=1e-3).backend == hashed
 
 
 def test_rows_balance_hashing_and_noise():

@@ -104,7 +104,6 @@ def test_noise_that_dominates_the_estimates_warns_once(kind, epsilon, warned):
 
 
 def test_a_warning_of_noise_contains_released_numbers_only():
-    releases = []
     for rows in (ROWS, ROWS[:1]):
         with (
             noise_from(InsecureSeededSource(3)),
@@ -114,8 +113,7 @@ def test_a_warning_of_noise_contains_released_numbers_only():
         with pytest.warns(UserWarning, match="too small") as again:
             SketchDensity.from_release(model.release_)
         assert str(result[0].message) == str(again[0].message)
-        releases.append(model.release_)
-    assert releases[0].noise_error() == pytest.approx(releases[1].noise_error(), rel=0.01)
+        assert f"noisy count of all, {model.release_.size():.3g} (" in str(result[0].message)
 
 
 @pytest.mark.parametrize("kind", [SketchDensity, SketchSampler])

@@ -163,7 +163,7 @@ def _hint(error: Any) -> str:
 
 app = typer.Typer(
     cls=_OneLineErrors,
-    help="Learn from personal behaviour without keeping it.",
+    help="Learn from personal data, release it privately, and attack the release.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help, so that --help need not load rich
@@ -214,10 +214,13 @@ def start(
 
 @app.command()
 def inspect(
-    file: Annotated[Path, typer.Argument(help="Any file that a command wrote, but a table.")],
+    file: Annotated[Path, typer.Argument(help="Any file that a command wrote, except tables.")],
     json: Json = False,
 ) -> None:
-    """Describe a Sfumato file: sketch, model, release, index, answer, ledger, store, telemetry."""
+    """Describe any file that a command wrote.
+
+    Sketches, models, releases, indexes, ledgers, stores, telemetry and shares of secure sums.
+    """
     from sfumato.cli import printing
     from sfumato.data.files import beginning
 
@@ -270,7 +273,7 @@ def demo(
         typer.Option("--once", envvar="ONCE", help="End after the summary, without the service."),
     ] = False,
 ) -> None:
-    """A tour on generated data, each answer beside the truth; then the service and its page."""
+    """Show a tour on generated data, then the service and its page."""
     import io
 
     from rich.console import Console

@@ -24,25 +24,28 @@ def profiles(
     interactions: Annotated[Path, typer.Argument(help="File of interactions: user, item, ...")],
     mechanism: _encoding.Kind = "blip",
     epsilon: Annotated[
-        float | None, typer.Option(help="Of one item of a profile; or --choose-epsilon.")
+        float | None,
+        typer.Option(help="Epsilon of one item of a profile; or use --choose-epsilon."),
     ] = None,
     choose_epsilon: Annotated[
         bool,
         typer.Option(
-            "--choose-epsilon", help="The largest that --max-recovery allows; from raw data."
+            "--choose-epsilon",
+            help="Find the largest epsilon that --max-recovery allows; from raw data.",
         ),
     ] = False,
     max_recovery: Annotated[
-        float | None, typer.Option(help="Fraction of a profile; default: 0.3.")
+        float | None,
+        typer.Option(help="Largest fraction of a profile that may be recovered; default: 0.3."),
     ] = None,
     attacked: Annotated[
         int | None,
         typer.Option(help="Maximum number of users; default: 200, fewer for over 20,000 items."),
     ] = None,
     known: Annotated[
-        float, typer.Option(help="Share of users whose profiles the attacker knows.")
+        float, typer.Option(help="Fraction of users whose profiles the attacker knows.")
     ] = 0.6,
-    seed: Annotated[int, typer.Option(help="Of users, noise, codebook and attacks.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of users, noise, codebook and attacks.")] = 0,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Prefix of the files; default: INTERACTIONS-audit."),
@@ -51,12 +54,14 @@ def profiles(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack released profiles to measure what they leak: write JSON, PNG and an HTML page.
+    """Attack released profiles, and measure what they leak.
 
-    It is computed from raw data and no release. So is an epsilon that --choose-epsilon finds: one
-    row can move it, and the guarantee of a release does not cover that; choose on public or earlier
-    data. It is one of a fixed grid, about 10 % apart, so that it discloses little. Ctrl-C writes
-    nothing; exit code 1 means that no epsilon is small enough for --max-recovery.
+    Writes JSON, PNG and an HTML page for the curator. They are computed from raw data and are no
+    release. So is the epsilon that --choose-epsilon finds: one row can move it, and no guarantee
+    covers it. Choose on public or earlier data. It comes from a fixed grid in steps of about 10 %,
+    so that it discloses little.
+
+    Ctrl-C writes nothing. Exit code 1 means that no epsilon is small enough for --max-recovery.
     """
     from sfumato.attack import audit_profiles
     from sfumato.cli import printing
@@ -147,7 +152,7 @@ NAMES = (
     "report-noisy-max, sample-and-aggregate, smooth-median"
 )
 app: typer.Typer = typer.Typer(
-    help="Measure what releases leak, and compare it with their guarantee.",
+    help="Attack releases and models, and measure what they leak.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -161,16 +166,21 @@ def mechanism(
     name: Annotated[str, typer.Argument(help=f"One of {NAMES}.")],
     epsilon: Annotated[float, typer.Option(help="Epsilon that the mechanism is built for.")] = 1.0,
     delta: Annotated[
-        float | None, typer.Option(help="Where epsilon is measured: 0, or 1e-6 if it needs one.")
+        float | None,
+        typer.Option(help="Delta at which epsilon is measured; default: 0, or 1e-6 if needed."),
     ] = None,
     trials: Annotated[int, typer.Option(help="Runs on each of two neighbours.")] = 100_000,
-    confidence: Annotated[float, typer.Option(help="Of the measured bound.")] = 0.999,
+    confidence: Annotated[float, typer.Option(help="Confidence of the measured bound.")] = 0.999,
     seed: Annotated[
         int | None, typer.Option(help="Seed that repeats a run; default: the system's random bits.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Run a mechanism on neighbours; exit code 1 if the measured epsilon exceeds the claim."""
+    """Measure a lower bound on a mechanism's epsilon.
+
+    It runs the mechanism on two neighbouring data sets. The exit code is 1 if the bound exceeds the
+    claim.
+    """
     from sfumato.attack import audit
     from sfumato.attack.mechanism_audit.cases import named
     from sfumato.cli import printing
@@ -204,7 +214,10 @@ def model(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Attack a model to see who was in its data: writes JSON, PNG and a page for the curator."""
+    """Attack a model to find who was in its data.
+
+    Writes JSON, PNG and an HTML page for the curator.
+    """
     from sfumato.attack import audit_model
     from sfumato.cli import printing
     from sfumato.recommend import load

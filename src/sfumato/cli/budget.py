@@ -13,7 +13,7 @@ __all__ = ["app"]
 # Written out, so that --help need not load the ledger; a test compares them.
 UNITS = "event, item of a profile, user, basket, adjacency list, edge"
 app: typer.Typer = typer.Typer(
-    help="Give data sets a privacy budget, and see what it was spent on.",
+    help="Create and inspect the privacy budgets of data sets.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -25,26 +25,32 @@ BAR = 24  # letters
 def create(
     ledger: File,
     dataset: Annotated[str, typer.Argument(help="A name for the data set.")],
-    epsilon: Annotated[float, typer.Option(help="All that may be spent, for good.")],
-    delta: Annotated[float, typer.Option(help="0 takes pure losses only.")] = 0.0,
+    epsilon: Annotated[float, typer.Option(help="The whole budget; it never grows back.")],
+    delta: Annotated[
+        float, typer.Option(help="The budget of delta; 0 allows only pure epsilon.")
+    ] = 0.0,
     unit: Annotated[
-        str | None, typer.Option(help=f"Whose presence is hidden: {UNITS}.", show_default="event")
+        str | None, typer.Option(help=f"What is protected: {UNITS}.", show_default="event")
     ] = None,
     relation: Annotated[
-        str | None, typer.Option(help="add/remove or replace.", show_default="add/remove")
+        str | None,
+        typer.Option(
+            help="How neighbours differ: add/remove or replace.", show_default="add/remove"
+        ),
     ] = None,
     parent: Annotated[
-        str | None, typer.Option(help="The data set that this is a split of; it pays too.")
+        str | None, typer.Option(help="The data set that this one is part of; it is charged too.")
     ] = None,
     new_file: Annotated[
         bool,
         typer.Option(
-            "--new-file", help="Begin anew where a ledger was and is gone; its spending is lost."
+            "--new-file",
+            help="Begin anew although an earlier ledger is missing; its spending is forgotten.",
         ),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Give a data set its budget, in a new ledger or one that is there."""
+    """Give a data set its budget, in a new or an existing ledger."""
     from sfumato.cli import printing
     from sfumato.privacy import Ledger
     from sfumato.privacy.statement import weakness
@@ -59,10 +65,13 @@ def create(
 @app.command()
 def show(
     ledger: File,
-    dataset: Annotated[str | None, typer.Argument(help="Default: all.")] = None,
+    dataset: Annotated[str | None, typer.Argument(help="Name of a data set; default: all.")] = None,
     json: Json = False,
 ) -> None:
-    """What is spent and what is left of the budgets, and the chain to note elsewhere."""
+    """Show what is spent and what is left of the budgets.
+
+    It also prints the chain value to note elsewhere.
+    """
     from sfumato.cli import printing
 
     with _open(ledger) as held:
@@ -85,7 +94,10 @@ def history(
     dataset: Annotated[str, typer.Argument(help="The data set; its splits are listed with it.")],
     json: Json = False,
 ) -> None:
-    """The charges of a data set, oldest first, and which of them still wait for their output."""
+    """List the charges of a data set, the oldest first.
+
+    Charges that still wait for their output are marked.
+    """
     from sfumato.cli import printing
 
     with _open(ledger) as held:
@@ -102,11 +114,17 @@ def verify(
     ledger: File,
     expect: Annotated[
         str | None,
-        typer.Option(metavar="CHAIN", help="A chain noted earlier: an older copy lacks it."),
+        typer.Option(
+            metavar="CHAIN",
+            help="A chain value noted earlier; an older copy of the ledger lacks it.",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Read a ledger from end to end, compose all charges anew, and print its last chain value."""
+    """Check a ledger from end to end.
+
+    It prints the last chain value. All charges are composed anew.
+    """
     from sfumato.cli import printing
 
     with _open(ledger) as held:
@@ -125,7 +143,10 @@ def resume(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a release that was charged and stored, or print the command that completes it."""
+    """Write a release that was charged but not written.
+
+    If no bytes were stored, the command that completes the release is printed.
+    """
     from sfumato.cli import printing, release_options
     from sfumato.core.file_format import write_atomic
 

@@ -28,9 +28,9 @@ def compare(
         str, typer.Option(help="Such as ndcg@10,recall@20 or rmse,mae; the first ranks.")
     ] = "",
     relevant_from: Annotated[
-        float | None, typer.Option(help="The rating from which on an item was right.")
+        float | None, typer.Option(help="Smallest rating that makes a test item relevant.")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    confidence: Annotated[float, typer.Option(help="Confidence of the intervals.")] = 0.95,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write an HTML page.")
     ] = None,
@@ -38,9 +38,10 @@ def compare(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Compare models with their defaults on the same splits, beside the trivial baseline.
+    """Compare models on the same splits, beside the trivial baseline.
 
-    Intervals and paired tests are over users. Ctrl-C prints what is complete.
+    Models have their defaults. Intervals and paired tests are over users. Ctrl-C prints what is
+    complete.
     """
     from sfumato.cli import printing
     from sfumato.recommend.comparison import EvaluationProtocol

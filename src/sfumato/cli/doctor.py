@@ -26,9 +26,9 @@ VECTORS = ("avx512f", "avx2", "neon", "sse4.2")  # widest first
 
 
 def doctor(json: Json = False) -> None:
-    """Say what runs here: versions, threads, vector code, compiled kernels, optional parts.
+    """Check the installation and its optional parts.
 
-    The exit code is 1 where something that every room needs is missing.
+    The exit code is 1 if something that every part needs is missing.
     """
     from sfumato.cli import printing
 

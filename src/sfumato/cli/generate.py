@@ -27,9 +27,10 @@ def generate(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write the clicks of a generated shop, to try commands on: user, item and time of each.
+    """Write the clicks of a generated shop, to try commands on.
 
-    Users have tastes and items differ in popularity, so that there is something to learn.
+    Columns are user, item and time. Users have tastes and items differ in popularity, so that
+    there is something to learn.
     """
     from sfumato.cli import printing
     from sfumato.core.file_format import write_together

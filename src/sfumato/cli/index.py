@@ -17,7 +17,7 @@ STEP = 1 << 14  # vectors encoded between two moves of the bar
 QUERIES = 1 << 12  # searched at once
 SAMPLE = 100_000  # vectors, or somewhat more, that the encoder learns from
 app: typer.Typer = typer.Typer(
-    help="Short binary codes of vectors, and the nearest of them to a query.",
+    help="Search the nearest of many vectors by short binary codes.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -40,21 +40,21 @@ def build(
         str | None,
         typer.Option(help=f"One of {ENCODERS}; default: qolsh with centre and factor."),
     ] = None,
-    bits: Annotated[int, typer.Option(help="Of a code.")] = 256,
+    bits: Annotated[int, typer.Option(help="Bits of a code.")] = 256,
     metric: Annotated[
         str, typer.Option(help="cosine; euclidean; or inner, the inner product.")
     ] = "cosine",
     keep_vectors: Annotated[
-        bool, typer.Option("--keep-vectors", help="Also the vectors, for --rerank exact.")
+        bool, typer.Option("--keep-vectors", help="Store the vectors too, for --rerank exact.")
     ] = False,
     ids: Ids = None,
     id_column: IdColumn = None,
-    seed: Annotated[int, typer.Option(help="Of the directions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the directions.")] = 0,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Encode a file of vectors and write the index atomically."""
+    """Encode a file of vectors and write an index."""
     from sfumato.cli import printing
     from sfumato.retrieve import BinaryIndex
 
@@ -87,7 +87,10 @@ def add(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write the index with more vectors in it; the directions stay as they were."""
+    """Write an index with more vectors in it.
+
+    Its encoder stays the same.
+    """
     from sfumato.cli import printing
 
     check_output(output, force, vectors, ids)
@@ -102,12 +105,15 @@ def add(
 @app.command()
 def remove(
     file: File,
-    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="What is to be gone.")],
+    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="Ids to remove.")],
     output: Out,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write the index without these ids, whose codes and vectors are not in the new file."""
+    """Write an index without some ids.
+
+    Their codes and vectors are not in the new file.
+    """
     from sfumato.cli import printing
 
     check_output(output, force)
@@ -128,8 +134,10 @@ def search(
     context: typer.Context,
     file: File,
     queries: Vectors,
-    k: Annotated[int, typer.Option("-k", help="How many for each query.", min=1)] = 10,
-    shortlist: Annotated[int, typer.Option(help="Found by the scan, then ranked anew.")] = 1000,
+    k: Annotated[int, typer.Option("-k", help="Number of results for each query.", min=1)] = 10,
+    shortlist: Annotated[
+        int, typer.Option(help="How many of the scan's results are ranked again.")
+    ] = 1000,
     rerank: Annotated[
         str | None, typer.Option(help="asymmetric, exact (with stored vectors) or none.")
     ] = "asymmetric",
@@ -140,7 +148,7 @@ def search(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """The nearest of the index to each query, best first."""
+    """Find the nearest vectors to each query, the best first."""
     from sfumato.cli import printing
 
     index = _load(file)

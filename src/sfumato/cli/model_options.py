@@ -17,25 +17,36 @@ LEARNED: dict[str, Any] = {
         str | None, typer.Option(help="ranking: lists to choose from (default); or ratings: stars.")
     ],
     "dense": Annotated[bool, typer.Option("--dense", help="Short for --model dense.")],
-    "factors": Annotated[int | None, typer.Option(help="Numbers a user or item has.")],
-    "depth": Annotated[int | None, typer.Option(help="Rows of the sketch; 1: hashing.")],
-    "gain": Annotated[float | None, typer.Option(help="How much smaller than dense.")],
-    "cells": Annotated[int | None, typer.Option(help="Cells of the sketch, instead of gain.")],
+    "factors": Annotated[
+        int | None, typer.Option(help="Number of factors of a user or item, with the bias.")
+    ],
+    "depth": Annotated[int | None, typer.Option(help="Rows of the sketch; 1 is feature hashing.")],
+    "gain": Annotated[
+        float | None, typer.Option(help="How many times smaller than a dense model.")
+    ],
+    "cells": Annotated[int | None, typer.Option(help="Cells of the sketch, instead of --gain.")],
     "epochs": Annotated[int | None, typer.Option(help="Passes over the ratings.")],
     "learning_rate": Annotated[float | None, typer.Option(help="Default: that of the model.")],
     "regularization": Annotated[float | None, typer.Option(help="Default: that of the model.")],
-    "clip": Annotated[float | None, typer.Option(help="Skip ratings of a larger loss.")],
-    "threads": Annotated[int | None, typer.Option(help="At once, on one table.")],
-    "neighbours": Annotated[int | None, typer.Option(help="Similar items of an item.")],
+    "clip": Annotated[
+        float | None, typer.Option(help="Skip ratings whose loss is larger than this.")
+    ],
+    "threads": Annotated[int | None, typer.Option(help="Number of threads, on one shared table.")],
+    "neighbours": Annotated[
+        int | None, typer.Option(help="Number of similar items stored for each item.")
+    ],
     "weighting": Annotated[
-        str | None, typer.Option(help="Of rows for lists: equal, or log for counts.")
+        str | None, typer.Option(help="Weight of a row for lists: equal, or log for counts.")
     ],
     "relevant_from": Annotated[
-        float | None, typer.Option(help="Lists learn from ratings from here on; default: all.")
+        float | None,
+        typer.Option(help="Smallest rating that counts as a choice; default: all ratings."),
     ],
     "settings": Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Another parameter; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Another parameter, as NAME=VALUE; repeatable."
+        ),
     ],
 }
 TUNED = {

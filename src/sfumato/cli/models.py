@@ -42,15 +42,22 @@ def fit(
     context: typer.Context,
     ratings: Ratings,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to write the model.")],
-    valid: Annotated[Path | None, typer.Option(help="Rows to measure the model on.")] = None,
+    valid: Annotated[Path | None, typer.Option(help="Validation rows, to watch the error.")] = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Fit a differentially private model.")
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="With epsilon, such as 1e-6.")] = None,
-    unit: Annotated[str | None, typer.Option(help="What is hidden: event or user.")] = None,
-    covers: Annotated[str | None, typer.Option(help="file, or joint: own ratings serve.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Delta beside --epsilon, such as 1e-6.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="What is protected: event or user.")] = None,
+    covers: Annotated[
+        str | None,
+        typer.Option(
+            help="What is private: file, or joint (a user's own ratings serve that user)."
+        ),
+    ] = None,
     per_user: Annotated[
-        int | None, typer.Option(help="Ratings of a user that are used; with --unit user.")
+        int | None, typer.Option(help="Maximum number of ratings of a user, with --unit user.")
     ] = None,
     bounds: ColumnBounds = None,
     catalogue: Annotated[
@@ -59,9 +66,12 @@ def fit(
     accounts: Annotated[
         Path | None, typer.Option(help="Ids of users, one per line; public. With --epsilon.")
     ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays epsilon.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Its name in the ledger.")] = None,
-    release_id: Annotated[str | None, typer.Option(help="A retry returns the same bytes.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="File of the ledger that is charged.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
+    release_id: Annotated[
+        str | None,
+        typer.Option(help="Name of the release; the same name again returns the stored bytes."),
+    ] = None,
     report: input_files.Report = None,
     checkpoint: Annotated[
         Path | None,
@@ -71,14 +81,17 @@ def fit(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Fit a model to who used or rated what: for lists, or with --objective ratings for stars.
+    """Fit a recommender, for lists or for ratings.
 
-    Without --model it is linear-items for lists, and sketch for ratings or where an option is given
-    that only factor models have. With --epsilon it is a differentially private model (of ratings
-    if --bounds are given), and no row stops the command or is reported: what cannot be read or is
-    in no public list is left out, and ratings are clipped to the bounds. Line 1 is then assumed to
-    be public, unless --header or --no-header and --delimiter are given. Ctrl-C keeps the last
-    complete epoch.
+    Without --model lists are learned by linear-items. Ratings are learned by sketch, which is also
+    chosen by options that only factor models have.
+
+    With --epsilon the model is differentially private (a model of ratings if --bounds are given).
+    Then no row stops the command or is reported. Rows that cannot be read, or are in no public
+    list, are left out, and ratings are clipped to the bounds. Line 1 is assumed to be public,
+    unless --header or --no-header and --delimiter are given.
+
+    Ctrl-C keeps the last complete epoch.
     """
     from sfumato.cli import model_options
 
@@ -158,7 +171,10 @@ def show(file: Path, json: bool) -> None:
 
 
 def models(json: Json = False) -> None:
-    """List the models that fit makes: what they learn, need and store, and their privacy."""
+    """List the models that fit can make.
+
+    For each: what it learns, needs and stores, and its privacy.
+    """
     from sfumato.cli import printing
     from sfumato.recommend.models import MODELS
 
@@ -175,17 +191,17 @@ def evaluate(
         typer.Option(help="Measure lists of the best N; default: 10 where ratings are not."),
     ] = None,
     exclude: Annotated[
-        Path | None, typer.Option("--seen", help="Ratings to leave out of the ranks.")
+        Path | None, typer.Option("--seen", help="Ratings whose items are left out of the lists.")
     ] = None,
     relevant_from: Annotated[
-        float | None, typer.Option(help="The rating from which on an item was right.")
+        float | None, typer.Option(help="Smallest rating that makes a test item relevant.")
     ] = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Measure a model on test rows: errors of the ratings it predicts, and its lists.
+    """Measure a model on test rows: ratings and lists.
 
-    Lists are measured with --top, --seen or --relevant-from, and where no ratings are predicted.
+    Lists are measured with --top, --seen or --relevant-from, or if the model predicts no ratings.
     """
     from sfumato.cli import printing
 
@@ -214,7 +230,7 @@ def recommend(
     user: Annotated[
         str | None, typer.Argument(help="The user's id, after -- if it begins with -.")
     ] = None,
-    n: Annotated[int, typer.Option("-n", help="How many items.", min=1)] = 10,
+    n: Annotated[int, typer.Option("-n", help="Number of items.", min=1)] = 10,
     exclude: Annotated[
         Path | None, typer.Option("--seen", help="Ratings whose items are left out.")
     ] = None,
@@ -242,10 +258,10 @@ def recommend(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Recommend items to a user, to a new user who likes some items, or to all users of a table.
+    """Recommend items to a user, a new user, or all users of a table.
 
-    With --users the columns of users and, of events whose items are left out, of items are those
-    of --user-column (default: user) and --item-column (default: none is left out).
+    With --users, --user-column names the column of users (default: user), and --item-column the
+    column of items to leave out (default: none is left out).
     """
     from sfumato.cli import printing
 
@@ -321,16 +337,18 @@ def tune(
         Path | None, typer.Option("--output", "-o", help="Where to write the best model.")
     ] = None,
     log: Annotated[
-        Path | None, typer.Option(help="Trials done; a search that was stopped goes on from it.")
+        Path | None,
+        typer.Option(help="Log of the trials; a search that was stopped resumes from it."),
     ] = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Search parameters of a model in two stages, coarse and fine, each on a log scale.
+    """Search the parameters of a model, first coarsely, then finely.
 
-    They are the best on validation rows: by NDCG@10 for lists, by rmse for --objective ratings.
-    Ctrl-C keeps the log. A private model is not tuned: that would cost, uncharged.
+    The best are those with the best validation rows: by NDCG@10 for lists, by RMSE for
+    --objective ratings. Ctrl-C keeps the log. A private model is not tuned, since each trial would
+    cost privacy that nobody charges.
     """
     from sfumato.cli import model_options, printing
     from sfumato.recommend.tuning import tune as search

@@ -29,12 +29,16 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the output if it i
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")]
 SHORT = ("k", "n")  # that have no longer form
 
-Ledger = Annotated[Path | None, typer.Option(help="Who pays; without it: unaccounted.")]
-Dataset = Annotated[str | None, typer.Option(help="Whose budget of the ledger.")]
-ReleaseId = Annotated[
-    str | None, typer.Option(help="A name; the same again returns the stored release.")
+Ledger = Annotated[
+    Path | None,
+    typer.Option(help="File of the ledger that is charged; without it nothing is accounted."),
 ]
-Relation = Annotated[str | None, typer.Option(help="add/remove or replace.")]
+Dataset = Annotated[str | None, typer.Option(help="Data set of the ledger that is charged.")]
+ReleaseId = Annotated[
+    str | None,
+    typer.Option(help="Name of the release; the same name again returns the stored bytes."),
+]
+Relation = Annotated[str | None, typer.Option(help="How neighbours differ: add/remove or replace.")]
 
 
 def takes(options: dict[str, Any], before: str) -> Callable[[Any], Any]:

@@ -76,7 +76,7 @@ def make(command: str, options: dict[str, Any], epsilon: float) -> Any:
 
 
 app: typer.Typer = typer.Typer(
-    help="Publish the profiles of users with noise, and find similar users among them.",
+    help="Release private profiles, and find similar users.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -89,7 +89,7 @@ def release(
     context: typer.Context,
     interactions: Annotated[Path, typer.Argument(help="File of interactions: user, item, ...")],
     mechanism: Kind,
-    epsilon: Annotated[float, typer.Option(help="What one item of a profile may cost.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of one item of a profile.")],
     users: Annotated[
         Path,
         typer.Option(help="Ids of all users with a profile, one per line; public, never inferred."),
@@ -106,7 +106,7 @@ def release(
     ] = None,
     relation: Relation = None,
     contributions: Annotated[
-        int | None, typer.Option(help="Items of a user that are used; with --unit user.")
+        int | None, typer.Option(help="Maximum number of items of a user, with --unit user.")
     ] = None,
     ledger: Ledger = None,
     dataset: Dataset = None,
@@ -120,11 +120,12 @@ def release(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Write a private profile of every listed user with a statement, charged before it is made.
+    """Write private profiles of listed users.
 
-    No row stops the command or is reported: what cannot be read or is of nobody listed is left out.
-    Line 1 of the file is assumed to be public, unless --header or --no-header and --delimiter are
-    given.
+    Each profile has noise, and the file a privacy statement. The budget is charged before noise
+    is drawn. No row stops the command or is reported. Rows that cannot be read, or are of
+    unlisted users, are left out. Line 1 of the file is assumed to be public, unless --header or
+    --no-header and --delimiter are given.
     """
     from sfumato.cli import printing, release_options
 
@@ -167,11 +168,14 @@ PAID = ("ledger", "dataset", "release_id", "unit", "relation", "contributions")
 def similar(
     file: Annotated[Path, typer.Argument(help="A file that profiles release wrote.")],
     user: Annotated[str, typer.Argument(help="A user's id, after -- if it begins with -.")],
-    n: Annotated[int, typer.Option("-n", help="How many.", min=1)] = 10,
+    n: Annotated[int, typer.Option("-n", help="Number of results.", min=1)] = 10,
     measure: Annotated[str, typer.Option(help="cosine, jaccard or inner.")] = "cosine",
     json: Json = False,
 ) -> None:
-    """The users whose released profiles are most like one's own, as far as the noise lets see."""
+    """List the users with the most similar released profiles.
+
+    Similarities are estimates, and have standard errors.
+    """
     from sfumato.cli import printing
 
     found = _load(file)

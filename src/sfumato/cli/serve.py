@@ -13,8 +13,12 @@ def serve(
         str | None,
         typer.Option(metavar="URL", help="Path of a SQLite file, or postgresql://..."),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Port; 0 takes a free one. 8000.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address. 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one; default: 8000.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; default: 127.0.0.1.")
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(help="TOML file of settings; SFUMATO_... variables and options win."),
@@ -23,10 +27,13 @@ def serve(
         bool | None, typer.Option("--trainer/--no-trainer", help="Whether to learn from events.")
     ] = None,
     log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error. info.")
+        str | None, typer.Option(help="debug, info, warning or error; default: info.")
     ] = None,
 ) -> None:
-    """Serve events, recommendations and private statistics over HTTP until SIGTERM or Ctrl-C."""
+    """Serve events, recommendations and private statistics over HTTP.
+
+    It runs until SIGTERM or Ctrl-C.
+    """
     try:
         from sfumato.serve import load_config
         from sfumato.serve import serve as run

@@ -33,7 +33,7 @@ KINDS = (
     "hyper-log-log, johnson-lindenstrauss, lp-sketch, min-hash, scalable-bloom-filter"
 )
 app: typer.Typer = typer.Typer(
-    help="Build, look into, ask, merge and release sketches of a column of keys.",
+    help="Build, query, merge and release sketches of a column of keys.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -78,11 +78,16 @@ def build(
         ),
     ] = None,
     capacity: Annotated[
-        int | None, typer.Option(help="Keys that a Bloom filter is to hold, at --error or 0.01.")
+        int | None,
+        typer.Option(help="Number of keys for a Bloom filter, at the rate --error or 0.01."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the sketch; repeatable."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the sketch, as NAME=VALUE; repeatable.",
+        ),
     ] = None,
     text: Annotated[bool, typer.Option("--text", hidden=True, help=NO_EFFECT)] = False,
     skip_nulls: Annotated[bool, typer.Option(help="Leave out rows with empty values.")] = False,
@@ -94,8 +99,12 @@ def build(
             "private release needs; slower.",
         ),
     ] = False,
-    threads: Annotated[int | None, typer.Option(help="Default: all cores.")] = None,
-    memory_limit: Annotated[str | None, typer.Option(metavar="SIZE", help="Such as 1GiB.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Number of threads; default: all cores.")
+    ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Maximum memory, such as 1GiB.")
+    ] = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -170,7 +179,10 @@ def _announce(given: dict[str, Any]) -> None:
 
 @app.command()
 def info(file: File, json: Json = False) -> None:
-    """Describe a sketch: kind, parameters, size, error bound; of a release its statement."""
+    """Describe a sketch, or a release with its statement.
+
+    It prints the kind, parameters, size and error bound.
+    """
     from sfumato.cli import printing
 
     found = _load(file)
@@ -188,7 +200,7 @@ def estimate(
     integers: Integers = False,
     json: Json = False,
 ) -> None:
-    """Query a sketch for keys, or for its single estimate about all of them."""
+    """Query a sketch: the counts of keys, or its one estimate."""
 
     from sfumato.cli import printing
 
@@ -208,7 +220,10 @@ def contains(
     ],
     json: Json = False,
 ) -> None:
-    """Whether a Bloom filter contains keys, and how often it says so of a key it never got."""
+    """Check whether a Bloom filter contains keys.
+
+    The answer states the rate of false positives.
+    """
     sketch = _load(file)
     if not hasattr(sketch, "contains"):
         raise ValueError(
@@ -241,14 +256,17 @@ def _answer(sketch: Any, keys: list[str], json: bool) -> None:
 @app.command()
 def top(
     file: File,
-    k: Annotated[int, typer.Option("-k", help="How many.", min=1)] = 10,
+    k: Annotated[int, typer.Option("-k", help="Number of results.", min=1)] = 10,
     among: Annotated[
         Path | None, typer.Option(help="Text file of candidate keys, one per line.")
     ] = None,
     integers: Integers = False,
     json: Json = False,
 ) -> None:
-    """The keys of the largest counts: those the sketch tracked, or of a public list of keys."""
+    """List the keys with the largest counts.
+
+    They are those that the sketch tracked, or come from a public list of keys (--among).
+    """
 
     from sfumato.cli import printing
 
@@ -272,7 +290,7 @@ def merge(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Join sketches with the same parameters into the sketch of all their streams."""
+    """Merge sketches into the sketch of all their streams."""
     from sfumato.cli import printing
 
     check_output(output, force)
@@ -297,7 +315,7 @@ def merge(
 def release(
     file: Annotated[Path, typer.Argument(help="A sketch.")],
     output: Out,
-    epsilon: Annotated[float, typer.Option(help="What it may cost.")],
+    epsilon: Annotated[float, typer.Option(help="Epsilon of the release.")],
     delta: Annotated[
         float, typer.Option(help="Delta of (epsilon, delta)-differential privacy.")
     ] = 0.0,
@@ -307,16 +325,23 @@ def release(
     unit: Annotated[str | None, typer.Option(help="Privacy unit; default: event.")] = None,
     relation: Relation = None,
     contributions: Annotated[
-        int | None, typer.Option(help="The most events of one unit in the sketch.")
+        int | None, typer.Option(help="Maximum number of events of one unit in the sketch.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Such as weight=5; repeatable."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A parameter of the release, such as weight=5; repeatable.",
+        ),
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write a private copy with noise and a privacy statement, charged before it is made."""
+    """Write a private copy of a sketch.
+
+    It has noise and a privacy statement. The budget is charged before noise is drawn.
+    """
     from sfumato.cli import printing, release_options
 
     check_output(output, force)

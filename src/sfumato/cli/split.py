@@ -40,7 +40,8 @@ def split(
         ),
     ] = None,
     valid: Annotated[
-        float | None, typer.Option(help="The same of validation rows; default: none.")
+        float | None,
+        typer.Option(help="Fraction or number of validation rows, as --test; default: none."),
     ] = None,
     valid_output: Annotated[
         Path | None, typer.Option(help="Where to write the validation rows, with --valid.")
@@ -57,7 +58,7 @@ def split(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Split ratings into files without a row in common: train, test and, if wanted, validation.
+    """Split ratings into files to train, test and validate.
 
     Names of columns stay as they are. Of several ratings of one item by one user the latest is
     kept. The files appear when all of them are complete.

@@ -11,12 +11,12 @@ from sfumato.cli.options import Json
 __all__ = ["app", "info"]
 
 app: typer.Typer = typer.Typer(
-    help="Describe, back up, restore and migrate a service's store; its API keys.",
+    help="Back up and upgrade a service's store; manage its keys.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
 keys: typer.Typer = typer.Typer(
-    help="API keys of a service.",
+    help="Manage the API keys of a service.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
@@ -32,7 +32,10 @@ Backup = Annotated[Path, typer.Argument(metavar="BACKUP", help="A file that stor
 
 @app.command()
 def info(store: Location, json: Json = False) -> None:
-    """What a store contains: events, snapshots, releases, metrics, keys and erasures."""
+    """Show what a store contains.
+
+    It counts events, snapshots, releases, metrics, keys and erasures.
+    """
     from sfumato.cli import printing
 
     with _open(store) as opened:
@@ -42,10 +45,12 @@ def info(store: Location, json: Json = False) -> None:
 @app.command()
 def backup(
     store: Location,
-    output: Annotated[Path, typer.Option("--output", "-o", help="A new file to write.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write; it must not exist.")
+    ],
     json: Json = False,
 ) -> None:
-    """Write all of a store to one file, while others go on writing."""
+    """Write a backup of a store, while others go on writing."""
     from sfumato.cli import printing
 
     with _open(store) as opened:
@@ -55,7 +60,7 @@ def backup(
 
 @app.command()
 def restore(backup: Backup, store: Location, json: Json = False) -> None:
-    """Fill a new store from a backup, whichever database the backup is of."""
+    """Fill a new store from a backup of either database."""
     from sfumato.cli import printing
     from sfumato.store import restore_store
 
@@ -64,7 +69,7 @@ def restore(backup: Backup, store: Location, json: Json = False) -> None:
 
 @app.command()
 def migrate(store: Location, json: Json = False) -> None:
-    """Bring the tables of a store to the version of this program."""
+    """Upgrade the tables of a store to this version."""
     from sfumato.cli import printing
     from sfumato.store import migrate_store
 
@@ -79,7 +84,10 @@ def create_key(
     scope: Annotated[list[str], typer.Option(help="ingest, read or admin; repeat it for several.")],
     json: Json = False,
 ) -> None:
-    """Create a key, in a new store if there is none; its secret is shown once, stored nowhere."""
+    """Create a key, and show its secret once.
+
+    The secret is stored nowhere. A store is made if there is none.
+    """
     from sfumato.cli import printing
     from sfumato.store import open_store
 
@@ -90,7 +98,7 @@ def create_key(
 
 @keys.command("list")
 def list_keys(store: Location, json: Json = False) -> None:
-    """All keys without their secrets, oldest first."""
+    """List all keys, without their secrets."""
     from sfumato.cli import printing
 
     with _open(store) as opened:
@@ -103,7 +111,7 @@ def revoke_key(
     key_id: Annotated[str, typer.Argument(metavar="KEY", help="As store keys list shows it.")],
     json: Json = False,
 ) -> None:
-    """Revoke a key for good."""
+    """Revoke a key for ever."""
     from sfumato.cli import printing
 
     with _open(store) as opened:

@@ -17,7 +17,7 @@ def warmup(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compile the kernels of all rooms, so that later first calls only load them."""
+    """Compile all kernels once, so that first calls are fast."""
     from sfumato.cli import printing
     from sfumato.cli.first_calls import ROOMS, warm
 

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["SketchAnomalyDetector"]
 
 PROJECTIONS, FEW = 32, 4  # sums by default; columns up to which they are worth their noise
-BINS = ((45.0, 64), (90.0, 32), (math.inf, 16))  # cells, up to so many columns per epsilon
+# Cells, up to so many columns per epsilon; and up to as many as the first, sums are worth it.
+BINS = ((45.0, 128), (90.0, 64), (math.inf, 16))
+RAW_BINS = 64  # cells without noise, which are not smoothed
 MOST = 0.1  # largest fraction of points past the threshold of contamination="auto"
 
 
@@ -62,11 +64,11 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
 
     Each slice is a histogram of one column, or of one of `projections` random weighted sums of two
     columns. The surprise of a point in a slice is the negative log of the fraction of points in its
-    cell, in nats. The score of a point is minus the root mean square, over slices, of the surprise
-    in excess of the slice's entropy (0 if it is less); the lower, the more anomalous. Columns and
-    sums have half of the weight each. A count within one standard deviation of its noise (two
-    beyond 12 columns) becomes that limit, or less where a bell of the slice's mean and width is
-    less; where noise dominates, mean and width are those of the box, so that scores fall with the
+    cell, in nats. The score of a point is minus the root mean square, over slices, of log(1 +
+    exp(x)), where x is the surprise in excess of the slice's entropy; the lower, the more
+    anomalous. Columns and sums have half of the weight each. Noisy histograms are shrunk towards
+    bells of each slice's mean and width, as far as all slices together show more than their noise;
+    where noise dominates, mean and width are those of the box, so that scores fall with the
     distance from its centre. Memory and time per point are proportional to the number of slices.
 
     Parameters
@@ -74,16 +76,17 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
     contamination : float or "auto", default=0.1
         Fraction of the training points below the threshold, above 0 up to 0.5. With `epsilon` the
         threshold comes from a noisy histogram of the scores, which takes a tenth of the budget.
-        "auto" sets the threshold to minus sqrt(10) times the root mean square of the scores, so
-        that at most a tenth of the points is below it (Markov's inequality). It is computed from
-        the histograms alone, so `merge` and `partial_fit` are possible. Not with `epsilon`.
+        "auto" sets its square to the mean of the largest tenth of squared surprises, over points
+        and slices, so that at most a tenth of the points is below it (Markov's inequality of what
+        exceeds a constant). It is computed from the histograms alone, so `merge` and `partial_fit`
+        are possible. Not with `epsilon`.
     projections : int or None, default=None
         Number of sums of two columns, from 0 to 2**16; none are used if there is one column. None
-        stands for 32, and for 0 with `epsilon` and more than 4 columns: every slice adds to the
-        noise of all.
+        stands for 32, and for 0 with `epsilon` and more than 4 columns, or more than 45 slices per
+        unit of epsilon: every slice adds to the noise of all.
     bins : int or None, default=None
-        Cells of a histogram, from 2 to 2**12. None stands for 64; with `epsilon` for 32 beyond 45
-        columns per unit of epsilon, and for 16 beyond 90.
+        Cells of a histogram, from 2 to 2**12. None stands for 64; with `epsilon`, which smooths
+        them, for 128 up to 45 columns per unit of epsilon, 64 up to 90, and 16 beyond.
     epsilon : float or None, default=None
         Privacy parameter, above 0. None fits without privacy.
     delta : float, default=0.0
@@ -145,6 +148,8 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
     ----------
     .. [1] Pevný. "Loda: Lightweight On-line Detector of Anomalies". Machine Learning 102, 2016
        (mean surprise over random projections). https://doi.org/10.1007/s10994-015-5521-0
+    .. [2] Morris. "Parametric Empirical Bayes Inference". JASA 78, 1983 (means shrunk by what all
+       of them show). https://doi.org/10.1080/01621459.1983.10477920
 
     Examples
     --------
@@ -166,6 +171,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         "projections": optional(integer(0, 2**16)),
         "bins": optional(integer(2, 2**12)),
     }
+    version = 2  # offsets are of excesses cut softly
     offset_: float
 
     def __init__(
@@ -312,10 +318,14 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         columns, epsilon = len(bounds[0]), plain["epsilon"]
         projections, bins = plain["projections"], plain["bins"]
         if projections is None:
-            projections = PROJECTIONS if epsilon is None or columns <= FEW else 0
-        if bins is None:
-            each = 0.0 if epsilon is None else columns / epsilon
-            bins = next(number for most, number in BINS if each <= most)
+            worth = epsilon is None or (
+                columns <= FEW and columns + PROJECTIONS <= BINS[0][0] * epsilon
+            )
+            projections = PROJECTIONS if worth else 0
+        if bins is None and epsilon is None:
+            bins = RAW_BINS
+        elif bins is None:
+            bins = next(number for most, number in BINS if columns <= most * epsilon)
         return SliceTable(
             bounds,
             projections=projections,
@@ -476,7 +486,7 @@ class SketchAnomalyDetector(OutlierMixin, SingleSketch):
         if hasattr(self, "release_"):
             self.offset_ = -self.release_.threshold(float(self.contamination))
         elif self.contamination == "auto":
-            self.offset_ = -float(np.sqrt(self._surprise.mean_square / MOST))
+            self.offset_ = -float(np.sqrt(self._surprise.largest_mean(MOST)))
 
     def _set_offset(
         self, scores: np.ndarray, weights: np.ndarray | None, contamination: float

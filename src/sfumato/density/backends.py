@@ -20,10 +20,11 @@ NAMES = {
     "KernelFourier": "fourier",
 }
 TYPES = {backend: name for name, backend in NAMES.items()}
-GRID_DIMENSIONS = 3
+SLICES_DIMENSIONS = 3
 NODES_PER_BANDWIDTH = (12.0, 3.0, 3.0)  # in 1, 2 and 3 dimensions
+COARSEST = 1.2  # nodes per bandwidth in 4 dimensions, at least
 NODES = 2**22  # of a grid, at most: 32 MiB
-LEAST = 0.02  # smallest epsilon for which the noise of a grid in 3 columns fits its cells
+LEAST = 0.02  # smallest epsilon for which the noise of a grid in 3 and 4 columns fits its cells
 USUAL_SIZE = 2**16  # points, if expected_size is None
 FEWEST = 16  # rows
 # Hashing error times sqrt(rows), noise variance per unit of scale, and largest number of rows.
@@ -79,7 +80,8 @@ def choose(
     if backend == "auto":
         each = math.inf if epsilon is None else epsilon / (2 * (contributions or 1))
         lines = rows or suggested_rows("slices", epsilon, delta, expected_size or USUAL_SIZE)
-        backend = _best(kernel, bandwidth, bounds, each, lines)
+        pure = epsilon is not None and not delta
+        backend = _best(kernel, bandwidth, bounds, each, lines, pure)
     if backend == "race" and kernel != "p-stable":
         raise ValueError(
             f"{owner}: backend 'race' has the kernel 'p-stable' only, not {kernel!r}; take 'auto'."
@@ -106,31 +108,40 @@ def suggested_rows(backend: str, epsilon: float | None, delta: float, size: int)
     return min(max(best, FEWEST), most)
 
 
-def _best(kernel: str, bandwidth: float, bounds: Pair, epsilon: float, lines: int) -> str:
+def _best(
+    kernel: str, bandwidth: float, bounds: Pair, epsilon: float, lines: int, pure: bool
+) -> str:
     """The backend with the smallest error, as measured on mixtures of Gaussians.
 
     Mean kernel values of 20,000 and 40,000 points gave errors of 0.01 / sqrt(rows) with slices and
     0.04 / sqrt(rows) with race in 3 dimensions, and 0.04 / sqrt(rows) with both in 5 and 10, where
     race is faster; for the smoother kernels slices and fourier have equal errors there, and fourier
     is faster. Columns of very different scale also take these, where slices would have too many
-    bins. epsilon: per row, if a unit may exchange its rows; lines: rows of slices.
+    bins. In 4 dimensions a grid has too few nodes to be as exact, but a fraction of the noise.
+    epsilon: per row, if a unit may exchange its rows; lines: rows of slices; pure: whether the
+    release has an epsilon and no delta.
     """
-    roomy = len(bounds[0]) < GRID_DIMENSIONS or kernel == "gaussian" or epsilon >= LEAST
-    if roomy and _nodes(bandwidth, bounds) <= NODES:
+    columns = len(bounds[0])
+    roomy = columns < 3 or (columns == 3 and kernel == "gaussian") or epsilon >= LEAST
+    if roomy and (pure or columns < 4) and _grid_fits(kernel, bandwidth, bounds):
         return "grid"
-    step = bandwidth / usual_resolution(len(bounds[0]))
-    if len(bounds[0]) <= GRID_DIMENSIONS and bins_fit(step, bounds, lines):
+    step = bandwidth / usual_resolution(columns)
+    if columns <= SLICES_DIMENSIONS and bins_fit(step, bounds, lines):
         return "slices"
     return "race" if kernel == "p-stable" else "fourier"
 
 
-def _nodes(bandwidth: float, bounds: Pair) -> float:
-    """Approximate number of nodes of a grid; infinite above 3 dimensions."""
-    if len(bounds[0]) > GRID_DIMENSIONS:
-        return math.inf
-    sides = ((high - low) / bandwidth for low, high in zip(*bounds, strict=True))
-    each = NODES_PER_BANDWIDTH[len(bounds[0]) - 1]
-    return math.prod(each * side + 1 for side in sides)
+def _grid_fits(kernel: str, bandwidth: float, bounds: Pair) -> bool:
+    """Whether a grid has nodes that are close enough and not too many."""
+    sides = [(high - low) / bandwidth for low, high in zip(*bounds, strict=True)]
+    if len(sides) > 4:
+        return False
+    if len(sides) == 4:
+        from sfumato.sketch.kernel_sums import grid_field
+
+        return grid_field.usual_resolution(np.array(sides), kernel) >= COARSEST
+    each = NODES_PER_BANDWIDTH[len(sides) - 1]
+    return math.prod(each * side + 1 for side in sides) <= NODES
 
 
 def make(setting: Setting) -> Any:

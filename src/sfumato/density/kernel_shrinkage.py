@@ -21,7 +21,7 @@ UNIFORM = 2**10  # points that stand for a uniform density
 SPREAD = 0.35  # prior deviation of a value, as a fraction of its excess over uniform points
 HASHED = 0.01  # error of the mean at the data by hashes or frequencies, times the root of rows
 SURE = 2.0  # standard errors that the excess must exceed
-FAR = 4.0  # deviations of noise beyond which a difference from the prior is itself a signal
+FAR = 3.0  # deviations of noise beyond which a difference from the prior is itself a signal
 KURTOSIS = 6.0  # of Laplace noise; that of Gaussian noise is less
 BLOCK = 2**12  # queries at a time
 
@@ -38,6 +38,7 @@ class DataShrinkage:
     release: Any
     uniform: "UniformMeans"
     excess: float
+    deviation: float
     noise: float
 
     @classmethod
@@ -49,16 +50,16 @@ class DataShrinkage:
         mean, error = mean_at_data(release)
         beyond = mean - flat
         excess = beyond * max(0.0, 1 - (SURE * error / beyond) ** 2) if beyond > 0 else 0.0
+        deviation = math.hypot(SPREAD * excess, error) if excess else 0.0
         noise = float(release.noise_error()) / max(float(release.size()), 1.0)
-        return cls(release, uniform, excess, noise)
+        return cls(release, uniform, excess, deviation, noise)
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """The shrunk mean kernel values at points, each by itself."""
         prior = self.uniform.values(points) + self.excess
         raw = np.asarray(self.release.estimate(points)) / max(float(self.release.size()), 1.0)
         difference = raw - prior
-        deviation = SPREAD * self.excess
-        signal = np.maximum(deviation**2, difference**2 - (FAR * self.noise) ** 2)
+        signal = np.maximum(self.deviation**2, difference**2 - (FAR * self.noise) ** 2)
         return np.asarray(prior + difference * signal / np.maximum(signal + self.noise**2, 1e-300))
 
 

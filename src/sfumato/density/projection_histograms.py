@@ -2,7 +2,6 @@
 
 `SliceTable` counts points and merges bit for bit; `Surprise` scores points against the histograms;
 `ReleasedSliceTable` holds noisy histograms and a noisy histogram of the scores that they give.
-`smoothed` smooths noisy histograms by their known noise variance, at no cost in privacy.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from sfumato.core.bounds import BOUNDS, Box, Pair, points
 from sfumato.core.hashing import hash_column
 from sfumato.core.storage import Cells, Stored
 from sfumato.core.validation import integer, one_of, positive
+from sfumato.density.histogram_shrinkage import shrunk_to_bells
 from sfumato.density.sequential_release import Step, StepNoise, cheapest
 from sfumato.privacy.noise.distribution import LAWS, NoiseDistribution
 from sfumato.privacy.random_source import Source
@@ -33,7 +33,6 @@ __all__ = [
     "blocks_of",
     "described_slices",
     "planned_slices",
-    "smoothed",
 ]
 
 BITS = 20  # bits of a coordinate within the bounds
@@ -165,8 +164,6 @@ class SliceTable(Slices, Sketch):
 
 
 FEWEST = 0.5  # smallest count of a cell
-# Deviations of noise up to which a count is hidden by it, in few columns and in more than that.
-DEVIATIONS, FEW_COLUMNS = (1.0, 2.0), 12
 SCORE_CELLS = 32  # cells of a histogram of scores, from 0 to the largest possible
 
 
@@ -174,8 +171,10 @@ SCORE_CELLS = 32  # cells of a histogram of scores, from 0 to the largest possib
 class Surprise:
     """Root mean square over slices of the surprise in excess of the entropy of the slice, in nats.
 
-    Surprise is the negative log of the fraction of points in a cell; a cell counts as at least its
-    noise. table: counts of slices by cells with noise of this variance, smoothed accordingly.
+    Surprise is the negative log of the fraction of points in a cell. An excess x counts as
+    log(1 + exp(x)): x where it is large, and towards 0 where it is negative, so that usual points
+    have an order too. table: counts of slices by cells with noise of this variance, shrunk towards
+    bells accordingly.
     """
 
     slices: Slices
@@ -189,36 +188,35 @@ class Surprise:
 
     @cached_property
     def _fractions(self) -> np.ndarray:
-        """Smoothed fraction of points in each cell; where noise hides it, by place and width.
-
-        A count within some deviations of its noise is hidden, more where many columns have as many
-        chances to exceed it. It becomes that limit, or what a bell with the slice's mean and width
-        has there, if that is less.
-        """
-        cells = self.table.astype(np.float64)
-        smooth, residual_variance = smoothed(cells, np.full(len(cells), self.variance))
-        deviations = DEVIATIONS[len(self.slices.bounds[0]) > FEW_COLUMNS]
-        limit = deviations * np.sqrt(np.maximum(residual_variance, 0)) + FEWEST
-        usual = np.maximum(self.size * bells(cells / self.size, self.variance / self.size**2), 0)
-        hidden = np.clip(usual, FEWEST, limit)
-        return np.asarray(np.where(smooth > limit, smooth, hidden) / self.size)
+        """Estimated fraction of points in each cell."""
+        counts = self.table.astype(np.float64)
+        if self.variance:
+            counts = shrunk_to_bells(counts, self.variance, self.size)
+        return np.asarray(np.maximum(counts, FEWEST) / self.size)
 
     @cached_property
     def squares(self) -> np.ndarray:
-        """Squared surprise of each cell in excess of its slice's entropy; 0 where it is less."""
+        """Squared surprise of each cell in excess of its slice's entropy, softly cut at 0."""
         surprise = -np.log(self._fractions)
         probabilities = self._fractions / self._fractions.sum(axis=1, keepdims=True)
         entropy = (probabilities * surprise).sum(axis=1, keepdims=True)
-        return np.asarray(np.maximum(surprise - entropy, 0.0) ** 2)
+        return np.asarray(np.logaddexp(0.0, surprise - entropy) ** 2)
 
-    @property
-    def mean_square(self) -> float:
-        """Mean squared score of the counted points, exact without noise.
+    def largest_mean(self, fraction: float) -> float:
+        """The mean of the largest squares, this fraction of all over points and slices.
 
-        The histograms determine it without the joint distribution of slices, since a mean is
-        linear.
+        At most this fraction of the counted points has a squared score m or more, if m is that
+        mean: for any c, a mean of squares over slices is at most c plus the mean of what exceeds c,
+        so that by Markov's inequality the fraction is at most that mean over m - c; the smallest
+        such m is this (Rockafellar and Uryasev 2000). The histograms determine it without the joint
+        distribution of slices, since a mean is linear.
         """
-        return float(self.slices.weights @ (self.table * self.squares).sum(axis=1) / self.size)
+        squares = self.squares.ravel()
+        parts = (self.table * self.slices.weights[:, None] / self.size).ravel()
+        order = np.argsort(squares)[::-1]
+        before = np.minimum(np.cumsum(parts[order]) - parts[order], fraction)
+        used = np.minimum(parts[order], fraction - before)
+        return float(squares[order] @ used / fraction)
 
     @cached_property
     def most(self) -> float:
@@ -276,6 +274,7 @@ class ReleasedSliceTable(Release, Slices):
     score_scale: Annotated[float, positive]
     _table: np.ndarray
     _scores: np.ndarray
+    version = 2  # scores are of excesses cut softly
     _of = "SketchAnomalyDetector"
 
     def _layout(self) -> dict[str, Cells]:
@@ -347,73 +346,3 @@ def described_slices(stored: Slices) -> dict[str, Any]:
         bins=stored.bins,
         random_state=stored.seed,
     )
-
-
-CENTRE = 0.25  # prior deviation of a slice's mean from the middle of its range, in ranges
-WIDTH = 1 / 12  # prior variance of a slice: that of uniform points; also its prior deviation
-
-
-def bells(fractions: np.ndarray, variance: float) -> np.ndarray:
-    """A Cauchy bell over the cells of each slice, of its mean and variance as far as known.
-
-    Both are means over noisy fractions with noise of this variance, weighed by it against those of
-    uniform points. So where noise dominates, bells fall with the distance from the middle.
-
-    >>> bells(np.array([[0.0, 0.9, 0.1, 0.0]]), 0.0).round(2)
-    array([[0.06, 0.82, 0.09, 0.02]])
-    """
-    size = fractions.shape[1]
-    places = (np.arange(size) + 0.5) / size
-    mean_noise = variance * ((places - 0.5) ** 2).sum()
-    shift = fractions @ (places - 0.5) * CENTRE**2 / (CENTRE**2 + mean_noise)
-    squares = (places - np.clip(0.5 + shift, 0.0, 1.0)[:, None]) ** 2
-    noise = variance * (squares**2).sum(axis=1)
-    spread = ((fractions * squares).sum(axis=1) * WIDTH**2 + WIDTH * noise) / (WIDTH**2 + noise)
-    spread = np.maximum(spread, np.maximum(noise / 4, size**-4 / 144) ** 0.5)
-    heights = 1 / (1 + squares / spread[:, None])
-    return np.asarray(heights / heights.sum(axis=1, keepdims=True))
-
-
-STRENGTHS = 15  # degrees of smoothing that are tried, from none to nearly flat
-
-
-def smoothed(cells: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Smooth rows of equally wide cells; also return the remaining noise variance of each cell.
-
-    The sum of a row is preserved. Each row takes the smoothing spline, of a fixed list, with the
-    smallest estimated risk |smooth - noisy|**2 + 2 variance trace (Stein's unbiased risk estimate),
-    which is unbiased if the noise of all cells is independent and of this variance.
-    Parameters: cells, one histogram per row; variance of the noise of a cell, one number per row.
-
-    >>> wavy = np.array([[0.0, 20.0, 0.0, 20.0, 0.0, 20.0, 0.0, 20.0]])
-    >>> smoothed(wavy, np.array([100.0]))[0].round()
-    array([[10., 10., 10., 10., 10., 10., 10., 10.]])
-    >>> bool((smoothed(wavy, np.array([0.0]))[0] == wavy).all())
-    True
-
-    Stein 1981; splines as filters of the cosine transform: Garcia 2010.
-    """
-    size = cells.shape[1]
-    waves = _cosines(size)
-    heights = cells @ waves
-    filters = _filters(size)
-    misfit = ((heights[:, None, :] * (1 - filters)) ** 2).sum(axis=2)
-    risk = misfit + 2 * np.asarray(variance)[:, None] * filters.sum(axis=1)
-    best = filters[risk.argmin(axis=1)]
-    residual_variance = np.asarray(variance)[:, None] * (best**2 @ (waves**2).T)
-    smooth = np.where((best == 1).all(axis=1)[:, None], cells, (heights * best) @ waves.T)
-    return smooth, residual_variance
-
-
-def _cosines(size: int) -> np.ndarray:
-    """The orthonormal cosine transform: one wave per column, slowest first."""
-    position, wave = np.arange(size)[:, None] + 0.5, np.arange(size)
-    waves = np.cos(np.pi * position * wave / size) * np.sqrt(2 / size)
-    waves[:, 0] = np.sqrt(1 / size)
-    return np.asarray(waves)
-
-
-def _filters(size: int) -> np.ndarray:
-    """Remaining fraction of each wave by strength: 1 / (1 + (strength wave)**4)."""
-    strengths = np.r_[0.0, np.geomspace(1 / size, 2.0, STRENGTHS - 1)]
-    return np.asarray(1 / (1 + (strengths[:, None] * np.arange(size)) ** 4))

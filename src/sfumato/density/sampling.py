@@ -1,7 +1,7 @@
 """Sampling from a function known by its values: rejection, populations, matched kernel sums.
 
-Matching finds weighted points with the kernel sums of a sketch, which undoes the kernel's
-smoothing.
+Matching finds weighted points, and a uniform part, with the kernel sums of a sketch, which undoes
+the kernel's smoothing.
 """
 
 import math
@@ -13,6 +13,7 @@ import numpy as np
 
 from sfumato.core.bounds import Pair
 from sfumato.density.evaluation_grid import Field
+from sfumato.density.kernel_shrinkage import UniformMeans
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
 __all__ = ["Match", "by_population", "by_rejection", "matched"]
@@ -171,10 +172,12 @@ def _effective(logs: np.ndarray, power: float) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def _resampled(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Indices of particles drawn in proportion to their weights by systematic resampling."""
-    ends = np.cumsum(weights)
-    marks = (np.arange(weights.size) + rng.random()) / weights.size * ends[-1]
+def _resampled(
+    weights: np.ndarray, rng: np.random.Generator, size: int | None = None
+) -> np.ndarray:
+    """As many indices as weights, or this many, in proportion to them by systematic resampling."""
+    ends, count = np.cumsum(weights), weights.size if size is None else size
+    marks = (np.arange(count) + rng.random()) / max(count, 1) * ends[-1]
     return np.asarray(np.minimum(np.searchsorted(ends, marks), weights.size - 1))
 
 
@@ -199,17 +202,45 @@ NEIGHBOUR = 3  # the neighbour, itself the first, whose distance scales the jitt
 
 @dataclass(frozen=True)
 class Match:
-    """Weighted points whose kernel sums match a field, and the jitter of draws around each."""
+    """Weighted points and a uniform part whose kernel sums together match a field.
+
+    weights sum to 1, and all points have 1 - even of the draws; deviations: of the jitter of draws
+    around each.
+    """
 
     positions: np.ndarray
     weights: np.ndarray
     deviations: np.ndarray
+    even: float = 0.0
 
     def drawn(self, field: Field, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw points near the positions in proportion to their weights, within the bounds."""
-        chosen = rng.choice(len(self.positions), size, p=self.weights)
-        jitter = rng.normal(size=(size, field.dimension)) * self.deviations[chosen, None]
-        return np.clip(self.positions[chosen] + jitter, *map(np.array, field.bounds))
+        """Draw points near the positions in proportion to their weights, within the bounds.
+
+        Draws are spread as evenly as these proportions allow (systematic resampling, and points of
+        low discrepancy for the uniform part), so that their kernel sums vary less than those of
+        independent ones. Their order is random.
+        """
+        chosen = _resampled(np.append((1 - self.even) * self.weights, self.even), rng, size)
+        near = chosen[chosen < len(self.weights)]
+        jitter = rng.normal(size=(near.size, field.dimension)) * self.deviations[near, None]
+        around = np.clip(self.positions[near] + jitter, *map(np.array, field.bounds))
+        found = np.concatenate([around, spread(field.bounds, size - near.size, rng)])
+        return np.asarray(found[rng.permutation(size)])
+
+
+def spread(bounds: Pair, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw points that are each uniform in a box, and together of low discrepancy.
+
+    Multiples of irrational steps from a uniform start: Kronecker sequence, with the powers of the
+    root of x**(d + 1) = x + 1 (the golden ratio for one column) as its steps.
+    """
+    low, high = np.array(bounds[0]), np.array(bounds[1])
+    root = 2.0
+    for _ in range(64):
+        root = (1 + root) ** (1 / (low.size + 1))
+    steps = root ** -np.arange(1.0, low.size + 1)
+    parts = (rng.random(low.size) + np.arange(size)[:, None] * steps) % 1
+    return np.asarray(low + parts * (high - low))
 
 
 def matched(field: Field, rng: np.random.Generator) -> Match:
@@ -219,7 +250,8 @@ def matched(field: Field, rng: np.random.Generator) -> Match:
     distance in the reproducing kernel Hilbert space between them and the data, up to a constant and
     the errors of f, so that f is needed only at the points. Candidates are uniform points of the
     box, points drawn from the field, and points drawn from its power d + 1, which is integrable
-    even where the kernel falls as 1 / distance.
+    even where the kernel falls as 1 / distance. The uniform part is that which comes nearest, mixed
+    with these points: where the field shows nothing but a uniform density, it is nearly all.
 
     The distance (maximum mean discrepancy): Gretton et al. 2012. Its minimisation: Beck and
     Teboulle 2009 (accelerated proximal gradient), with the restarts of O'Donoghue and Candes 2015.
@@ -234,10 +266,33 @@ def matched(field: Field, rng: np.random.Generator) -> Match:
         ]
     )
     for remaining in reversed(range(ROUNDS)):
-        weights = _simplex_weights(_kernel(field, positions), field.values(positions))
+        kernel, sums = _kernel(field, positions), field.values(positions)
+        weights = _simplex_weights(kernel, sums)
         if remaining:
             positions = _refined(field, positions, weights, rng)
-    return Match(positions, weights, _deviations(positions))
+    even = _even_part(field, positions, weights, (kernel @ weights, sums), rng)
+    return Match(positions, weights, _deviations(positions), even)
+
+
+def _even_part(
+    field: Field,
+    positions: np.ndarray,
+    weights: np.ndarray,
+    sums: tuple[np.ndarray, np.ndarray],
+    rng: np.random.Generator,
+) -> float:
+    """The part of a uniform density that, mixed with the weighted points, is nearest to the field.
+
+    sums: the kernel sums of the weighted points at the points, and those of the field.
+    """
+    setting = field.setting
+    means = UniformMeans(setting.kernel, setting.bandwidth, field.bounds, setting.seed)
+    box = spread(field.bounds, POSITIONS, rng)
+    uniform, there = means.values(positions), means.values(box).mean()
+    # Minimises the squared distance to the field along the segment from uniform to the points.
+    apart = weights @ sums[0] - 2 * (weights @ uniform) + there
+    slope = weights @ (sums[1] - uniform) - (field.values(box).mean() - there)
+    return float(1 - np.clip(slope / max(float(apart), 1e-300), 0.0, 1.0))
 
 
 def _power(field: Field, power: int, points: np.ndarray) -> np.ndarray:

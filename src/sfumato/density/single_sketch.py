@@ -345,15 +345,15 @@ class Streamed(SingleSketch, in_files=False):
 
     def _warn_of_noise(self) -> None:
         """Warn if noise dominates the estimates, judged by released numbers alone."""
-        noise = float(self.release_.noise_error())
-        doubt = SURE * getattr(self.release_, "_size_error", 0.0)  # the count is noisy, too
-        if noise > (float(self.release_.size()) - doubt) / DROWNED:
+        noise, size = float(self.release_.noise_error()), float(self.release_.size())
+        unsure = float(getattr(self.release_, "_size_error", 0.0))  # the count is noisy, too
+        if noise > (size - SURE * unsure) / DROWNED:
             warnings.warn(
-                f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: an answer "
-                f"has noise of about {noise:.3g} points, and the noisy count of all "
-                "(release_.size()) may well be below thirty times that. A larger epsilon, more "
-                "data, fewer rows of the sketch, or a wider bandwidth would help; input_report "
-                "shows the curator how many rows could be read.",
+                f"{self._owner}: epsilon {self.statement_.epsilon:g} is too small here: noise of "
+                f"about {max(noise, unsure):.3g} points hides most of what an answer could tell, "
+                f"beside the noisy count of all, {size:.3g} (release_.size()). A larger epsilon, "
+                "more data, fewer rows of the sketch, or a wider bandwidth would help; "
+                "input_report shows the curator how many rows could be read.",
                 UserWarning,
                 stacklevel=4,  # the caller of fit, fit_batches or from_release
             )

@@ -31,7 +31,7 @@ from sfumato.profile.blip_estimation import (
 )
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
-from sfumato.profile.released import ReleasedProfiles
+from sfumato.profile.released import LEFT, ReleasedProfiles
 from sfumato.sketch.response_release import answers_of, bits_answered
 
 __all__ = ["BITS", "HASHES", "Blip", "ReleasedBlip", "width"]
@@ -40,6 +40,7 @@ BITS, HASHES = integer(8, 2**26), integer(1, 64)
 LINE = 8  # words of a cache line
 PAIRS, LEAST = 1 << 16, 1 << 10  # pairs compared at a time, and the fewest rows: they fit a cache
 ABREAST = 64  # queries per pass over all rows
+NOISY = 1.0  # variance of a bit, as of about epsilon 1 for each hash
 FULL = 0.99  # share of ones above which filters rank alike
 
 
@@ -66,8 +67,7 @@ class ReleasedBlip(ReleasedProfiles):
 
     With the ranking "pairs", `nearest` and `nearest_rows` rank by similarities that are shrunk
     towards 0 according to their noise, because otherwise small profiles, which noise alters most,
-    would rank first. It is the default for several hashes, where filters are so full that profiles
-    of different sizes share bits by chance. At epsilon 0 all estimates are NaN.
+    would rank first. At epsilon 0 all estimates are NaN.
 
     `words` contains one filter per row: 64 bits per word, lowest first, padded with zeros to
     complete cache lines.
@@ -239,27 +239,40 @@ class ReleasedBlip(ReleasedProfiles):
 
     @property
     def _suits_population(self) -> bool:
-        return self.hashes == 1  # several bits of one item fill a filter, and are not independent
+        """Several bits of an item are not independent, which matters where noise is little."""
+        return self.hashes == 1 or self._filters.noise > NOISY
 
     @property
     def _entries(self) -> int:
         return self.bits
 
     @property
+    def _cells_of_collisions(self) -> float:
+        return float(self.bits)
+
+    @property
     def _vector_noise(self) -> np.ndarray:
         return np.full(self.bits, self._filters.noise)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Debiased bits."""
+        """Debiased bits relative to their mean: different items share bits by chance."""
         packed = np.ascontiguousarray(self.words[rows]).view(np.uint8)
         ones = np.unpackbits(packed, axis=1, bitorder="little", count=self.bits)
-        flip = np.float32(self.flip_probability)
-        return np.asarray((ones.astype(np.float32) - flip) / (1 - 2 * flip))
+        share = self._filters.ones[rows, np.newaxis] / np.float32(self.bits)
+        return np.asarray((ones - share) / np.float32(1 - 2 * self.flip_probability), np.float32)
 
-    def _rectified(self, means: np.ndarray) -> np.ndarray:
-        """Bits relative to the share of ones: items in different profiles share bits by chance."""
-        share = np.clip(means.mean(axis=1, keepdims=True), 0, FULL)
-        return np.asarray((means - share) / (1 - share))
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        """Bits set before the flips, whose noise the mean of the bits contains."""
+        shares = occupancy.true_share(self._filters.ones[rows] / self.bits, self._filters.flip)
+        return self.bits * shares, self.bits * self._filters.noise
+
+    def _shape(
+        self, along: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        share = np.minimum(sizes / self.bits, FULL)
+        energy = self.bits * share * (1 - share)
+        left = np.maximum(energy - along**2, LEFT * energy)
+        return 1 - share, -self.bits * np.log1p(-share), left
 
     def _to_agree(self, other: Any) -> tuple[str, ...]:
         return ("bits", "hashes", "seed")  # the noise may differ

@@ -22,6 +22,7 @@ from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile.item_sets import ProfileSets
 from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
+from sfumato.profile.released import LEFT
 from sfumato.profile.similarity import PairwiseProfiles, RowPairs
 from sfumato.sketch.response_release import answers_of, false_symbol_probability, symbols_answered
 
@@ -31,6 +32,7 @@ BINS, CODE_BITS = integer(2, 2**16), integer(1, 7)
 KINDS = ((0, 0), (0, 1), (0, -1), (-1, 0), (-1, -1))  # of a pair of symbols; the last is "empty"
 AT_ONCE = 2**24  # codes unpacked at a time
 LEAST = 0.01  # floor of the difference that one item makes, by which memberships are divided
+FULL = 0.99  # share of full bins above which rows rank alike
 
 
 @dataclass(frozen=True)
@@ -314,9 +316,36 @@ class ReleasedMinima(PairwiseProfiles):
         return np.tile(self._distribution.entry_noise(full), self.bins)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Debiased indicators of each bin's symbols."""
+        """Debiased indicators of each bin's symbols; of their sums, what differs between bins.
+
+        Different items have one symbol by chance in bins that are full in both.
+        """
         worth = self._distribution.vectors.astype(np.float32)
-        return np.asarray(worth[self.codes[rows]].reshape(len(rows), self._entries))
+        out = worth[self.codes[rows]]
+        out[:, :, 0] -= out[:, :, 0].mean(axis=1, keepdims=True)
+        return np.asarray(out.reshape(len(rows), self._entries))
+
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        """Full bins; their noise is nearly independent of that along any one direction."""
+        return self._full[rows], float(self._distribution.noise(self._full).mean())
+
+    def _shape(
+        self, along: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As of two rows with equally many full bins, where few items are common.
+
+        One more common item then adds to matching bins, and takes from bins full in either, where
+        different items have one symbol by chance.
+        """
+        share, by_chance = (
+            np.clip(sizes / self.bins, LEAST / self.bins, FULL),
+            1 / self._distribution.codes,
+        )
+        thrown, neither = -np.log1p(-share), (1 - share) ** 2
+        gained = (1 - by_chance) * (1 - neither) / (2 * thrown) + by_chance * neither
+        energy = self.bins * share * (1 - share * by_chance)
+        left = np.maximum(energy - along**2, LEFT * energy)
+        return np.sqrt(gained), self.bins * thrown, left
 
     @cached_property
     def _planes(self) -> np.ndarray:

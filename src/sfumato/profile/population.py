@@ -6,54 +6,100 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-__all__ = ["CELLS", "Population", "Posterior"]
+from sfumato.profile.row_prior import RowPrior, shrunk_entries
+
+__all__ = ["CELLS", "CommonProfile", "Population", "Posterior"]
 
 FITTED = 2000  # rows, evenly spaced, that the population is estimated from
 DIRECTIONS = 64  # at most, along which rows differ together
 CELLS = 2**25  # posterior means in memory: 128 MiB
-AT_ONCE = 2**22
+AT_ONCE, ROWS = 2**22, 2**12  # numbers, and rows, that are read at a time
 # Gain of a direction, at least. Directions that barely stand out hide pairs of rows that are alike
 # by themselves; in a world of groups and a world of pairs, 0.2 and 0.3 were about as good.
 CLEAR = 0.2
-SMALLEST = 1e-12  # variance of noise, and square of a length
+SMALLEST = 1e-12  # variance of noise, and length
+NEARLY = 0.999  # gain of a direction that noise leaves as it is
+FEWEST = -0.5  # inner product, at least, in cells of a filter
+
+
+class CommonProfile(NamedTuple):
+    """The direction of the mean of all rows, which noise hides far less than a row.
+
+    direction: of length 1. own: what the noise of a row adds to its coordinate along it, on
+    average, where the row itself is part of the mean. noise: variance of that coordinate.
+    """
+
+    direction: np.ndarray
+    own: float
+    noise: float
+
+    @classmethod
+    def fit(cls, rows: np.ndarray, noise: np.ndarray) -> "CommonProfile":
+        """Estimate from noisy rows; noise: the variance of that of each entry."""
+        units = np.sqrt(np.maximum(noise, SMALLEST))
+        scaled = rows / units.astype(np.float32)
+        variance = float(scaled.var(axis=0).mean()) / len(rows)
+        shrunk, slopes = shrunk_entries(scaled.mean(axis=0), variance)
+        mean = shrunk * units
+        length = max(float(np.linalg.norm(mean)), SMALLEST)
+        direction = (mean / length).astype(np.float32)
+        own = float(slopes @ noise) / (len(rows) * length)
+        return cls(direction, own, float(direction**2 @ noise))
+
+    def split(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coordinates along the direction, and what is left of the rows."""
+        along = rows @ self.direction
+        return along.astype(np.float64), rows - along[:, np.newaxis] * self.direction
 
 
 class Population(NamedTuple):
-    """Rows as a common mean, a few common directions and independent entries, all normal.
+    """Deviations of rows as a few common directions and independent entries, all normal.
 
-    All in `units`, standard deviations of each entry over the noisy rows. mean: of all rows.
-    directions, gains: singular vectors of the centred rows, and the part of the coordinate along
-    each that is common to rows. trust: the part of what remains in each entry that is not noise.
+    All in `units`, standard deviations of each entry over the noisy rows. directions, gains:
+    singular vectors of the rows, and the part of the coordinate along each that is common to rows.
+    trust: the part of what remains in each entry that is not noise. Gains and trust are those of a
+    row of average energy; variances grow with the energy of a row.
     """
 
     units: np.ndarray
-    mean: np.ndarray
     directions: np.ndarray
     gains: np.ndarray
     trust: np.ndarray
 
     @classmethod
-    def fit(cls, rows: np.ndarray, noise: np.ndarray) -> "Population":
-        """Estimate from noisy rows, at least 2; noise: the variance of that of each entry."""
+    def fit(cls, rows: np.ndarray, noise: np.ndarray, energies: np.ndarray) -> "Population":
+        """Estimate from noisy rows, at least 2.
+
+        noise: the variance of that of each entry. energies: of each row, 1 on average.
+        """
         units = np.sqrt(np.maximum(noise, SMALLEST)).astype(np.float32)
         scaled = rows / units
-        mean = _shrunk_means(scaled)
-        centred = scaled - mean
-        variances = _shrunk_means(centred**2) * (len(rows) / (len(rows) - 1)) - 1
-        variances = np.maximum(variances, 0)
+        variances = np.maximum(_shrunk_means(scaled**2) - 1, 0)
         # Beside a direction, what is particular to a row is noise as well.
         deviations = np.sqrt(1 + variances)
-        centred /= deviations
-        directions, gains = _shrunk_directions(centred)
-        common = (centred @ directions) * gains @ directions.T * deviations
+        scaled /= deviations
+        directions, gains = _shrunk_directions(scaled)
+        common = (scaled @ directions) * _gains(gains, energies) @ directions.T * deviations
         left = np.maximum(variances - (common**2).mean(axis=0), 0)
-        return cls(units * deviations, mean / deviations, directions, gains, left / (left + 1))
+        return cls(units * deviations, directions, gains, left / (left + 1))
 
-    def posterior(self, rows: np.ndarray) -> np.ndarray:
+    def posterior(self, rows: np.ndarray, energies: np.ndarray) -> np.ndarray:
         """Posterior means of the rows without their noise."""
-        centred = rows / self.units - self.mean
-        common = (centred @ self.directions) * self.gains @ self.directions.T
-        return np.asarray((self.mean + common + self.trust * (centred - common)) * self.units)
+        scaled = rows / self.units
+        common = (scaled @ self.directions) * _gains(self.gains, energies) @ self.directions.T
+        scaled -= common
+        scaled *= _gains(self.trust, energies)
+        scaled += common
+        scaled *= self.units
+        return np.asarray(scaled)
+
+
+def _gains(gains: np.ndarray, energies: np.ndarray) -> np.ndarray:
+    """Gains for each row, whose variances are `energies` times those of an average row."""
+    ratios = gains / (1 - np.minimum(gains, NEARLY))
+    of_rows = energies[:, np.newaxis].astype(np.float32) * ratios
+    of_rows /= of_rows + 1
+    return np.asarray(of_rows, np.float32)
 
 
 def _shrunk_means(rows: np.ndarray) -> np.ndarray:
@@ -85,40 +131,106 @@ def _shrunk_directions(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return directions.astype(np.float32), gains.astype(np.float32)
 
 
-class Posterior(NamedTuple):
-    """Posterior means of all rows of a release, and posterior means of their squared lengths."""
+class RowFactors(NamedTuple):
+    """Posterior means of what scales a row: of its coordinate and of what is left of it.
 
-    means: np.ndarray
-    squares: np.ndarray
+    along, rest: to count common items. along_of_length, rest_of_length: those relative to the
+    length of the row. items: the squared length.
+    """
+
+    along: np.ndarray
+    rest: np.ndarray
+    along_of_length: np.ndarray
+    rest_of_length: np.ndarray
+    items: np.ndarray
+
+
+class Posterior(NamedTuple):
+    """Posterior means of all rows of a release: along the common profile, and of what is left.
+
+    cells: bits of a filter, where items in common number cells * log(1 + inner / cells) for the
+    inner product of two vectors, as thesis, equation (3.6), has it for one; infinite for vectors
+    whose inner products count them.
+    """
+
+    direction: np.ndarray
+    rests: np.ndarray
+    factors: RowFactors
+    cells: float
 
     @classmethod
     def of(cls, release: Any) -> "Posterior":
         noise, rows = release._vector_noise, len(release)
         sample = np.unique(np.linspace(0, rows - 1, min(FITTED, rows)).astype(np.int64))
-        population = Population.fit(release._noisy_vectors(sample), noise)
-        means, energy = np.empty((rows, noise.size), np.float32), 0.0
-        step = max(1, AT_ONCE // noise.size)
+        common = CommonProfile.fit(release._noisy_vectors(sample), noise)
+        along, rest = common.split(release._noisy_vectors(sample))
+        sizes, size_noise = release._noisy_sizes(sample, rest)
+        prior = RowPrior.fit(sizes, along - common.own, (size_noise, common.noise))
+
+        def expected(sizes: np.ndarray, along: np.ndarray) -> np.ndarray:
+            return prior.expect(
+                sizes, along, lambda x, size: _of_shape(x, *release._shape(x, size))
+            )
+
+        energies = expected(sizes, along - common.own)[:, -1]
+        average = max(float(energies.mean()), SMALLEST)
+        population = Population.fit(rest, noise, energies / average)
+        rests, factors = np.empty((rows, noise.size), np.float32), np.empty((5, rows))
+        step = max(1, min(AT_ONCE // noise.size, ROWS))
         for start in range(0, rows, step):
             part = np.arange(start, min(start + step, rows))
-            noisy = release._noisy_vectors(part)
-            energy += float(np.einsum("ij,ij->", noisy, noisy, dtype=np.float64))
-            means[part] = population.posterior(noisy)
-        # What the means leave of the squared lengths, at least its standard error by the noise.
-        left = (energy - float(_squares(means).sum())) / rows - noise.sum()
-        left = max(left, math.sqrt(2 * float((noise**2).sum()) / rows))
-        means = release._rectified(means)
-        return cls(means, _squares(means) + left)
+            along, rest = common.split(release._noisy_vectors(part))
+            sizes, _ = release._noisy_sizes(part, rest)
+            along[np.isin(part, sample, assume_unique=True)] -= common.own
+            found = expected(sizes, along)
+            factors[:, part] = found[:, :-1].T
+            rests[part] = population.posterior(rest, found[:, -1] / average)
+        return cls(common.direction, rests, RowFactors(*factors), release._cells_of_collisions)
 
     def scores(self, rows: np.ndarray, there: "Posterior", metric: str) -> np.ndarray:
-        """Similarity of each of these rows to all rows there."""
-        inner = np.asarray(self.means[rows] @ there.means.T)
+        """Expected similarity of each of these rows to all rows there; of cosines, up to a factor.
+
+        That factor is the same for all rows there.
+        """
+        mine, yours = self.factors, there.factors
+        queries = self.rests[rows] * mine.rest[rows, np.newaxis].astype(np.float32)
+        queries += np.outer(mine.along[rows], self.direction).astype(np.float32)
+        products = queries @ there.direction, queries @ there.rests.T
+        inner = None
+        if metric != "cosine" or math.isfinite(self.cells):
+            inner = _sums(*products, yours.along, yours.rest)
+        if metric == "cosine":
+            cosines = _sums(*products, yours.along_of_length, yours.rest_of_length)
+            return cosines if inner is None else cosines * self._without_collisions(inner)
+        assert inner is not None
+        inner *= self._without_collisions(inner)
         if metric == "inner":
             return inner
-        left, right = self.squares[rows][:, np.newaxis], there.squares
-        if metric == "cosine":
-            return np.asarray(inner / np.sqrt(np.maximum(left * right, SMALLEST)))
-        return np.asarray(inner / np.maximum(left + right - inner, np.maximum(left, right)))
+        left, right = mine.items[rows][:, np.newaxis], yours.items
+        union = np.maximum(left + right - inner, np.maximum(left, right))
+        return np.asarray(inner / np.maximum(union, SMALLEST))
+
+    def _without_collisions(self, inner: np.ndarray) -> Any:
+        """Items in common as a part of the inner product."""
+        if math.isinf(self.cells):
+            return 1.0
+        ratios = np.maximum(inner * np.float32(1 / self.cells), FEWEST)
+        ratios += (ratios == 0) * np.float32(SMALLEST)
+        return np.log1p(ratios) / ratios
 
 
-def _squares(rows: np.ndarray) -> np.ndarray:
-    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+def _of_shape(
+    along: np.ndarray, scale: np.ndarray, items: np.ndarray, energy: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """The factors of a row of this shape, and the energy of what is left of it."""
+    length = np.maximum(scale * np.sqrt(items), SMALLEST)
+    return along / scale, 1 / scale, along / length, 1 / length, items, energy
+
+
+def _sums(
+    of_common: np.ndarray, of_rest: np.ndarray, along: np.ndarray, rest: np.ndarray
+) -> np.ndarray:
+    """Sum of both parts of the products, each with its factor of the row there."""
+    out = of_rest * rest.astype(np.float32)
+    out += np.outer(of_common, along.astype(np.float32))
+    return np.asarray(out)

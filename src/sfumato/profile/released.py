@@ -1,5 +1,6 @@
 """Released profiles: sizes, similarities, neighbours and memberships from noisy cells alone."""
 
+import math
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -23,6 +24,7 @@ RANKINGS = one_of(("population", "pairs"))
 KINDS = ("integers", "text")
 N = integer(1, 2**31)
 FEWEST = 100  # users that tell of a population; with 15 users, both rules were about as good
+LEFT = 0.05  # of a squared length, at least, that is not along the common profile
 PAIRS = 1 << 22  # variances in memory at a time
 
 
@@ -41,23 +43,29 @@ class ReleasedProfiles(Release, in_files=False):
     **Guarantee.** Everything is computed from noisy cells and public parameters, so no query costs
     further privacy; `statement` states what the release guarantees.
 
-    Neighbours are ranked by one of two rules. "population" takes the rows of the release as normal
-    vectors about their mean, which differ along a few common directions and in each entry, and
-    ranks by the cosines (or other metric) of their posterior means: what the noise of two rows
-    hides, all rows together tell. Mean, directions (singular vectors, shrunk optimally [1]_) and
-    variances are estimated from at most 2,000 rows of the release, which costs no privacy. "pairs"
-    looks at no other rows than the two; in a release of many users it is faster. In both cases the
-    similarities returned are the debiased ones of `similarity`.
+    Neighbours are ranked by one of two rules. "population" ranks by expected similarities, given
+    the noisy rows and the public noise: what the noise of two rows hides, all rows together tell.
+    The coordinate of a row along the mean of all rows, and its size, have a joint prior; they say
+    how similar a row is to everybody, so that with noise alone all users get nearly one list, of
+    the most typical users. What rows have beside it is taken as normal, along a few common
+    directions (singular vectors, shrunk optimally [1]_) and in each entry, with variances that grow
+    with the size of a row. All of it is estimated from at most 2,000 rows of the release (the mean
+    by nonparametric empirical Bayes [2]_), which costs no privacy. "pairs" looks at no other rows
+    than the two; in a release of many users it is faster. In both cases the similarities returned
+    are the debiased ones of `similarity`.
 
     A subclass adds its parameters and its cells in `_layout` (after those of the users), and
     implements `_similarity`, `_variance`, `_size_variance`, `_rank_by_pairs`, `_aligned`,
-    `_entries`, `_noisy_vectors`, `_vector_noise`, `_loss`, `estimate_size`, `size_bounds` and
-    `memberships`; `_of_sizes` lists the metrics that a full filter cannot estimate.
+    `_entries`, `_noisy_vectors`, `_vector_noise`, `_noisy_sizes`, `_loss`, `estimate_size`,
+    `size_bounds` and `memberships`, and `_shape` where its vectors have another one; `_of_sizes`
+    lists the metrics that a full filter cannot estimate.
 
     References
     ----------
     .. [1] Gavish, Donoho. "Optimal Shrinkage of Singular Values". IEEE Transactions on Information
        Theory 2017. https://arxiv.org/abs/1405.7511
+    .. [2] Jiang, Zhang. "General Maximum Likelihood Empirical Bayes Estimation of Normal Means".
+       Annals of Statistics 2009. https://arxiv.org/abs/0908.1709
 
     Examples
     --------
@@ -269,7 +277,8 @@ class ReleasedProfiles(Release, in_files=False):
         ranking : {"population", "pairs"} or None, default=None
             What neighbours are ranked by, as the Notes of `ReleasedProfiles` explain. None for
             "population" in releases of at least 100 users and at most 2**25 numbers (users times
-            entries of a profile), except filters of several hashes; "pairs" in others.
+            entries of a profile), except filters of several hashes with little noise; "pairs" in
+            others.
 
         Returns
         -------
@@ -312,7 +321,8 @@ class ReleasedProfiles(Release, in_files=False):
         ranking : {"population", "pairs"} or None, default=None
             What neighbours are ranked by, as the Notes of `ReleasedProfiles` explain. None for
             "population" in releases of at least 100 users and at most 2**25 numbers (users times
-            entries of a profile), except filters of several hashes; "pairs" in others.
+            entries of a profile), except filters of several hashes with little noise; "pairs" in
+            others.
 
         Returns
         -------
@@ -458,9 +468,29 @@ class ReleasedProfiles(Release, in_files=False):
         """Released rows as unbiased float32 vectors, whose inner products count common items."""
         raise NotImplementedError
 
-    def _rectified(self, means: np.ndarray) -> np.ndarray:
-        """Posterior means as vectors whose cosines are those of profiles."""
-        return means
+    @property
+    def _cells_of_collisions(self) -> float:
+        """Cells whose collisions make inner products larger than the items in common."""
+        return math.inf
+
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        """Unbiased sizes of these rows in any unit, and the variance of their noise.
+
+        Their noise is independent of that of the coordinate along the common profile. rest: what
+        the noisy vectors leave beside that coordinate.
+        """
+        raise NotImplementedError
+
+    def _shape(
+        self, along: np.ndarray, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a coordinate along the common profile and a size say of a vector.
+
+        Returns the number that one common item adds to inner products, for each of the two vectors;
+        the items; and the squared length of what is left beside the coordinate.
+        """
+        items = np.maximum(sizes, along**2)
+        return np.ones_like(items), items, np.maximum(sizes - along**2, LEFT * sizes)
 
     def _similarity(self, rows: np.ndarray, other: Any, metric: str) -> np.ndarray:
         raise NotImplementedError

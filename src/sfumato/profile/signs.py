@@ -127,13 +127,22 @@ class ReleasedSigns(CodewordProfiles):
         return self.scale**2 + self.weight**2
 
     @property
+    def _average_size(self) -> float:
+        return max(float(self.estimate_size().mean()), 0.0)
+
+    @property
     def _vector_noise(self) -> np.ndarray:
-        """Variance of a sign that its mean, sqrt(2 / pi) times the number, leaves on average."""
-        items = max(float(self.estimate_size().mean()), 0.0)
-        return np.full(self.bits, 1 - 2 / math.pi * items / (items + self._items_of_noise))
+        """Variance of a sign, scaled, that its mean leaves on average."""
+        total = math.pi / 2 * (self._average_size + self._items_of_noise)
+        return np.full(self.bits, (total - self._average_size) / self.bits)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
-        return self._signs(rows)
+        """Signs in the scale of sums; a sign is sqrt(2 / pi) times the number on average."""
+        total = math.pi / 2 * (self._average_size + self._items_of_noise)
+        return self._signs(rows) * np.float32(math.sqrt(total / self.bits))
+
+    def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
+        return self.estimate_size()[rows], float(self._size_variance()[0])
 
     def _signs(self, rows: np.ndarray) -> np.ndarray:
         packed = np.ascontiguousarray(self.codes[rows]).view(np.uint8)
@@ -224,10 +233,9 @@ class Signs(GaussianMechanism[ReleasedSigns]):
 
     Parameters
     ----------
-    bits : int, default=1000
+    bits : int, default=256
         Signs of a profile, 1 to 65,536. Each has the noise of the entire budget, whatever their
-        number, so similarities are most accurate at about items / sigma**2 signs: 200 for 100
-        items at epsilon 8.
+        number, so that 100 to 400 find the most similar users at epsilon 1 to 8.
     epsilon : float or None, default=None
         Privacy loss of one unit, above 0. Give either `epsilon` or `sigma`.
     delta : float, default=1e-06
@@ -280,7 +288,7 @@ class Signs(GaussianMechanism[ReleasedSigns]):
     def __init__(
         self,
         *,
-        bits: int = 1000,
+        bits: int = 256,
         epsilon: float | None = None,
         delta: float = 1e-6,
         sigma: float | None = None,

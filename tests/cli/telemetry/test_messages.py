@@ -55,7 +55,7 @@ def test_an_empty_line_is_reported_as_no_value_but_for_the_last(folder, monkeypa
 
 def test_associate_says_that_rows_are_clients(folder):
     shown = " ".join(run(folder, "telemetry", "associate", "--help").split())
-    assert "both files must hold a client a row" in shown
+    assert "Row r of both files must be the same client" in shown
 
 
 def test_a_csv_cannot_find_duplicates_and_says_so(folder):
@@ -155,7 +155,7 @@ def test_the_screen_says_none_and_leaves_out_what_is_no_number(folder):
 def test_help_is_of_whole_phrases(folder):
     for command, phrases in (
         ("params", ["Bits of a report", "Probability that a 0 is reported as 1", "Epsilon of one"]),
-        ("decode", ["Share of false finds allowed; intervals are of 1 - level"]),
+        ("decode", ["Allowed fraction of false discoveries; intervals have confidence 1 - level"]),
         ("plan", ["How many reports are expected", "Epsilon of all reports"]),
     ):
         shown = " ".join(run(folder, "telemetry", command, "--help").split())

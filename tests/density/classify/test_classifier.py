@@ -14,7 +14,7 @@ from sfumato.density import SketchClassifier, load
 from sfumato.density.base import noise_from
 from sfumato.density.classify import naive_bayes
 from sfumato.density.classify.log_odds import calibrated
-from sfumato.density.projection_histograms import smoothed
+from sfumato.density.histogram_shrinkage import smoothed
 from sfumato.privacy.random_source import InsecureSeededSource
 
 MAGIC = pathlib.Path(__file__).parents[4] / "shared/data/adbench/22_magic.gamma.npz"

@@ -109,13 +109,30 @@ def test_small_classes_are_counted_by_groups_and_found_where_cells_would_hide_th
     # the rare class that is drawn beyond the cells of the large one, where all of it is.
     found, hidden = [], []
     for seed in range(20):
-        _, of, _, cells = grouped_world(200, deviation=30.0, seed=seed)
+        _, of, _, cells = grouped_world(520, deviation=30.0, seed=seed)
         assert of.fine.tolist() == [True, False]
-        assert of.totals[1] == pytest.approx(200, abs=250)
+        assert of.totals[1] == pytest.approx(520, abs=250)
         assert of.probabilities[0].sum(axis=1) == pytest.approx([1, 1])
         found.append(of.probabilities[0][1][128:].sum())
-        hidden.append(on_simplex(shrunk(cells[1].astype(float), 900.0) / 200)[128:].sum())
+        hidden.append(on_simplex(shrunk(cells[1].astype(float), 900.0) / 520)[128:].sum())
     assert np.mean(found) > np.mean(hidden) + 0.1, (np.mean(found), np.mean(hidden))
+
+
+def test_small_classes_have_the_fewer_groups_the_larger_the_noise_is():
+    # (the small class - 1 deviation of its noise) / 2 deviations of a counter, from 6 to 16.
+    for small, deviation, wanted in (
+        (350, 9.0, 16),
+        (350, 15.0, 11),
+        (350, 40.0, 6),
+        (-90, 9.0, 6),
+    ):
+        of = marginals([[0] * 256] * 2, (256,), [9000, small], None, 16, deviation**2)
+        assert of.small_groups == wanted
+        assert len(np.unique(of._coarse[0])) == wanted
+        merged, used = of.by_groups(np.ones((1, 256), int))
+        assert merged.sum() == 256
+        assert used.sum() == wanted
+    assert marginals([[0] * 9] * 2, (9,), [9000, 350], None, 4, 1600.0).small_groups == 4
 
 
 def test_groups_of_a_small_class_hold_its_counts_in_the_first_cells():

@@ -42,6 +42,21 @@ def test_sides_may_differ_and_points_at_the_bounds_count():
     np.testing.assert_allclose(sketch.estimate(corners), sketch.exact(corners, corners), atol=0.01)
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_in_four_columns_coarse_nodes_give_the_sums_within_a_hundredth(kernel):
+    points, queries = world(4), world(4, 500)[-40:]
+    sketch = KernelGrid(1.2, ([0] * 4, [20] * 4), kernel=kernel).update(points)
+    assert sketch._nodes.spaces == (32,) * 4
+    np.testing.assert_allclose(sketch.estimate(queries), sketch.exact(points, queries), rtol=0.01)
+
+
+def test_in_four_columns_wide_bandwidths_take_no_more_nodes_than_in_three():
+    assert KernelGrid(5.0, ([0] * 4, [20] * 4))._nodes.spaces == (12,) * 4
+    assert KernelGrid(5.0, ([0] * 4, [20] * 4), resolution=4)._nodes.spaces == (16,) * 4
+    with pytest.raises(ValueError, match=r"more than 2\*\*24 nodes"):
+        KernelGrid(1e-3, ([0] * 4, [20] * 4))
+
+
 def test_removal_undoes_and_any_split_gives_the_same_cells():
     points = world(3, 3000)
     sketch = KernelGrid(2.0, ([0] * 3, [20] * 3)).update(points)
@@ -68,8 +83,8 @@ def test_points_outside_are_moved_inside_and_counted():
 
 
 def test_what_cannot_be_is_refused_with_the_remedy():
-    with pytest.raises(ValueError, match="1 to 3 columns, not 4; use Race"):
-        KernelGrid(1.0, ([0] * 4, [9] * 4))
+    with pytest.raises(ValueError, match="1 to 4 columns, not 5; use Race"):
+        KernelGrid(1.0, ([0] * 5, [9] * 5))
     with pytest.raises(ValueError, match=r"more than 2\*\*24 nodes.*lower the resolution"):
         KernelGrid(0.001, ([0] * 3, [9] * 3))
     sketch = KernelGrid(1.0, (0, 9))

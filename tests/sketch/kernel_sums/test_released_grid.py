@@ -36,15 +36,15 @@ def test_filters_share_wholly_and_turn_back(filter):
 
 
 @pytest.mark.parametrize("kind", ["Laplace", "Gaussian"])
-@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("axes", [1, 2, 3, 4])
 def test_a_point_changes_all_cells_by_what_the_proof_says(axes, kind):
     # The noise is scaled to these norms: L1 is met by every point, L2 by none exceeded.
     rng = np.random.default_rng(axes)
-    sketch = KernelGrid(2.0, ([0] * axes, [30] * axes))
+    sketch = KernelGrid(2.0, ([0] * axes, [30 if axes < 4 else 10] * axes))
     nodes = sketch._nodes
     levels = tuned_levels(nodes.shape, kind, "p-stable")
     sensitivity, longest, last = levels.sensitivity(nodes.unit, nodes.longest, 1), 0, None
-    for point in rng.uniform(0, 30, (60 // axes**2, axes)):
+    for point in rng.uniform(0, 10, (60 // axes**2, axes)):
         change = levels.cell_values(sketch.copy().update([point])._table)
         assert (change >= 0).all()
         assert change.sum() == sensitivity.l1
@@ -101,10 +101,10 @@ def test_noise_is_unbiased_and_as_large_as_stated(kind):
     assert 0.6 < off.var() / result[0].noise_error() ** 2 < 1.4
 
 
-@pytest.mark.parametrize(("axes", "spaces"), [(1, 400), (2, 90), (3, 40)])
+@pytest.mark.parametrize(("axes", "spaces"), [(1, 400), (2, 90), (3, 40), (4, 30)])
 def test_levels_have_less_noise_than_the_nodes_alone(axes, spaces):
     # The same budget on the nodes alone leaves an answer the length of its weights.
-    shape, apart = (spaces,) * axes, np.full(axes, 1 / 3)
+    shape, apart = (spaces,) * axes, np.full(axes, 1 / 3 if axes < 4 else 1 / 1.6)
     weights = node_weights(shape, apart, "p-stable", 1.0)
     alone = np.linalg.norm(weights)
     for kind, kinds in LEVEL_WEIGHTS.items():
@@ -112,7 +112,9 @@ def test_levels_have_less_noise_than_the_nodes_alone(axes, spaces):
         levels = tuned_levels(shape, kind, "p-stable")
         sensitivity = levels.sensitivity(1, 1, 1)
         norm = sensitivity.l1 if kind == "Laplace" else math.sqrt(sensitivity.l2_squared)
-        assert norm * math.sqrt(levels.variance_of(weights)) < (0.95, 0.7, 0.45)[axes - 1] * alone
+        assert (
+            norm * math.sqrt(levels.variance_of(weights)) < (0.95, 0.7, 0.45, 0.2)[axes - 1] * alone
+        )
 
 
 def test_release_serves_other_kernels_and_bandwidths():

@@ -30,11 +30,11 @@ def bench(
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure every room beside the peers that are installed, and beside the last run.
+    """Measure speed beside installed peers and the last run.
 
-    One process, one thread, CPU time, warm; all calls of a case take turns. The folder gets
-    bench.json and bench.html after every case, so a run that is stopped leaves what it measured. A
-    ratio is ours over theirs; it counts as changed where it left the spread of the last run.
+    One process, one thread, CPU time, warm. All calls of a case take turns. bench.json and
+    bench.html are written after every case, so a run that is stopped leaves what it measured. A
+    ratio is ours over theirs. It counts as changed if it left the spread of the last run.
     """
     from sfumato.cli import printing
     from sfumato.cli.bench import suite

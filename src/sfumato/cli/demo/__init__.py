@@ -40,24 +40,24 @@ class Room:
 def _sketch(rows: list[Row]) -> Headline:
     row = _named(rows, "question", "item 0")
     memory = row["memory"]
-    return f"sales of one item, by {memory}", row["answer"], f"truth {row['truth']}"
+    return f"sales of one item, in {memory}", row["answer"], f"truth {row['truth']}"
 
 
 def _privacy(rows: list[Row]) -> Headline:
     row = _named(rows, "question", "item 0, private")
-    return "the same, released at epsilon 1", row["answer"], f"truth {row['truth']}"
+    return "the same, private at epsilon 1", row["answer"], f"truth {row['truth']}"
 
 
 def _recommend(rows: list[Row]) -> Headline:
     ndcg = {row["lists"]: row["ndcg"] for row in rows if "lists" in row}
     best = ndcg["linear items (the default of sfumato fit)"]
-    return "next choices, NDCG of ten", f"{best:.3f}", f"popularity {ndcg['most popular']:.3f}"
+    return "NDCG@10 of recommendations", f"{best:.3f}", f"popularity {ndcg['most popular']:.3f}"
 
 
 def _profile(rows: list[Row]) -> Headline:
     row = next(row for row in rows if row["release"] == "Blip" and row["epsilon"] > 4)
     return (
-        f"profile rebuilt, epsilon {row['epsilon']:.0f} an item",
+        f"profile rebuilt, epsilon {row['epsilon']:.0f} per item",
         f"{row['attack']:.0%}",
         f"popularity {row['popularity']:.0%}",
     )
@@ -66,7 +66,7 @@ def _profile(rows: list[Row]) -> Headline:
 def _retrieve(rows: list[Row]) -> Headline:
     row, signs = (_named(rows, "code", name) for name in ("learned", "random directions"))
     return (
-        f"nearest found, {row['bytes']} of 256 bytes",
+        f"nearest found by {row['bytes']}-byte codes",
         f"{row['first']:.0%}",
         f"plain signs {signs['first']:.0%}",
     )
@@ -74,13 +74,17 @@ def _retrieve(rows: list[Row]) -> Headline:
 
 def _telemetry(rows: list[Row]) -> Headline:
     row = rows[0]
-    return "one word's count, sent by nobody", f"{row['estimate']:,.0f}", f"truth {row['truth']:,}"
+    return (
+        "clients with one word, by noisy bits",
+        f"{row['estimate']:,.0f}",
+        f"truth {row['truth']:,}",
+    )
 
 
 def _density(rows: list[Row]) -> Headline:
     row = next(row for row in rows if row["question"].startswith("right classes"))
     return (
-        "right classes, epsilon 1",
+        "accuracy of classes, epsilon 1",
         f"{row['private']:.0%}",
         f"no privacy {row['not_private']:.0%}",
     )
@@ -97,7 +101,10 @@ def _named(rows: list[Row], column: str, value: str) -> Row:
 
 ROOMS = {
     "sketch": Room(
-        "sketches", "sketches", _sketch, "See: kilobytes that never grow answer near the truth."
+        "sketches",
+        "sketches",
+        _sketch,
+        "See: answers near the truth, from kilobytes that never grow.",
     ),
     "privacy": Room(
         "sketches",
@@ -109,7 +116,7 @@ ROOMS = {
         "recommend",
         "models",
         _recommend,
-        "See: lists beat popularity; a quarter of the memory costs little.",
+        "See: lists beat popularity; a quarter of the memory costs little accuracy.",
     ),
     "profile": Room(
         "recommend",
@@ -118,16 +125,22 @@ ROOMS = {
         "See: an epsilon that finds neighbours lets an attacker rebuild the profile.",
     ),
     "retrieve": Room(
-        "retrieve", "retrieval", _retrieve, "See: learned codes find more from as few bytes."
+        "retrieve",
+        "retrieval",
+        _retrieve,
+        "See: learned codes find more neighbours in the same number of bytes.",
     ),
     "telemetry": Room(
-        "telemetry", "telemetry", _telemetry, "See: counts of words that nobody sent in clear."
+        "telemetry",
+        "telemetry",
+        _telemetry,
+        "See: counts of words, although no client sent its word.",
     ),
     "density": Room(
-        "density", "density", _density, "See: private answers near those without privacy."
+        "density", "density", _density, "See: private answers close to those without privacy."
     ),
     "mine": Room(
-        "mining", "mining", _mine, "See: every planted pattern comes out, and nothing else."
+        "mining", "mining", _mine, "See: every planted pattern is found, and nothing else."
     ),
 }
 
@@ -157,7 +170,7 @@ def summary(
                 Console(file=StringIO(), width=WIDTH), **(sizes or {}).get(name, {})
             )
     table = Table(box=None, pad_edge=False)
-    for name in ("room", "question", "answer", "beside it"):
+    for name in ("room", "question", "answer", "compare"):
         table.add_column(name, justify="right" if name == "answer" else "left")
     for name, rows in found.items():
         table.add_row(name, *ROOMS[name].headline(rows))

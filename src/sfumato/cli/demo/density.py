@@ -55,8 +55,8 @@ def density(console: Console, rows: int = 20_000) -> list[Row]:
         table.add_row(row["question"], *(_written(row[key]) for key in list(row)[1:]))
     console.print(table)
     console.print(
-        "Six releases, epsilon 1 each and 6 together; each answers without end. Bounds and classes "
-        "are public.\n"
+        "Six releases of epsilon 1 cost 6. Each answers any number of questions. Bounds and "
+        "classes are public.\n"
     )
     return found
 

@@ -72,7 +72,7 @@ def _lists(console: Console, train: Interactions, test: Interactions) -> list[di
         rows.append(row)
         table.add_row(name, f"{row['ndcg']:.3f}", f"{row['recall']:.3f}", f"{row['coverage']:.0%}")
     console.print(table)
-    console.print("Stars order what was rated, not what is chosen: each model has its question.\n")
+    console.print("Predicted ratings do not tell what is chosen: lists need models of choices.\n")
     return rows
 
 
@@ -96,8 +96,8 @@ def _stars(console: Console, train: Interactions, test: Interactions) -> list[di
         )
     console.print(table)
     console.print(
-        "KLD and AUC measure how well attacks separate training ratings from others: 0 and 0.5 "
-        "would be nothing.\n"
+        "KLD and AUC measure how well attacks separate training ratings from others. At 0 and 0.5 "
+        "they cannot.\n"
     )
     return rows
 
@@ -182,8 +182,8 @@ def profiles(console: Console, users: int = 600) -> list[dict[str, Any]]:
         table.add_row(row["release"], f"{row['epsilon']:.3g}", f"{row['profile']:.4g}", *fractions)
     console.print(table)
     console.print(
-        "Two epsilons: to hide one item, and to hide the profile. Attacks: the cosine of rebuilt "
-        "and true profiles; popularity sees no release.\n"
+        "The two epsilons protect one item and the whole profile. The last two columns are cosines "
+        "of rebuilt and true profiles; popularity sees no release.\n"
     )
     return rows
 

@@ -21,8 +21,8 @@ def telemetry(console: Console, reports: int = 200_000) -> list[dict[str, Any]]:
     """Encode generated words, decode the reports; print the table and return its rows."""
     words, drawn = _words(), _drawn(reports)
     console.print(
-        f"[bold cyan]What do {reports:,} people type, if none of them says?[/]  Each sends "
-        f"{SCHEME.payload_bytes} bytes of coin tosses, epsilon {SCHEME.epsilon_permanent:.3g}; "
+        f"[bold cyan]Which words do {reports:,} people type, if none sends a word?[/]  Each sends "
+        f"{SCHEME.payload_bytes} bytes of noisy bits, epsilon {SCHEME.epsilon_permanent:.3g}; "
         "decode(Counts(params).update(reports), candidates)"
     )
     sent = ReportEncoder(SCHEME).encode_many(words[drawn])
@@ -35,7 +35,7 @@ def telemetry(console: Console, reports: int = 200_000) -> list[dict[str, Any]]:
     detected = int(found.detected[:LISTED].sum())
     console.print(
         f"{detected} of {LISTED} words found, {int(found.detected[LISTED:].sum())} of {ABSENT} "
-        f"that nobody has; {found.other:,.0f} reports are of no candidate, in truth "
+        f"that nobody has. {found.other:,.0f} reports are of other words; the truth is "
         f"{reports - truth.sum():,}.\n"
     )
     return rows

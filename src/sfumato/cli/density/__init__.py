@@ -12,7 +12,7 @@ from sfumato.cli.density.files import described, load
 __all__ = ["app", "show", "show_share"]
 
 app: typer.Typer = typer.Typer(
-    help="One summary of a table, private with --epsilon: density, class, number, anomaly, rows.",
+    help="Summarise a table, private with --epsilon, and query it.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )

@@ -66,7 +66,7 @@ def build(
         str | None, typer.Option(help="The column of classes: a classifier, or of a table.")
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="All that may occur: a,b,...; required with --epsilon.")
+        str | None, typer.Option(help="All possible classes: a,b,...; required with --epsilon.")
     ] = None,
     target: Annotated[str | None, typer.Option(help="The column of numbers: a regressor.")] = None,
     target_bounds: Annotated[
@@ -86,7 +86,9 @@ def build(
     integers: Annotated[
         str | None, typer.Option(help="table: columns of integers from LOW to HIGH: a,b,...")
     ] = None,
-    bandwidth: Annotated[float | None, typer.Option(help="In the unit of the columns.")] = None,
+    bandwidth: Annotated[
+        float | None, typer.Option(help="Width of the kernel, in the unit of the columns.")
+    ] = None,
     kernel: Annotated[str | None, typer.Option(help="p-stable, gaussian or exponential.")] = None,
     backend: Annotated[
         str | None, typer.Option(help="auto, grid, race, slices or fourier.")
@@ -95,7 +97,7 @@ def build(
         int | None, typer.Option(help="Rows of the sketch; default: by a public rule.")
     ] = (None),
     expected_size: Annotated[
-        int | None, typer.Option(help="A public guess of how many rows there are.")
+        int | None, typer.Option(help="A public guess of the number of rows.")
     ] = None,
     method: Annotated[
         str | None,
@@ -111,7 +113,7 @@ def build(
         float | None, typer.Option(help="Expected fraction of anomalies.")
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="What it may cost; without it nothing is private.")
+        float | None, typer.Option(help="Epsilon of the release; without it nothing is private.")
     ] = None,
     delta: Annotated[
         float, typer.Option(help="Delta of (epsilon, delta)-differential privacy.")
@@ -121,8 +123,10 @@ def build(
     release_id: ReleaseId = None,
     unit: Annotated[str | None, typer.Option(help="Privacy unit; default: event.")] = None,
     relation: Relation = None,
-    contributions: Annotated[int | None, typer.Option(help="The most rows of one unit.")] = None,
-    seed: Annotated[int, typer.Option(help="Of hashes and directions, never of noise.")] = 0,
+    contributions: Annotated[
+        int | None, typer.Option(help="Maximum number of rows of one unit.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of hashes and directions, never of noise.")] = 0,
     skip_nulls: Annotated[
         bool,
         typer.Option(
@@ -133,7 +137,7 @@ def build(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Learn from a table in one pass and write a model, private if --epsilon is given."""
+    """Learn from a table and write a model, private with --epsilon."""
     from sfumato.cli import printing, release_options
 
     given = context.params

@@ -41,10 +41,10 @@ def query(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """How dense the rows are around each point, and the log of it.
+    """Estimate how dense the rows are around each point.
 
-    The p-stable kernel, the default, has no density: its number, kernel_mean, is the mean value of
-    the kernel over the rows, up to 1.
+    The log of the density is printed too. The p-stable kernel, the default, has no density: its
+    number, kernel_mean, is the mean value of the kernel over the rows, up to 1.
     """
     import numpy as np
 
@@ -85,7 +85,7 @@ def classify(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """The likeliest class of each point, and how likely."""
+    """Predict the class of each point, with its probability."""
     import numpy as np
 
     check(output, TABLES, force, file, points)
@@ -121,7 +121,7 @@ def regress(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """The number that is expected at each point."""
+    """Predict a number for each point."""
     import numpy as np
 
     check(output, TABLES, force, file, points)
@@ -148,7 +148,7 @@ def anomalies(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Score how anomalous each point is (lower is more anomalous), and flag anomalies.
+    """Score how anomalous each point is; lower is more anomalous.
 
     The most anomalous are shown first, with their row numbers; --json and -o keep the input order.
     """
@@ -265,14 +265,17 @@ def modes(
     file: Model,
     n: Annotated[int | None, typer.Option("-n", help="Maximum number of modes.", min=1)] = None,
     threshold: Annotated[
-        float, typer.Option(help="Standard deviations of noise that a mode must stand out by.")
+        float,
+        typer.Option(
+            help="Number of standard deviations of the noise by which a mode must stand out."
+        ),
     ] = 6.0,
     seed: Annotated[int, typer.Option(help="Seed of the starting points.")] = 0,
     json: Json = False,
 ) -> None:
     """Find the modes of the density that stand out of the noise.
 
-    at_bounds is true of a mode at a side of the public bounds, where all rows beyond are counted.
+    at_bounds marks a mode at the edge of the public bounds, where all rows beyond are counted.
     """
     from sfumato.cli import printing
     from sfumato.density import find_modes
@@ -300,14 +303,14 @@ def sample(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where to write the rows: .csv or .parquet.")
     ],
-    n: Annotated[int, typer.Option("-n", help="How many rows.", min=1)] = 1000,
+    n: Annotated[int, typer.Option("-n", help="Number of rows.", min=1)] = 1000,
     seed: Annotated[
         int | None, typer.Option(help="Random seed; default: fresh rows each time.")
     ] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Write rows drawn from the model: as private as its release, at no further cost."""
+    """Draw synthetic rows from the model, at no further cost."""
     import numpy as np
 
     from sfumato.cli import printing

@@ -12,8 +12,7 @@ from sfumato.cli.mine import similar as mine_similar
 __all__ = ["app"]
 
 app: typer.Typer = typer.Typer(
-    help="Frequent itemsets and rules of baskets, near-duplicate documents, clusters of points, "
-    "SVD and CUR of matrices, ranks of the nodes of graphs.",
+    help="Mine itemsets, texts, clusters, matrices and graphs.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )

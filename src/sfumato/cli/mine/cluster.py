@@ -49,29 +49,35 @@ def cluster(
     ] = None,
     elbow: Annotated[
         str | None,
-        typer.Option(metavar="LOW:HIGH", help="Choose the number of clusters of kmeans in here."),
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Choose the number of clusters of kmeans in this range, such as 2:12.",
+        ),
     ] = None,
     linkage: Annotated[
-        str | None, typer.Option(help="Of hierarchical: how far two clusters are apart.")
+        str | None,
+        typer.Option(help="With hierarchical: how the distance of two clusters is measured."),
     ] = None,
     outliers: Annotated[
-        bool, typer.Option("--outliers", help="Of bfr: -1 for rows outside all clusters.")
+        bool, typer.Option("--outliers", help="With bfr: label rows outside all clusters -1.")
     ] = False,
     epsilon: Annotated[
-        float | None, typer.Option(help="Make a private release: what one row may cost.")
+        float | None, typer.Option(help="Make a private release, with this epsilon for one row.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Of the release.")] = 0.0,
+    delta: Annotated[float, typer.Option(help="Delta of the release.")] = 0.0,
     bounds: ColumnBounds = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Of a private kmeans: how often centres move.")
+        int | None, typer.Option(help="With private kmeans: how often the centres move.")
     ] = None,
     ledger: Ledger = None,
     dataset: Dataset = None,
     release_id: ReleaseId = None,
     unit: Annotated[str | None, typer.Option(help="Privacy unit; default: event.")] = None,
     relation: Relation = None,
-    contributions: Annotated[int | None, typer.Option(help="The most rows of one unit.")] = None,
-    seed: Annotated[int, typer.Option(help="Of samples and starts, never of noise.")] = 0,
+    contributions: Annotated[
+        int | None, typer.Option(help="Maximum number of rows of one unit.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of samples and starts, never of noise.")] = 0,
     skip_nulls: Annotated[
         bool, typer.Option("--skip-nulls", help="Leave out rows with an empty or NaN cell.")
     ] = False,
@@ -92,10 +98,11 @@ def cluster(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Find clusters of the rows of a table; bfr reads it batch by batch, in bounded memory.
+    """Find clusters of the rows of a table.
 
-    With --epsilon a private release of centres and counts is made, charged before anything is
-    drawn; clusters of single rows are never written then.
+    bfr reads the table batch by batch, in bounded memory. With --epsilon a private release of
+    centres and counts is made, charged before noise is drawn. The clusters of single rows are then
+    never written.
     """
     given = context.params
     if method not in METHODS:

@@ -45,7 +45,10 @@ def svd(
     table: Table = False,
     rank: Annotated[int | None, typer.Option(help="Number of concepts.", min=1)] = None,
     energy: Annotated[
-        float | None, typer.Option(help="Fraction of the squares, as 0.9, that chooses the rank.")
+        float | None,
+        typer.Option(
+            help="Choose the rank that holds this fraction of the sum of squares, such as 0.9."
+        ),
     ] = None,
     method: Annotated[str, typer.Option(help="randomized, power or gram.")] = "randomized",
     random_state: RandomState = 0,
@@ -57,9 +60,9 @@ def svd(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Decompose a matrix into concepts: its leading singular values and vectors.
+    """Compute leading singular values and vectors.
 
-    Of ratings, rows are users and columns items, both in ascending order of their ids.
+    In a matrix of ratings, rows are users and columns items, both in ascending order of their ids.
     """
     from sfumato.cli import printing
     from sfumato.mine.decompose import plot_spectrum
@@ -106,7 +109,11 @@ def cur(
         str, typer.Option(help="replacement, distinct or largest.")
     ] = "replacement",
     keep_duplicates: Annotated[
-        bool, typer.Option("--keep-duplicates", help="Do not join what is drawn several times.")
+        bool,
+        typer.Option(
+            "--keep-duplicates",
+            help="Store columns and rows that are drawn several times separately.",
+        ),
     ] = False,
     u: Annotated[
         str, typer.Option("--u", help="projection (C+ A R+) or pseudo-inverse (W+).")
@@ -117,7 +124,10 @@ def cur(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Decompose a matrix into some of its own columns and rows, which stay sparse."""
+    """Decompose a matrix into its own columns and rows.
+
+    Columns and rows stay sparse.
+    """
     from sfumato.cli import printing
     from sfumato.mine.decompose import cur as decomposed
 

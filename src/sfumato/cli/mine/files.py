@@ -39,11 +39,14 @@ SHOWN = 20  # rows on the screen
 FORMATS = "fimi, lines, flat, lists, long"
 READING = {
     "format": Annotated[
-        str | None, typer.Option(help=f"Of the file: {FORMATS}; default: by its ending.")
+        str | None, typer.Option(help=f"Format of the file: {FORMATS}; default: by its ending.")
     ],
-    "basket_column": Annotated[str | None, typer.Option(help="Of a long table: its baskets.")],
+    "basket_column": Annotated[
+        str | None, typer.Option(help="Column of the baskets, in a long table.")
+    ],
     "item_column": Annotated[
-        str | None, typer.Option(help="Of a long table: its items; of Parquet: its lists.")
+        str | None,
+        typer.Option(help="Column of the items in a long table; in Parquet, column of the lists."),
     ],
     "separator": Annotated[str | None, typer.Option(help="Between the items of a line.")],
     **input_files.TEXT,
@@ -66,15 +69,15 @@ MinSupport = Annotated[
     typer.Option(help="Below 1 a fraction of all baskets, from 1 up a number of baskets."),
 ]
 Method = Annotated[str, typer.Option(help="Algorithm; auto: by size, density and memory.")]
-MaxSize = Annotated[int | None, typer.Option(help="Items of the largest itemsets.", min=1)]
+MaxSize = Annotated[int | None, typer.Option(help="Maximum number of items of an itemset.", min=1)]
 MemoryLimit = Annotated[
-    str | None, typer.Option(metavar="BYTES", help="What may be used, as 512M or 2G.")
+    str | None, typer.Option(metavar="BYTES", help="Maximum memory, such as 512M or 2G.")
 ]
 Output = Annotated[
     Path | None,
     typer.Option("--output", "-o", help=f"Where to write all rows: {', '.join(TABLES)}."),
 ]
-Top = Annotated[int | None, typer.Option(help="How many rows, the best first.", min=1)]
+Top = Annotated[int | None, typer.Option(help="Number of rows to print, the best first.", min=1)]
 
 
 def check_outputs(

@@ -36,7 +36,7 @@ def itemsets(
     method: files.Method = "auto",
     max_size: files.MaxSize = None,
     memory_limit: files.MemoryLimit = None,
-    explain: Annotated[bool, typer.Option("--explain", help="What each pass did.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each pass did.")] = False,
     closed: Annotated[
         bool, typer.Option("--closed", help="Only those without a superset of the same count.")
     ] = False,
@@ -45,13 +45,15 @@ def itemsets(
     ] = False,
     top: files.Top = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Make a private release: what one basket may cost.")
+        float | None, typer.Option(help="Make a private release, with this epsilon for one basket.")
     ] = None,
     delta: Annotated[
-        float | None, typer.Option(help="Of the release; default: 0, with --vocabulary.")
+        float | None,
+        typer.Option(help="Delta of the release; default: 0, which needs --vocabulary."),
     ] = None,
     max_items: Annotated[
-        int | None, typer.Option(help="To which each basket is cut; public, with --epsilon.")
+        int | None,
+        typer.Option(help="Maximum number of items of a basket, with --epsilon; public."),
     ] = None,
     vocabulary: Annotated[
         Path | None, typer.Option(help="Public ids of items, one per line; with --epsilon.")
@@ -72,10 +74,10 @@ def itemsets(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """List the frequent itemsets of a file of baskets, which is read pass by pass.
+    """List the frequent itemsets of a file of baskets.
 
-    With --epsilon a private release is made, charged before anything is drawn; its file goes
-    into mine rules, at no further cost.
+    The file is read pass by pass. With --epsilon a private release is made, charged before noise is
+    drawn. `mine rules` reads its file at no further cost.
     """
     if epsilon is not None:
         _release(context)

@@ -17,7 +17,7 @@ __all__ = ["rank"]
 METHODS = ("pagerank", "hits", "trustrank", "simrank")
 READING = {
     "format": Annotated[
-        str | None, typer.Option(help="Of the file: edges or table; default: detected.")
+        str | None, typer.Option(help="Format of the file: edges or table; default: detected.")
     ],
     "source_column": Annotated[
         str | None, typer.Option(help="Name or number, from 0; default: source, or column 0.")
@@ -25,7 +25,7 @@ READING = {
     "target_column": Annotated[
         str | None, typer.Option(help="Name or number; default: target, or column 1.")
     ],
-    "weight_column": Annotated[str | None, typer.Option(help="Of weights: name or number.")],
+    "weight_column": Annotated[str | None, typer.Option(help="Column of weights: name or number.")],
     "weighted": Annotated[
         bool, typer.Option("--weighted", help="The third field of a line is a weight.")
     ],
@@ -56,12 +56,14 @@ def rank(
         ),
     ] = None,
     beta: Annotated[float, typer.Option(help="Probability of following a link.")] = 0.85,
-    tolerance: Annotated[float, typer.Option(help="L1 change of the last iteration.")] = 1e-8,
+    tolerance: Annotated[
+        float, typer.Option(help="Stop when an iteration changes the ranks by less than this (L1).")
+    ] = 1e-8,
     on_disk: Annotated[
         bool, typer.Option("--on-disk", help="One block of ranks in memory at a time.")
     ] = False,
     blocks: Annotated[
-        int | None, typer.Option(help="Of ranks, with --on-disk; default: by memory, or 8.")
+        int | None, typer.Option(help="Blocks of ranks, with --on-disk; default: by memory, or 8.")
     ] = None,
     update: Annotated[
         str | None,
@@ -80,8 +82,8 @@ def rank(
 ) -> None:
     """Rank the nodes of a graph by its links, the best first.
 
-    With --on-disk the edges are sorted on disk, and the bytes that were read are printed beside
-    the model of the update.
+    With --on-disk the edges are sorted on disk. The bytes that were read are printed beside those
+    of the cost model.
     """
     from sfumato.cli import printing
     from sfumato.core.validation import one_of

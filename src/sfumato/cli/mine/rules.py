@@ -29,7 +29,7 @@ def rules(
     ],
     min_support: files.MinSupport = None,
     metric: Annotated[str, typer.Option(help=f"One of {METRICS}.")] = "confidence",
-    least: Annotated[float, typer.Option("--min", help="Of the metric.")] = 0.5,
+    least: Annotated[float, typer.Option("--min", help="Smallest value of the metric.")] = 0.5,
     consequents: Annotated[
         str, typer.Option(help="Items on the right side: single or several.")
     ] = "single",
@@ -46,7 +46,7 @@ def rules(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """List the association rules of a file of baskets, or of a private release at no cost."""
+    """List association rules of baskets or of a release."""
     from sfumato.cli import printing
     from sfumato.core.file_format import write_atomic
     from sfumato.mine.itemsets import association_rules

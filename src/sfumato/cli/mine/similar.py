@@ -30,7 +30,7 @@ def similar(
             help="Texts: one per line, or with --column a table of any format; - is stdin."
         ),
     ],
-    threshold: Annotated[float, typer.Option(help="Jaccard similarity from which on.")] = 0.8,
+    threshold: Annotated[float, typer.Option(help="Smallest Jaccard similarity of a pair.")] = 0.8,
     column: Annotated[str | None, typer.Option(help="The column of texts in a table.")] = None,
     id_column: Annotated[
         str | None, typer.Option(help="The column of names in a table; default: row numbers.")
@@ -38,8 +38,8 @@ def similar(
     k: Annotated[int, typer.Option("-k", help="Characters or words of a shingle.")] = 5,
     unit: Annotated[str, typer.Option(help="characters or words.")] = "characters",
     permutations: Annotated[int, typer.Option(help="Length of the signatures.")] = 128,
-    recall: Annotated[float, typer.Option(help="Of pairs at the threshold.")] = 0.99,
-    seed: Annotated[int, typer.Option(help="Of the hashes.")] = 0,
+    recall: Annotated[float, typer.Option(help="Recall of pairs at the threshold.")] = 0.99,
+    seed: Annotated[int, typer.Option(help="Seed of the hashes.")] = 0,
     top: files.Top = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the S-curve and the pairs: .png, .svg or .pdf.")
@@ -49,7 +49,7 @@ def similar(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """List the pairs of documents whose shingles are similar, the most similar first."""
+    """List pairs of similar documents, the most similar first."""
     from sfumato.cli import printing
     from sfumato.mine.similar import near_duplicates
 

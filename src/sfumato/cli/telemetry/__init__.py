@@ -15,7 +15,7 @@ from sfumato.cli.telemetry import reports as telemetry_reports
 __all__ = ["app", "show"]
 
 app: typer.Typer = typer.Typer(
-    help="Count what many people have in common, from locally private reports.",
+    help="Estimate clients' values from locally private reports.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )

@@ -48,7 +48,10 @@ def decode(
         "weighted"
     ),
     level: Annotated[
-        float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
+        float,
+        typer.Option(
+            help="Allowed fraction of false discoveries; intervals have confidence 1 - level."
+        ),
     ] = 0.05,
     correction: Annotated[
         str,
@@ -57,11 +60,11 @@ def decode(
     other: Annotated[
         bool,
         typer.Option(
-            "--other/--no-other", help="Whether clients may have values that are no candidate."
+            "--other/--no-other", help="Whether clients may have values outside the candidates."
         ),
     ] = True,
     top: Annotated[
-        int, typer.Option("--top", "-n", help="How many rows are shown and drawn.", min=1)
+        int, typer.Option("--top", "-n", help="Number of rows to show and draw.", min=1)
     ] = 20,
     output: Output = None,
     plot: Annotated[
@@ -72,7 +75,10 @@ def decode(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Estimate the number of reports of each candidate value, with intervals and significance."""
+    """Estimate how many clients have each value.
+
+    Each candidate has an interval and a p-value.
+    """
     from sfumato.cli import printing
     from sfumato.telemetry import decode as decoding
 
@@ -161,24 +167,27 @@ def associate(
         ),
     ] = None,
     level: Annotated[
-        float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
+        float,
+        typer.Option(
+            help="Allowed fraction of false discoveries; intervals have confidence 1 - level."
+        ),
     ] = 0.05,
     other: Annotated[
         bool,
         typer.Option(
-            "--other/--no-other", help="Whether clients may have values that are no candidate."
+            "--other/--no-other", help="Whether clients may have values outside the candidates."
         ),
     ] = True,
-    top: Annotated[int, typer.Option("--top", "-n", help="How many rows are shown.", min=1)] = 20,
+    top: Annotated[int, typer.Option("--top", "-n", help="Number of rows to show.", min=1)] = 20,
     output: Output = None,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Estimate how many clients have each pair of values. Line r of both files is one client.
+    """Estimate how many clients have each pair of values.
 
-    So both files must hold a client a row: encode two columns of one table, with no row left out.
-    Two reports of one client cost it the sum of both epsilons.
+    Row r of both files must be the same client: encode two columns of one table, with no row
+    left out. Two reports of one client cost it the sum of both epsilons.
     """
     from sfumato.cli import printing
     from sfumato.telemetry import associate as associating

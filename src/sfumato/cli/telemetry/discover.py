@@ -31,12 +31,15 @@ def discover(
         ),
     ],
     level: Annotated[
-        float, typer.Option(help="Share of false finds allowed; intervals are of 1 - level.")
+        float,
+        typer.Option(
+            help="Allowed fraction of false discoveries; intervals have confidence 1 - level."
+        ),
     ] = 0.05,
     limit: Annotated[
-        int, typer.Option(help="Prefixes of one length that are extended, at most.")
+        int, typer.Option(help="Maximum number of prefixes of one length to extend.")
     ] = 1000,
-    top: Annotated[int, typer.Option("--top", "-n", help="How many rows are shown.", min=1)] = 20,
+    top: Annotated[int, typer.Option("--top", "-n", help="Number of rows to show.", min=1)] = 20,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -47,10 +50,11 @@ def discover(
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Find frequent strings that nobody listed, and estimate how many clients have each.
+    """Find frequent strings that nobody listed.
 
-    First `telemetry params --scheme prefix-discovery` makes parameters, and `telemetry encode`
-    reports of them. What cannot be such a report is left out and counted by reason.
+    It also estimates how many clients have each. First make parameters with `telemetry params
+    --scheme prefix-discovery`, and reports of them with `telemetry encode`. What cannot be such
+    a report is left out and counted by reason.
     """
     from sfumato.cli import printing
     from sfumato.telemetry import read_prefix_reports

@@ -58,7 +58,9 @@ def params(
             show_default="rappor",
         ),
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="Name of what is reported.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Name of the variable that clients report.")
+    ] = None,
     bits: Annotated[
         int | None,
         typer.Option(
@@ -106,23 +108,25 @@ def params(
     ] = None,
     other: Annotated[
         bool | None,
-        typer.Option("--other", help="Make one more category of all other values."),
+        typer.Option("--other", help="Add one category for all other values."),
     ] = None,
     edges: Annotated[
         str | None,
-        typer.Option(metavar="A,B,...", help="Edges of the bins, where values are numbers."),
+        typer.Option(metavar="A,B,...", help="Edges of the bins, if values are numbers."),
     ] = None,
     length: Annotated[
         int | None,
-        typer.Option(help="Letters of a string of a discovery; longer ones are cut; default: 6."),
+        typer.Option(help="Length of the strings to discover; longer ones are cut; default: 6."),
     ] = None,
     alphabet: Annotated[
         str | None,
-        typer.Option(help="Letters of a discovery, all others being one more; default: a to z."),
+        typer.Option(
+            help="Letters to discover; all others count as one more letter; default: a to z."
+        ),
     ] = None,
     whole_share: Annotated[
         float | None,
-        typer.Option(help="Share of clients that report whole strings; default: 0.33."),
+        typer.Option(help="Fraction of clients that report whole strings; default: 0.33."),
     ] = None,
     column: values.Column = None,
     own: Annotated[
@@ -132,7 +136,7 @@ def params(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Make parameters for clients and servers, with the privacy they give; or show a file of them.
+    """Make parameters for clients and server, or show them.
 
     The same file goes to every client and to the server: reports name it by its fingerprint.
     """
@@ -317,7 +321,7 @@ def plan(
         int | None, typer.Option(help="How many values will be looked for.")
     ] = None,
     known: Annotated[
-        bool, typer.Option("--known", help="Say that no other values can occur.")
+        bool, typer.Option("--known", help="State that no other values can occur.")
     ] = False,
     categories: Annotated[
         Path | None,
@@ -326,12 +330,15 @@ def plan(
     column: values.Column = None,
     longitudinal: Annotated[
         bool,
-        typer.Option("--longitudinal", help="Later reports of one client must not be identical."),
+        typer.Option(
+            "--longitudinal",
+            help="Clients report repeatedly, and their reports must not be identical.",
+        ),
     ] = False,
     level: Annotated[
-        float, typer.Option(help="Chance allowed of finding any value that is not there.")
+        float, typer.Option(help="Allowed probability of finding any value that nobody has.")
     ] = 0.05,
-    metric: Annotated[str, typer.Option(help="Name of what is reported.")] = "",
+    metric: Annotated[str, typer.Option(help="Name of the variable that clients report.")] = "",
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Where to write the recommended parameters."),
@@ -339,7 +346,10 @@ def plan(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Compare schemes at one epsilon: smallest detectable count and bytes per report."""
+    """Compare schemes at one epsilon.
+
+    It prints the smallest detectable count and the bytes per report.
+    """
     from sfumato.cli import printing
     from sfumato.telemetry import plan as planning
 

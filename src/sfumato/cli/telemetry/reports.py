@@ -48,19 +48,22 @@ def encode(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Number that makes the same reports again, for tests; not private."),
+        typer.Option(help="Seed that makes the same reports again, for tests; not private."),
     ] = None,
     skip_nulls: values.SkipNulls = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Make reports of values. Only the reports leave this computer; values are not stored.
+    """Make private reports of values.
 
-    Every line or row is reported: one without a value, or with one that cannot be, as an empty text
-    (with categories or edges as no value of them), unless --skip-nulls leaves it out. With
-    --secret-file they are those of one client, and equal values always get the same noise. Without,
-    it is a simulation in which every value is of another client.
+    Only the reports leave this computer; values are not stored.
+
+    Every line or row is reported, unless --skip-nulls leaves out empty ones. A missing or invalid
+    value is reported as an empty text; with categories or edges, as none of their values.
+
+    With --secret-file all values are those of one client, and equal values always get the same
+    noise. Without it every value is that of another client, which is a simulation.
     """
     from sfumato.cli import printing
     from sfumato.telemetry import PrefixDiscovery, ReportEncoder, write_reports
@@ -124,14 +127,18 @@ def aggregate(
     forget_ids: Annotated[
         bool,
         typer.Option(
-            "--forget-ids", help="Write a smaller file, which counts a report sent again twice."
+            "--forget-ids",
+            help="Write a smaller file, in which a re-sent report would count twice.",
         ),
     ] = False,
     force: Force = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> None:
-    """Count reports and merge counts. What cannot be a report is left out and counted by reason."""
+    """Count reports, and merge counts.
+
+    What cannot be a report is left out and counted by reason.
+    """
     from sfumato.cli import printing
 
     check_output(output, force, params, *files)

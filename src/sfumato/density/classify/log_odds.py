@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.density.classify.encoding import Bins
-from sfumato.density.projection_histograms import smoothed
+from sfumato.density.histogram_shrinkage import smoothed
 
 __all__ = ["SCORE_CELLS", "EvidenceTable", "Scorer", "WeightsOfEvidence", "calibrated", "contrasts"]
 

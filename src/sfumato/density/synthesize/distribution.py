@@ -18,6 +18,7 @@ LEAST = 1e-9  # probability of all cells of a column, spread evenly over those t
 DETAIL = 40  # deviations of a counter that a class must have for counts of cells,
 PART = 0.5  # or this part of the largest class
 MANY = 4  # cells a group that an ordered column must have for groups to have less noise
+FEWEST, CLEAR = 6, 2  # groups of a small class: at least; deviations of a counter in each of them
 
 
 def pairs_of(columns: int) -> int:
@@ -56,8 +57,8 @@ class ClassMarginals:
     classes: noisy number of rows of each class; counts: classes by the cells of all columns, one
     column after the other, where small classes have counts of groups of cells in the first cells;
     sizes: cells of each column; ordered: whether the cells of a column have an order; groups: parts
-    that a column is merged into for pairs, at most; variances: of the noise of a count in `classes`
-    and in `counts`.
+    that a column is merged into for pairs and in small classes, at most; variances: of the noise of
+    a count in `classes` and in `counts`.
     """
 
     classes: np.ndarray
@@ -83,9 +84,21 @@ class ClassMarginals:
         clear = self.classes >= min(DETAIL * math.sqrt(self.variance), PART * largest)
         return np.asarray(clear | (self.classes == largest))
 
+    @cached_property
+    def small_groups(self) -> int:
+        """Groups of the cells of a column in small classes: fewer where noise would hide them.
+
+        The largest of these classes, less a deviation of its noise, has in the mean group about two
+        deviations of a counter's noise.
+        """
+        largest = float(self.classes[~self.fine].max(initial=0))
+        likely = largest - math.sqrt(self.variances[0])
+        clear = likely / (CLEAR * math.sqrt(max(self.variance, 1e-9)))
+        return min(self.groups, max(FEWEST, int(clear)))
+
     def _merged(self, at: int) -> bool:
         """Whether small classes have counts of groups of the cells of this column."""
-        return self.ordered[at] and self.sizes[at] > MANY * self.groups
+        return self.ordered[at] and self.sizes[at] > MANY * self.small_groups
 
     @cached_property
     def _rows(self) -> list[np.ndarray]:
@@ -100,7 +113,7 @@ class ClassMarginals:
         Groups are neither of much probability nor wide: a small class may be in the tails.
         """
         return [
-            _grouped((each + 1 / each.size) / 2, self.groups)
+            _grouped((each + 1 / each.size) / 2, self.small_groups)
             if self._merged(at)
             else np.arange(each.size)
             for at, each in enumerate(self._together)
@@ -119,7 +132,7 @@ class ClassMarginals:
         """
         sizes = np.array(self.sizes)[:, None]
         merged = np.array([self._merged(at) for at in range(self.columns)])[:, None]
-        counted = np.where(merged & ~self.fine, self.groups, sizes)
+        counted = np.where(merged & ~self.fine, self.small_groups, sizes)
         first = np.full((1, self.fine.size), self.variances[0])
         weights = 1 / np.maximum(np.vstack([first, counted * self.variance]), 1e-9)
         sums = np.array([self.classes, *(part.sum(axis=1) for part in self._parts)])
@@ -164,7 +177,7 @@ class ClassMarginals:
             for row, found in zip(counts, out, strict=True):
                 cells = row[start : start + size][order]
                 np.add.at(found[start : start + size], place, cells)
-            used[start : start + (self.groups if merged else size)] = True
+            used[start : start + (self.small_groups if merged else size)] = True
             start += size
         return out, used
 

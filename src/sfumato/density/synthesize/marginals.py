@@ -37,8 +37,8 @@ from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 
 __all__ = ["Layout", "ReleasedMarginals", "planned_marginals"]
 
-CLASSES = Fraction(2, 100)  # fractions of the budget: of the counts of classes,
-PAIRED = Fraction(48, 100), Fraction(10, 100), Fraction(40, 100)  # of columns, tree and pairs,
+CLASSES = Fraction(10, 100)  # fractions of the budget: of the counts of classes,
+PAIRED = Fraction(44, 100), Fraction(9, 100), Fraction(37, 100)  # of columns, tree and pairs,
 ALONE = 1 - CLASSES  # or of columns without pairs
 CLEAR = 100  # deviations of a pair's counter that a class must have for pairs to help
 MOST_CELLS = 2**27  # cells of all tables: 1 GiB
@@ -270,7 +270,7 @@ class ReleasedMarginals(Release):
     _counts: np.ndarray
     _edges: np.ndarray
     _pairs: np.ndarray
-    version = 2  # small classes have counts of groups
+    version = 3  # small classes have counts of fewer groups where noise is large
     _of = "PrivateTableSampler"
 
     def _check_parameters(self) -> None:

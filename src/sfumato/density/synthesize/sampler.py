@@ -126,10 +126,11 @@ class PrivateTableSampler(BaseEstimator):
     private for one unit under the stated relation. What is released are integers with exact
     discrete noise, in steps whose losses add up: counts of the classes, which decide by a public
     rule whether there are pairs, and which classes are small; counts of cells of every column by
-    class, and in small classes of groups of cells that follow from those of the others; the edges
-    of the tree, each by a report noisy max of the L1 distances between the counts of a pair and
-    those that the noisy columns expect of independence, which one row moves by at most 1; and
-    counts of the pairs of the tree. The number of rows is never used.
+    class, and in small classes of groups of cells that follow from those of the others, the fewer
+    the smaller their noisy counts are; the edges of the tree, each by a report noisy max of the L1
+    distances between the counts of a pair and those that the noisy columns expect of independence,
+    which one row moves by at most 1; and counts of the pairs of the tree. The number of rows is
+    never used.
 
     How similar samples are to the data is measured, not proved: docs/density.md has the table.
 

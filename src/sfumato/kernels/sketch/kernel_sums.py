@@ -1,6 +1,6 @@
-"""Grids of nodes in up to three dimensions: points shared among them, fields read between them.
+"""Grids of nodes in up to four dimensions: points shared among them, fields read between them.
 
-Arrays have three axes; an axis that is not in use has one node, and `spans` says how many nodes
+Arrays have four axes; an axis that is not in use has one node, and `spans` says how many nodes
 along each axis a point or a query meets.
 
 Histograms along lines: points shared between the two nearest bins, and curves read between. Rows
@@ -20,15 +20,15 @@ __all__ = ["gather", "read_slices", "share_slices", "slots", "tally", "tally_wei
 def share(steps, weights, bits, spans, table):
     """Every point adds weight 2**(bits axes) in all to the nodes around it, as B-splines do.
 
-    steps: positions (n, 3) in integer steps, 2**PLACE_BITS from node to node. Along each axis in
+    steps: positions (n, 4) in integer steps, 2**PLACE_BITS from node to node. Along each axis in
     use the nearest node and its two neighbours get whole parts of 2**bits: those of the quadratic
     spline, rounded, and what is left for the nearest.
     """
     half = 1 << (PLACE_BITS - 1)
-    parts = np.empty((3, 3), np.int64)
-    first = np.empty(3, np.int64)
+    parts = np.empty((4, 3), np.int64)
+    first = np.empty(4, np.int64)
     for i in range(len(steps)):
-        for axis in range(3):
+        for axis in range(4):
             near = (steps[i, axis] + half) >> PLACE_BITS
             far = steps[i, axis] - (near << PLACE_BITS)
             first[axis] = near - spans[axis] // 2
@@ -36,9 +36,12 @@ def share(steps, weights, bits, spans, table):
                 parts[axis, node] = part(node, far, bits, spans[axis])
         for a in range(spans[0]):
             for b in range(spans[1]):
-                both = weights[i] * parts[0, a] * parts[1, b]
+                two = weights[i] * parts[0, a] * parts[1, b]
+                plane = table[first[0] + a, first[1] + b]
                 for c in range(spans[2]):
-                    table[first[0] + a, first[1] + b, first[2] + c] += both * parts[2, c]
+                    three = two * parts[2, c]
+                    for d in range(spans[3]):
+                        plane[first[2] + c, first[3] + d] += three * parts[3, d]
 
 
 @inline
@@ -60,16 +63,25 @@ def part(node, far, bits, span):
 @kernel
 def read(field, positions, spans, out):
     """out[i] = the cubic B-spline of the coefficients at position i, in nodes past the second."""
+    parts = np.empty((4, 4))
+    first = np.empty(4, np.int64)
     for i in range(len(positions)):
-        a, b, c = int(positions[i, 0]), int(positions[i, 1]), int(positions[i, 2])
-        ta, tb, tc = positions[i, 0] - a, positions[i, 1] - b, positions[i, 2] - c
+        for axis in range(4):
+            first[axis] = int(positions[i, axis])
+            past = positions[i, axis] - first[axis]
+            for node in range(spans[axis]):
+                parts[axis, node] = cubic(node, past, spans[axis])
         total = 0.0
-        for da in range(spans[0]):
-            for db in range(spans[1]):
-                row = 0.0
-                for dc in range(spans[2]):
-                    row += field[a + da, b + db, c + dc] * cubic(dc, tc, spans[2])
-                total += row * cubic(da, ta, spans[0]) * cubic(db, tb, spans[1])
+        for a in range(spans[0]):
+            for b in range(spans[1]):
+                plane = field[first[0] + a, first[1] + b]
+                both = 0.0
+                for c in range(spans[2]):
+                    row = 0.0
+                    for d in range(spans[3]):
+                        row += plane[first[2] + c, first[3] + d] * parts[3, d]
+                    both += row * parts[2, c]
+                total += both * parts[0, a] * parts[1, b]
         out[i] = total
 
 

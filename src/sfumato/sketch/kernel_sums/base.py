@@ -48,7 +48,7 @@ def _distances(points: np.ndarray, queries: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(squares))
 
 
-MASS = integer(0, 2**46)  # times up to 2**15 per point, cells stay below 2**62
+MASS = integer(0, 2**46)  # times up to 2**16 per point, cells are at most 2**62
 
 
 class PointSums(Sketch, in_files=False):

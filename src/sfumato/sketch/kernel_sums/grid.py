@@ -1,4 +1,4 @@
-"""KernelGrid: kernel sums in up to three dimensions from points assigned to a grid; its release."""
+"""KernelGrid: kernel sums in up to four dimensions from points assigned to a grid; its release."""
 
 import math
 import operator
@@ -18,7 +18,7 @@ from sfumato.privacy.parameters import Privacy
 from sfumato.privacy.release import CalibratedRelease, ReleaseOptions, ReleaseRequest
 from sfumato.sketch.base import SEED, WeighedRelease
 from sfumato.sketch.kernel_sums.base import WeighedPoints
-from sfumato.sketch.kernel_sums.grid_field import MOST, Nodes, at, field, node_weights, three
+from sfumato.sketch.kernel_sums.grid_field import MOST, Nodes, at, field, four_axes, node_weights
 from sfumato.sketch.kernel_sums.grid_levels import Levels, approximate_error, tuned_levels
 from sfumato.sketch.kernel_sums.noisy_cells import NoisyCells, calibrated_cells
 from sfumato.sketch.kernel_sums.radial_kernels import KERNEL
@@ -140,9 +140,9 @@ class GridAnswers(Stored, in_files=False):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         owner = type(self).__name__
-        if self.dimension > 3:
+        if self.dimension > 4:
             raise ValueError(
-                f"{owner}: bounds must be those of 1 to 3 columns, not {self.dimension}; use Race, "
+                f"{owner}: bounds must be those of 1 to 4 columns, not {self.dimension}; use Race, "
                 "KernelSlices or KernelFourier for more."
             )
         if self._nodes.size > MOST:
@@ -256,25 +256,26 @@ BLOCK = 2**16  # points at a time
 
 
 class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers):
-    """Kernel sums over points in up to three dimensions, from masses on the nodes of a grid.
+    """Kernel sums over points in up to four dimensions, from masses on the nodes of a grid.
 
-    Usually the most accurate sketch for 1 to 3 columns; use `Race`, `KernelSlices` or
-    `KernelFourier` for more. One sketch answers any of the kernels at any bandwidth above the
-    distance of two nodes. Memory is 8 bytes per node.
+    Usually the most accurate sketch for 1 to 3 columns, and of private ones for 4; use `Race`,
+    `KernelSlices` or `KernelFourier` for more. One sketch answers any of the kernels at any
+    bandwidth above the distance of two nodes. Memory is 8 bytes per node.
 
     Parameters
     ----------
     bandwidth : float
         Bandwidth of the kernel, in the unit of the points; above 0.
     bounds : tuple of (low, high)
-        Public bounds, each a number or one number for each of 1 to 3 columns. Points outside are
+        Public bounds, each a number or one number for each of 1 to 4 columns. Points outside are
         clipped to them.
     kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
         The kernel at ``r = |x - q| / bandwidth``: that of `lsh.Euclidean` with p = 2, exp(-r**2 /
         2) or exp(-r).
     resolution : float or None, default=None
         Nodes per bandwidth, from 0.5 to below 64.5. None for 3, or 12 in one column ("gaussian": 2,
-        or 4). A grid has at most 2**24 nodes.
+        or 4); in four columns for as many as 2**20 spaces between nodes allow, if these are fewer.
+        A grid has at most 2**24 nodes.
     seed : int, default=0
         Seed of the shift of the nodes against the bounds; part of the file format.
 
@@ -291,11 +292,11 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
 
     Notes
     -----
-    **Guarantee.** A point adds integers that sum to 2**15 (2**14 in two dimensions) to the 3, 9 or
-    27 nodes around it, the same on every machine: merging is exact. A negative weight removes a
-    point that was added. Where the density is smooth from node to node, the errors of assignment
-    and of interpolation cancel; a query on top of many identical points may be off by a few percent
-    of their contribution.
+    **Guarantee.** A point adds integers that sum to 2**15 (2**14 in two, 2**16 in four dimensions)
+    to the 3, 9, 27 or 81 nodes around it, the same on every machine: merging is exact. A negative
+    weight removes a point that was added. Where the density is smooth from node to node, the errors
+    of assignment and of interpolation cancel; a query on top of many identical points may be off by
+    a few percent of their contribution.
 
     References
     ----------
@@ -401,7 +402,7 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
         Notes
         -----
         **Guarantee.** epsilon-private for one unit under the stated relation. Discrete Laplace
-        noise is added to coarse block sums, for three twenty-fifths of epsilon, and to other block
+        noise is added to coarse block sums, for three fiftieths of epsilon, and to other block
         sums or levels that these choose, for the rest.
         """
         from sfumato.sketch.kernel_sums.grid_adaptive import adaptive_release
@@ -425,12 +426,12 @@ class KernelGrid(WeighedRelease[ReleasedKernelGrid], WeighedPoints, GridAnswers)
 
     def _add(self, column: np.ndarray, weights: np.ndarray) -> int:
         nodes, clipped = self._nodes, 0
-        table = self._table.reshape(three(nodes.shape, 1))
+        table = self._table.reshape(four_axes(nodes.shape))
         spans = np.array([3 if n > 1 else 1 for n in table.shape])
         for start in range(0, len(column), BLOCK):
             inside, moved = nodes.box.clip(column[start : start + BLOCK])
-            steps = np.zeros((len(inside), 3), np.int64)
-            steps[:, 3 - self.dimension :] = nodes.steps(inside)
+            steps = np.zeros((len(inside), 4), np.int64)
+            steps[:, 4 - self.dimension :] = nodes.steps(inside)
             grid.share(steps, weights[start : start + BLOCK], nodes.bits, spans, table)
             clipped += moved
         return clipped

@@ -16,24 +16,23 @@ from sfumato.privacy.noise.distribution import NoiseDistribution
 from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.kernel_sums.grid import GridAnswers, KernelGrid
-from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for, padded
-from sfumato.sketch.kernel_sums.grid_field import field, kernel_response
+from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for
+from sfumato.sketch.kernel_sums.grid_field import Nodes, kernel_response
+from sfumato.sketch.kernel_sums.grid_level_noise import level_noise
 from sfumato.sketch.kernel_sums.grid_levels import Levels, tuned_levels
-from sfumato.sketch.kernel_sums.grid_shrinkage import local_detail
 from sfumato.sketch.kernel_sums.grid_spectrum import (
     Spectrum,
+    answer_error,
     block_noise,
-    level_noise,
-    shrunk_error,
+    shrunk,
 )
 from sfumato.sketch.kernel_sums.noisy_cells import CLIP, Sensitivity
 
 __all__ = ["ReleasedAdaptiveGrid", "adaptive_release"]
 
-PILOT = Fraction(3, 25)  # of epsilon
-PILOT_BLOCKS = (14, 9, 6, 4)  # along an axis, at most, in 1 to 4 dimensions
+PILOT = Fraction(3, 50)  # of epsilon
+PILOT_BLOCKS = (14, 9, 6, 4)  # along the longest axis, at most, in 1 to 4 dimensions
 MOST_BLOCKS = (512, 64, 36, 16)
-BENEFIT = 1.5  # of the doubt: levels suit more shapes of data than a forecast by shells can tell
 LEAST_VARIANCE = 1e-60  # of a cell: at a large epsilon that of the noise is too small for a float
 LEVELS = 0  # the choice of nested levels instead of blocks
 
@@ -43,8 +42,8 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
 
     A pilot of coarse block sums takes a part of epsilon. By it alone either blocks of some size or
     the nested levels of `ReleasedKernelGrid` are chosen, whichever promises the smaller error, and
-    released with the rest. Both together give the masses of the nodes: their cosine coefficients
-    are shrunk towards those of uniform points by the known noise.
+    released with the rest. Both together give the masses of the nodes. By blocks, their cosine
+    coefficients are shrunk towards those of uniform points by the known noise.
 
     Attributes
     ----------
@@ -70,8 +69,8 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
     Notes
     -----
     **Guarantee.** epsilon-differential privacy as its `statement` says; the choice and the
-    shrinkage read nothing but released cells. Estimates are biased towards those of uniform points
-    where noise exceeds the signal. The size is unbiased.
+    shrinkage read nothing but released cells. With blocks, estimates are biased towards those of
+    uniform points where noise exceeds the signal. The size is unbiased.
 
     References
     ----------
@@ -89,6 +88,8 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
     >>> bool(np.abs(error).mean() < 0.1)
     True
     """
+
+    version = 2
 
     pilot_scale: Annotated[float, positive]
     block_scale: Annotated[float, positive]
@@ -130,46 +131,36 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
 
     @cached_property
     def _noise_error(self) -> float:
-        spectrum, shape = self._spectrum, padded(self._nodes.shape)
-        response = kernel_response(shape, self._nodes.spacing, self.kernel, self.bandwidth)
-        remaining = np.ones(shape) if self._levels else spectrum.fractions(False)
+        spectrum, spaces = self._spectrum, self._nodes.spaces
+        response = kernel_response(spaces, self._nodes.spacing, self.kernel, self.bandwidth)
         noise = np.where(np.isfinite(spectrum.noise), spectrum.noise, 0.0)
-        parts = (response * remaining) ** 2 * noise
-        return math.sqrt(float(parts.sum() - parts.flat[0]) / math.prod(shape))
+        remaining = noise if self._levels else noise * spectrum.fractions**2
+        size = noise.flat[0] * response.flat[0] ** 2
+        return math.sqrt((answer_error(remaining, response) + size) / math.prod(spaces))
 
     @cached_property
     def _best(self) -> np.ndarray:
-        return self._spectrum.shrunk_masses(self._levels is not None)
+        return self._spectrum.masses() if self._levels else self._spectrum.shrunk_masses()
 
     def _masses(self) -> np.ndarray:
         return self._best
 
-    def _field(self, kernel: str, bandwidth: float) -> np.ndarray:
-        key = kernel, bandwidth
-        if self._levels is None or key in self._fields:
-            return super()._field(kernel, bandwidth)
-        made = super()._field(kernel, bandwidth)
-        spacing = self._nodes.spacing
-        details = field(self._spectrum.masses() - self._best, spacing, kernel, bandwidth)
-        variance = _variance(self.level_scale, self._nodes.unit)
-        made = made + local_detail(details, self._nodes, self._levels, variance, kernel, bandwidth)
-        self._fields[key] = made
-        return np.asarray(made)
-
     @cached_property
     def _spectrum(self) -> Spectrum:
-        """The coefficients by the chosen cells, and where these are blocks by the pilot, too."""
-        nodes, unit = self._nodes, self._nodes.unit
-        pilot = self._pilot / unit
-        size = max(float(pilot.sum()), 1.0)
-        if self._levels is not None:
-            masses = self._levels.best(self._cells) / unit
-            variance = _variance(self.level_scale, unit)
-            return Spectrum.of_levels(nodes, self._levels, masses, variance, size)
-        blocks = self._chosen_blocks
-        sums = self._cells.reshape(blocks.counts) / unit
-        main = Spectrum.of_blocks(nodes, blocks, sums, _variance(self.block_scale, unit), size)
-        return main.corrected(_pilot_of(nodes.shape), pilot, _variance(self.pilot_scale, unit))
+        """The coefficients by the chosen cells and the pilot."""
+        nodes, unit, coarse = self._nodes, self._nodes.unit, _pilot_of(self._nodes)
+        pilot, variance = self._pilot / unit, _variance(self.pilot_scale, unit)
+        levels = self._levels
+        if levels is not None:
+            masses, fine = levels.best(self._cells) / unit, _variance(self.level_scale, unit)
+            size = max(float(masses.sum()), 1.0)
+            main = Spectrum.of_levels(nodes, levels, masses, fine, size)
+        else:
+            blocks, fine = self._chosen_blocks, _variance(self.block_scale, unit)
+            sums = self._cells.reshape(blocks.counts) / unit
+            size = _joint_size((pilot, variance), (sums, fine))
+            main = Spectrum.of_blocks(blocks, sums, fine, size)
+        return main.corrected(coarse, pilot, variance)
 
     @cached_property
     def _levels(self) -> Levels | None:
@@ -180,22 +171,22 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
 
     @property
     def _chosen_blocks(self) -> GridBlocks:
-        return _candidates(self._nodes.shape)[int(self._choice[0])]
+        return _candidates(self._nodes)[int(self._choice[0])]
 
     def _layout(self) -> dict[str, Cells]:
         return {
-            "_pilot": Cells(np.int64, _pilot_of(self._nodes.shape).counts),
+            "_pilot": Cells(np.int64, _pilot_of(self._nodes).counts),
             "_cells": Cells(np.int64, (-1,)),
             "_choice": Cells(np.int64, (1,)),
         }
 
     def _restore(self, packed: Packed) -> None:
         super()._restore(packed)
-        choice, shape = int(self._choice[0]), self._nodes.shape
+        choice, nodes = int(self._choice[0]), self._nodes
         if choice == LEVELS:
-            cells = tuned_levels(shape, "Laplace", self.kernel).cells
-        elif choice in _candidates(shape):
-            cells = _candidates(shape)[choice].cells
+            cells = tuned_levels(nodes.shape, "Laplace", self.kernel).cells
+        elif choice in _candidates(nodes):
+            cells = _candidates(nodes)[choice].cells
         else:
             raise ValueError("the choice is of no blocks of this grid.")
         if len(self._cells) != cells:
@@ -237,18 +228,18 @@ def adaptive_release(
     parameters = {**grid.parameters, **dict(zip(names, map(float, scales), strict=True))}
     mechanism = (
         f"discrete Laplace noise in two steps, scale {float(scales[0]):.6g} on each of "
-        f"{_pilot_of(nodes.shape).cells} block sums, then, by these, {float(scales[1]):.6g} on "
+        f"{_pilot_of(nodes).cells} block sums, then, by these, {float(scales[1]):.6g} on "
         f"other block sums or {float(scales[2]):.6g} on {levels.cells} cells of levels; an event "
         f"weighs at most {weight}"
     )
 
     def noisy(source: Source) -> dict[str, np.ndarray]:
-        pilot = _noisy(_pilot_of(nodes.shape).sums(grid._table), scales[0], source)
+        pilot = _noisy(_pilot_of(nodes).sums(grid._table), scales[0], source)
         choice = _chosen(grid, pilot, parameters)
         if choice == LEVELS:
             cells = _noisy(levels.cell_values(grid._table), scales[2], source)
         else:
-            sums = _candidates(nodes.shape)[choice].sums(grid._table)
+            sums = _candidates(nodes)[choice].sums(grid._table)
             cells = _noisy(sums.reshape(-1), scales[1], source)
         return {"_pilot": pilot, "_cells": cells, "_choice": np.array([choice], np.int64)}
 
@@ -276,29 +267,34 @@ def _chosen(grid: KernelGrid, pilot: np.ndarray, parameters: dict[str, float]) -
     variances = [
         _variance(parameters[name], unit) for name in ("pilot_scale", "block_scale", "level_scale")
     ]
-    size = max(float(sums.sum()), 1.0)
-    first = Spectrum.of_blocks(nodes, _pilot_of(nodes.shape), sums, variances[0], size)
-    shape = padded(nodes.shape)
-    response = kernel_response(shape, nodes.spacing, grid.kernel, grid.bandwidth)
+    coarse, size = _pilot_of(nodes), max(float(sums.sum()), 1.0)
+    energy = Spectrum.of_blocks(coarse, sums, variances[0], size).signal
+    response = kernel_response(nodes.spaces, nodes.spacing, grid.kernel, grid.bandwidth)
     levels = tuned_levels(nodes.shape, "Laplace", grid.kernel)
-    energy = first.forecast
-    fine = shrunk_error(energy, variances[2] * level_noise(levels), response)
-    errors = {LEVELS: fine / BENEFIT}
-    for number, blocks in _candidates(nodes.shape).items():
+    fine = variances[2] * level_noise(levels, nodes.spaces)
+    errors = {LEVELS: answer_error(fine, response)}
+    for number, blocks in _candidates(nodes).items():
         noise = block_noise(blocks, variances[1], energy)
-        errors[number] = shrunk_error(energy, noise, response)
+        errors[number] = answer_error(shrunk(energy, noise), response)
     return min(errors, key=lambda number: errors[number])
 
 
-def _pilot_of(shape: tuple[int, ...]) -> GridBlocks:
+def _pilot_of(nodes: Nodes) -> GridBlocks:
     """The blocks of the pilot."""
-    return blocks_for(shape, PILOT_BLOCKS[len(shape) - 1])[-1]
+    return blocks_for(nodes, PILOT_BLOCKS[len(nodes.spaces) - 1])[-1]
 
 
-def _candidates(shape: tuple[int, ...]) -> dict[int, GridBlocks]:
+def _candidates(nodes: Nodes) -> dict[int, GridBlocks]:
     """The blocks to choose from, by their number along the longest axis."""
-    made = blocks_for(shape, MOST_BLOCKS[len(shape) - 1])
+    made = blocks_for(nodes, MOST_BLOCKS[len(nodes.spaces) - 1])
     return {max(each.counts): each for each in made if max(each.counts) > 1}
+
+
+def _joint_size(*measured: tuple[np.ndarray, float]) -> float:
+    """The number of points by sums of blocks and their variance, weighted by precision."""
+    weights = np.array([1 / (sums.size * variance) for sums, variance in measured])
+    totals = np.array([sums.sum() for sums, _ in measured])
+    return max(float((weights * totals).sum() / weights.sum()), 1.0)
 
 
 def _variance(scale: float, unit: int) -> float:

@@ -15,13 +15,23 @@ from sfumato.kernels.sketch import kernel_sums as grid
 from sfumato.kernels.sketch.layout import PLACE_BITS
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
-__all__ = ["MARGIN", "MOST", "Nodes", "at", "field", "kernel_response", "node_weights", "three"]
+__all__ = [
+    "MARGIN",
+    "MOST",
+    "Nodes",
+    "at",
+    "field",
+    "four_axes",
+    "kernel_response",
+    "node_weights",
+    "usual_resolution",
+]
 
 MARGIN = 2  # nodes beyond the box, so that a cubic spline has all of its four
 APART = 8  # nodes of padding against the wrap-around of the transform
 USUAL = 0.38  # a position between two nodes, neither near one nor in the middle
 SLOPES = {"p-stable": math.sqrt(2 / math.pi), "gaussian": 0.0, "exponential": 1.0}  # down, at 0
-SPHERES = (2.0, 2 * math.pi, 8 * math.pi)  # transform of exp(-|x|) at 0, in 1 to 3 dimensions
+SPHERES = 2.0, 2 * math.pi  # transform of exp(-|x|) at 0, in 1 and 2 dimensions
 NEAREST = 1e-30  # nodes, in bandwidths: every kernel is 1 there, and no power of it overflows
 RATE = 2.5  # of the exponential, in bandwidths: neither steep between nodes nor long
 FADED = 12.0  # the exponential has decayed to exp(-12) at the longest wave
@@ -75,10 +85,10 @@ def kernel_response(
 def at(coefficients: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The field at positions counted in nodes of the box, the first being 0."""
     out = np.empty(len(positions))
-    shape = three(coefficients.shape, 1)
+    shape = four_axes(coefficients.shape)
     spans = np.array([4 if n > 1 else 1 for n in shape])
-    moved = np.zeros((len(positions), 3))
-    moved[:, 3 - positions.shape[1] :] = positions + (MARGIN - 1)
+    moved = np.zeros((len(positions), 4))
+    moved[:, 4 - positions.shape[1] :] = positions + (MARGIN - 1)
     grid.read(coefficients.reshape(shape), moved, spans, out)
     return out
 
@@ -96,9 +106,9 @@ def node_weights(
     return weights[(slice(MARGIN, -MARGIN),) * len(shape)]
 
 
-def three(shape: tuple[int, ...], fill: int) -> tuple[int, ...]:
-    """A shape of up to three axes, with `fill` in front for each missing one."""
-    return (*(fill,) * (3 - len(shape)), *shape)
+def four_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape of up to four axes, with an axis of 1 in front for each missing one."""
+    return (*(1,) * (4 - len(shape)), *shape)
 
 
 def _kernel_waves(lengths: list[int], ratios: np.ndarray, kernel: str) -> np.ndarray:
@@ -106,9 +116,9 @@ def _kernel_waves(lengths: list[int], ratios: np.ndarray, kernel: str) -> np.nda
 
     A kernel with a kink at 0 has wavelengths shorter than two nodes, which its values at nodes
     alone would alias. So an exponential with the same kink is subtracted before the transform, and
-    added back by its own known transform (Stein and Weiss 1971, theorem 1.14). Not in three
-    dimensions: there the aliasing is at most 0.04 % of a smooth sum, and values at nodes preserve
-    the kernel's peak twice as well, which matters if points repeat.
+    added back by its own known transform (Stein and Weiss 1971, theorem 1.14). Not in three and
+    more dimensions: there the aliasing is at most 0.04 % of a smooth sum (in three), and values at
+    nodes preserve the kernel's peak twice as well, which matters if points repeat.
     """
     from scipy.fft import dctn
 
@@ -116,13 +126,17 @@ def _kernel_waves(lengths: list[int], ratios: np.ndarray, kernel: str) -> np.nda
     squares = _squares([np.arange(n + 1) * r for n, r in zip(halves, ratios, strict=True)])
     far = np.sqrt(squares, out=squares)
     rate = max(RATE, FADED / float(min(n * r for n, r in zip(halves, ratios, strict=True))))
-    sharp = SLOPES[kernel] / rate if len(lengths) < 3 else 0.0
-    waves = np.asarray(dctn(_profile(kernel, far) - sharp * np.exp(-rate * far), type=1))
-    turns = [math.pi * np.arange(n + 1) / n for n in halves]
-    lost = _squares([turn / ratio for turn, ratio in zip(turns, ratios, strict=True)])
     axes = len(lengths)
-    volume = SPHERES[axes - 1] * rate / float(np.prod(ratios))
-    waves += sharp * volume * (rate**2 + lost) ** (-(axes + 1) / 2)
+    sharp = SLOPES[kernel] / rate if axes <= len(SPHERES) else 0.0
+    values = _profile(kernel, far)
+    if sharp:
+        values = values - sharp * np.exp(-rate * far)
+    waves = np.asarray(dctn(values, type=1))
+    turns = [math.pi * np.arange(n + 1) / n for n in halves]
+    if sharp:
+        lost = _squares([turn / ratio for turn, ratio in zip(turns, ratios, strict=True)])
+        volume = SPHERES[axes - 1] * rate / float(np.prod(ratios))
+        waves += sharp * volume * (rate**2 + lost) ** (-(axes + 1) / 2)
     for axis, turn in enumerate(turns):
         assignment, spline = np.sinc(turn / (2 * math.pi)) ** 3, (2 + np.cos(turn)) / 3
         waves /= (assignment * spline).reshape([-1 if i == axis else 1 for i in range(axes)])
@@ -155,17 +169,31 @@ def _mirrored(waves: np.ndarray, lengths: list[int]) -> np.ndarray:
 
 MOST = 2**24  # nodes, of 8 bytes each
 STEP = 1 << PLACE_BITS  # steps from node to node
-BITS = 15  # of a point's integer weights, over all axes
+BITS = (15, 7, 5, 4)  # of a point's integer weights along each axis, in 1 to 4 dimensions
 PER_BANDWIDTH = {"p-stable": 3.0, "gaussian": 2.0, "exponential": 3.0}
 # In one column nodes are cheap, and values that repeat, as ages do, need them close.
 ALONG_A_LINE = {"p-stable": 12.0, "gaussian": 4.0, "exponential": 12.0}
+IN_FOUR = 2**20  # spaces between nodes in four columns, by default at most
+LOWEST = 0.5  # nodes per bandwidth
+
+
+def usual_resolution(sides: np.ndarray, kernel: str) -> float:
+    """The default number of nodes per bandwidth, for sides of a box in bandwidths.
+
+    In four columns it is as high as IN_FOUR spaces allow, but not below LOWEST.
+    """
+    usual = (ALONG_A_LINE if len(sides) == 1 else PER_BANDWIDTH)[kernel]
+    if len(sides) < 4:
+        return usual
+    allowed = (IN_FOUR / np.prod(np.maximum(sides, 1.0 / usual))) ** 0.25
+    return float(min(usual, max(allowed, LOWEST)))
 
 
 @dataclass(frozen=True)
 class Nodes:
     """Nodes at equal distances along every axis of a box, shifted by a public offset.
 
-    Parameters: box, of 1 to 3 axes; spaces, their number along every axis; seed, of the offset.
+    Parameters: box, of 1 to 4 axes; spaces, their number along every axis; seed, of the offset.
     """
 
     box: Box
@@ -177,10 +205,10 @@ class Nodes:
         cls, box: Box, bandwidth: float, kernel: str, resolution: float | None, seed: int
     ) -> "Nodes":
         """A grid with `resolution` nodes per bandwidth, or the kernel's default."""
-        usual = ALONG_A_LINE if box.dimension == 1 else PER_BANDWIDTH
-        per_bandwidth = usual[kernel] if resolution is None else resolution
         with np.errstate(over="ignore"):  # infinitely many are too many
-            spaces = np.maximum(np.ceil(box.widths / bandwidth * per_bandwidth - 1e-9), 1)
+            sides = box.widths / bandwidth
+            each = usual_resolution(sides, kernel) if resolution is None else resolution
+            spaces = np.maximum(np.ceil(sides * each - 1e-9), 1)
         return cls(box, tuple(int(min(count, MOST)) for count in spaces), seed)
 
     @property
@@ -196,7 +224,7 @@ class Nodes:
     @property
     def bits(self) -> int:
         """Bits of a point's integer weights along one axis."""
-        return BITS // len(self.spaces)
+        return BITS[len(self.spaces) - 1]
 
     @property
     def unit(self) -> int:
@@ -224,6 +252,11 @@ class Nodes:
     def offsets(self) -> np.ndarray:
         """Spaces from the first node to the box, along every axis."""
         return np.asarray(self._moved / STEP)
+
+    @property
+    def firsts(self) -> tuple[int, ...]:
+        """The first node within the box, along every axis."""
+        return tuple(int(-(-moved // STEP)) for moved in self._moved)
 
     def steps(self, inside: np.ndarray) -> np.ndarray:
         """Positions of clipped points in integer steps.

@@ -316,23 +316,28 @@ def _back(filter: Filter, cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarr
 
 
 BASE = Filter(4, 2)
-# Budget of the base and of upper levels, that of the nodes being 1, for 1, 2 and 3 dimensions;
-# these nearly minimise the variance of an answer amid grids of 1000, 150 x 150 and 58 x 58 x 58
-# nodes.
+# Budget of the base and of upper levels, that of the nodes being 1, for 1 to 4 dimensions; these
+# nearly minimise the variance of an answer amid grids of 1000, 150 x 150, 58 x 58 x 58 and 35 x 35
+# x 35 x 35 nodes.
 LEVEL_WEIGHTS: dict[str, dict[str, tuple[tuple[float, ...], ...]]] = {
     "Laplace": {
-        "p-stable": ((1.9,), (0.7, 0.55), (0.55, 0.3, 0.05)),
-        "exponential": ((1.9,), (1.15,), (0.7, 0.1)),
-        "gaussian": ((1.8,), (0.8,), (0.5,)),
+        "p-stable": ((1.9,), (0.7, 0.55), (0.55, 0.3, 0.05), (0.45,)),
+        "exponential": ((1.9,), (1.15,), (0.7, 0.1), (0.25,)),
+        "gaussian": ((1.8,), (0.8,), (0.5,), (0.15,)),
     },
     "Gaussian": {
-        "p-stable": ((0.9, 0.25, 0.4, 0.17), (0.5, 0.4, 0.15, 0.05), (0.35, 0.3, 0.12, 0.05)),
-        "exponential": ((1.1, 0.2, 0.28, 0.05), (0.6, 0.37, 0.05), (0.5, 0.25, 0.1)),
-        "gaussian": ((1.1, 0.1, 0.05), (0.55, 0.1, 0.05), (0.36, 0.07)),
+        "p-stable": (
+            (0.9, 0.25, 0.4, 0.17),
+            (0.5, 0.4, 0.15, 0.05),
+            (0.35, 0.3, 0.12, 0.05),
+            (0.5, 0.25),
+        ),
+        "exponential": ((1.1, 0.2, 0.28, 0.05), (0.6, 0.37, 0.05), (0.5, 0.25, 0.1), (0.4,)),
+        "gaussian": ((1.1, 0.1, 0.05), (0.55, 0.1, 0.05), (0.36, 0.07), (0.3,)),
     },
 }
-# Standard error of an answer for a sensitivity of 1, in 1, 2 and 3 dimensions.
-UNIT_ERRORS = {"Laplace": (1.9, 3.0, 4.3), "Gaussian": (1.1, 1.3, 1.7)}
+# Standard error of an answer for a sensitivity of 1, in 1 to 4 dimensions.
+UNIT_ERRORS = {"Laplace": (1.9, 3.0, 4.3, 5.8), "Gaussian": (1.1, 1.3, 1.7, 3.6)}
 COUNT = 0.04  # budget of the count of all points
 FINE = 2  # the smallest multiple, so that no weight is rounded by more than a quarter
 

@@ -4,44 +4,46 @@ All of it is computed from released numbers, at no cost in privacy.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, padded
+from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, uniform_masses
 from sfumato.sketch.kernel_sums.grid_field import Nodes
+from sfumato.sketch.kernel_sums.grid_level_noise import level_noise
 from sfumato.sketch.kernel_sums.grid_levels import Levels
-from sfumato.sketch.kernel_sums.grid_shrinkage import of_neighbours, uniform_masses, unit_noise
 
-__all__ = ["Spectrum", "block_noise", "level_noise", "shrunk_error"]
+__all__ = ["Spectrum", "answer_error", "block_noise", "shrunk"]
 
 GROWTH = 1.4  # ratio of the limits of neighbouring shells of frequencies
 DECAY = 1.5  # power of frequency by which the energy of a coefficient falls beyond the known ones
-DOUBT = 0.5  # deviations of a shell's noise by which a forecast of its energy is raised
+SURE = 4.0  # deviations of noise that the energy of shells must exceed to be beyond chance
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Cosine coefficients of masses less those of `size` uniform points, and their noise.
+    """Cosine coefficients over the box of masses relative to uniform ones, and their noise.
 
-    Parameters: waves and noise, coefficients and noise variances over the padded nodes, the
-    variances of unknown coefficients infinite.
+    Parameters: size, of all points; waves and noise, coefficients and noise variances over the
+    spaces of the box, the variances of unknown ones infinite; rest, masses of nodes beside those of
+    uniform points and of the waves.
     """
 
     nodes: Nodes
     size: float
     waves: np.ndarray
     noise: np.ndarray
+    rest: np.ndarray | None = None
 
     @classmethod
     def of_blocks(
-        cls, nodes: Nodes, blocks: GridBlocks, sums: np.ndarray, variance: float, size: float
+        cls, blocks: GridBlocks, sums: np.ndarray, variance: float, size: float
     ) -> "Spectrum":
         """The spectrum of noisy sums of blocks, in points, whose noise has this variance."""
-        waves = np.zeros(padded(nodes.shape))
-        flat = size * blocks.sums(uniform_masses(nodes))
-        waves[_corner(blocks)] = blocks.waves(sums - flat)
+        nodes = blocks.nodes
+        waves = np.zeros(nodes.spaces)
+        waves[blocks.corner] = blocks.waves(sums - size * blocks.even)
         return cls(nodes, size, waves, block_noise(blocks, variance))
 
     @classmethod
@@ -49,103 +51,142 @@ class Spectrum:
         cls, nodes: Nodes, levels: Levels, masses: np.ndarray, variance: float, size: float
     ) -> "Spectrum":
         """The spectrum of least-squares masses from cells whose noise has this variance."""
-        from scipy.fft import dctn
-
-        residual = np.zeros(padded(nodes.shape))
-        residual[_inside(nodes)] = masses - size * uniform_masses(nodes)
-        return cls(nodes, size, dctn(residual, norm="ortho"), variance * level_noise(levels))
+        spaces = GridBlocks(nodes, nodes.spaces)
+        waves = spaces.waves(spaces.sums(masses) - size * spaces.even)
+        noise = variance * level_noise(levels, nodes.spaces)
+        made = cls(nodes, size, waves, noise)
+        return replace(made, rest=masses - made.masses())
 
     def corrected(self, blocks: GridBlocks, sums: np.ndarray, variance: float) -> "Spectrum":
         """The spectrum joined with further noisy sums of blocks, by precision.
 
         It is corrected by how its own block sums differ, so that what is finer than the blocks,
-        which their cosines take for something slower, cancels.
+        which their cosines take for something slower, cancels; but for the noise of that.
         """
-        corner = _corner(blocks)
-        other = variance * blocks.unit_noise
-        known = np.isfinite(self.noise[corner])
-        mine = np.where(known, self.noise[corner], 0.0)
+        corner = blocks.corner
+        known = np.isfinite(self.noise)
+        beyond = np.where(known, self.noise, 0.0)
+        mine, known = beyond[corner], known[corner]
+        other = variance * blocks.unit_noise + blocks.aliased(beyond)
         waves, noise = self.waves.copy(), self.noise.copy()
         gain = np.where(known, mine / (mine + other), 1.0)
         waves[corner] += gain * blocks.waves(sums - blocks.sums(self.masses()))
         noise[corner] = np.where(known, mine * other / (mine + other), other)
-        return Spectrum(self.nodes, self.size, waves, noise)
+        return replace(self, waves=waves, noise=noise)
 
     def masses(self) -> np.ndarray:
         """The masses of the nodes, without shrinkage."""
-        return self._masses_of(np.where(np.isfinite(self.noise), self.waves, 0.0))
+        return self._masses_of(self.waves)
 
-    def shrunk_masses(self, local: bool) -> np.ndarray:
-        """The masses with each coefficient times signal / (signal + noise), but for their sum.
+    def shrunk_masses(self) -> np.ndarray:
+        """The masses with each coefficient times `fractions`, and `size` in all."""
+        masses = self._masses_of(self.waves * self.fractions)
+        return np.asarray(masses + (self.size - masses.sum()) * uniform_masses(self.nodes))
 
-        This is Wiener's filter with energies estimated as by James and Stein: by the mean of a
-        shell of frequencies, or with `local`, for signals that differ within a shell, by that of
-        the nearest coefficients where it is beyond chance.
+    @cached_property
+    def fractions(self) -> np.ndarray:
+        """The remaining fraction of each coefficient: signal / (signal + noise), Wiener's filter.
 
-        Efron and Morris 1973 (empirical Bayes shrinkage); Cai 1999 (blocks of neighbours).
+        Signal energies are estimated as by James and Stein from the mean square of a shell of
+        frequencies, and multiplied by the concentration: what shrinkage removes is missed where
+        the points are, while noise is everywhere.
+
+        Efron and Morris 1973 (empirical Bayes shrinkage).
         """
-        return self._masses_of(self.waves * self.fractions(local))
-
-    def fractions(self, local: bool) -> np.ndarray:
-        """The remaining fraction of each coefficient, as in `shrunk_masses`."""
         known = np.isfinite(self.noise)
         noise = np.where(known, self.noise, 1.0)
-        signal = self._energy(0.0)
-        if local:
-            signal = np.maximum(signal, of_neighbours(self.waves**2, noise))
-        out = np.where(known, signal / (signal + noise), 0.0)
-        out.flat[0] = 1.0
+        out = np.where(known, self.signal / (self.signal + noise), 0.0)
+        out.flat[0] = 0.0  # the count of points is `size`
         return np.asarray(out)
 
     @cached_property
-    def forecast(self) -> np.ndarray:
-        """Signal energy to be expected of every coefficient, also of the unknown ones."""
-        return self._energy(DOUBT)
+    def signal(self) -> np.ndarray:
+        """Signal energy to be expected of every coefficient near points, also of unknown ones."""
+        means, shells = self._shell_means, _shells(self.nodes.spaces)[0]
+        return np.asarray(self.concentration * np.maximum(means[shells], self._chance))
 
-    def _energy(self, doubt: float) -> np.ndarray:
-        """Signal energy by shells: the mean square beyond the noise, or that of chance if larger.
+    @cached_property
+    def concentration(self) -> float:
+        """Mean density at the points over that of uniform ones: one and the energy of all waves.
 
-        Beyond the known shells it decays. doubt: deviations of a shell's noise that are added.
+        That is the sum of squared masses, over that of uniform points. Known shells count if their
+        energy is beyond chance.
         """
-        shells, frequency = _shells(padded(self.nodes.shape))
-        index, known = shells.ravel(), np.isfinite(self.noise).ravel()
-        known[0] = False  # the count of points is no signal
-        noise = np.where(known, self.noise.ravel(), 0.0)
-        all_of, counts = np.bincount(index), np.maximum(np.bincount(index, known), 1e-9)
-        excess = np.bincount(index, np.where(known, self.waves.ravel() ** 2 - noise, 0.0)) / counts
-        chance = np.bincount(index, noise) / counts * np.sqrt(2 / np.maximum(counts, 1))
-        means = np.maximum(excess, 0.0) + doubt * chance
+        energy, chance, counts, all_of = self._shell_sums
+        sure = (energy > SURE * chance) | (counts < all_of / 2)
+        found = float((self._shell_means * all_of)[sure][1:].sum())
+        spaces, unsure = math.prod(self.nodes.spaces), float(self.noise.flat[0])
+        squares = max(self.size**2, SURE**2 * spaces * unsure, 1.0)
+        return min(1 + spaces * found / squares, float(spaces))
+
+    @cached_property
+    def _shell_means(self) -> np.ndarray:
+        """Signal energy of a coefficient of each shell: the mean square beyond the noise.
+
+        Beyond the known shells the energy of the last two decays, if it is beyond chance.
+        """
+        energy, chance, counts, all_of = self._shell_sums
+        means = np.maximum(energy / np.maximum(counts, 1), 0.0)
         full = np.flatnonzero(counts > all_of / 2)
         if full.size and full[-1] + 1 < len(means):
             last = int(full[-1])
             upper = slice(max(last - 1, 0), last + 1)
-            tail = float((means[upper] * counts[upper]).sum() / counts[upper].sum())
-            middle = np.bincount(index, frequency.ravel()) / all_of
-            means[last + 1 :] = tail * (middle[last] / middle[last + 1 :]) ** DECAY
-        return np.asarray(np.maximum(means[shells], self._chance))
+            found, doubt = float(energy[upper].sum()), SURE * float(np.hypot.reduce(chance[upper]))
+            beyond = 1 - (doubt / found) ** 2 if found > doubt else 0.0
+            shells, frequency = _shells(self.nodes.spaces)
+            middle = np.bincount(shells.ravel(), frequency.ravel()) / all_of
+            decayed = (middle[last] / middle[last + 1 :]) ** DECAY
+            means[last + 1 :] = beyond * found / float(counts[upper].sum()) * decayed
+        return np.asarray(means)
+
+    @cached_property
+    def _shell_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """By shells: the energy beyond noise, its deviation, known coefficients, all coefficients.
+
+        The constant coefficient is not known: the count of points is no signal.
+        """
+        index = _shells(self.nodes.spaces)[0].ravel()
+        known = np.isfinite(self.noise).ravel()
+        known[0] = False
+        noise = np.where(known, self.noise.ravel(), 0.0)
+        energy = np.bincount(index, np.where(known, self.waves.ravel() ** 2 - noise, 0.0))
+        chance = np.sqrt(2 * np.bincount(index, noise**2))
+        return energy, chance, np.bincount(index, known), np.bincount(index)
 
     @property
     def _chance(self) -> float:
         """Energy of a coefficient by the draw of the points alone, if they were uniform."""
-        return max(self.size, 1.0) / math.prod(self.nodes.shape)
+        return max(self.size, 1.0) / math.prod(self.nodes.spaces)
 
     def _masses_of(self, waves: np.ndarray) -> np.ndarray:
+        """The masses of uniform points times one plus the waves, and the rest."""
         from scipy.fft import idctn
 
-        flat = self.size * uniform_masses(self.nodes)
-        return np.asarray(flat + idctn(waves, norm="ortho")[_inside(self.nodes)])
+        nodes, even = self.nodes, uniform_masses(self.nodes)
+        relative = idctn(waves, norm="ortho") * math.prod(nodes.spaces)
+        inside = (
+            np.clip(np.arange(n) - first, 0, spaces - 1)
+            for n, first, spaces in zip(nodes.shape, nodes.firsts, nodes.spaces, strict=True)
+        )
+        masses = even * (self.size + relative[np.ix_(*inside)])
+        return np.asarray(masses if self.rest is None else masses + self.rest)
 
 
-def shrunk_error(signal: np.ndarray, noise: np.ndarray, response: np.ndarray) -> float:
-    """Squared error to be expected of answers after shrinkage, over all frequencies.
+def shrunk(signal: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Squared error to be expected of each coefficient after shrinkage."""
+    known = np.isfinite(noise)
+    finite = np.where(known, noise, 1.0)
+    return np.asarray(np.where(known, signal * finite / (signal + finite), signal))
+
+
+def answer_error(squares: np.ndarray, response: np.ndarray) -> float:
+    """Squared error of answers by the squared errors of coefficients, summed over the box.
 
     response: the factor by which kernel sums multiply each coefficient. The constant one does not
     count, since answers are divided by the number of points.
     """
-    known = np.isfinite(noise)
-    finite = np.where(known, noise, 1.0)
-    remaining = np.where(known, signal * finite / (signal + finite), signal) * response**2
-    return float(remaining.sum() - remaining.flat[0])
+    parts = squares * response**2
+    return float(parts.sum() - parts.flat[0])
 
 
 def block_noise(
@@ -155,38 +196,12 @@ def block_noise(
 
     With the energy of all coefficients, it includes that of faster ones, which look alike.
     """
-    out = np.full(padded(blocks.shape), np.inf)
+    out = np.full(blocks.nodes.spaces, np.inf)
     corner = variance * blocks.unit_noise
     if energy is not None:
-        corner = corner + _aliased(blocks, energy)
-    out[_corner(blocks)] = corner
+        corner = corner + blocks.aliased(energy)
+    out[blocks.corner] = corner
     return out
-
-
-def _aliased(blocks: GridBlocks, energy: np.ndarray) -> np.ndarray:
-    """Energy that coefficients beyond the blocks' frequencies add to those within, axis by axis."""
-    out = np.zeros(blocks.counts)
-    for axis, count in enumerate(blocks.counts):
-        nodes, slow = energy.shape[axis], np.arange(count)
-        for fast in (2 * count - slow, 2 * count + slow):
-            places = [np.arange(k) for k in blocks.counts]
-            places[axis] = np.minimum(fast, nodes - 1)
-            part = np.where(fast < nodes, (slow / np.maximum(fast, 1)) ** 2, 0.0)
-            wide = [-1 if other == axis else 1 for other in range(energy.ndim)]
-            out += energy[np.ix_(*places)] * part.reshape(wide)
-    return out
-
-
-@lru_cache(maxsize=8)
-def level_noise(levels: Levels) -> np.ndarray:
-    """Noise variance of each coefficient by levels whose cells have noise of variance 1."""
-    shape, wide = levels.shape, padded(levels.shape)
-    nearest = [
-        np.minimum(np.rint(np.arange(m) * n / m).astype(np.int64), n - 1)
-        for m, n in zip(wide, shape, strict=True)
-    ]
-    noise = unit_noise(levels)[np.ix_(*nearest)]
-    return np.asarray(noise * math.prod(shape) / math.prod(wide))
 
 
 @lru_cache(maxsize=8)
@@ -199,11 +214,3 @@ def _shells(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     number = np.ceil(np.log(np.maximum(frequency, 0.5)) / math.log(GROWTH) + 1e-9)
     _, dense = np.unique(number, return_inverse=True)
     return dense.reshape(shape), frequency
-
-
-def _corner(blocks: GridBlocks) -> tuple[slice, ...]:
-    return tuple(slice(0, count) for count in blocks.counts)
-
-
-def _inside(nodes: Nodes) -> tuple[slice, ...]:
-    return tuple(slice(0, n) for n in nodes.shape)
