@@ -95,7 +95,9 @@ class PointRows:
     """Points in the partitions of an engine; `persist` keeps them for several passes."""
 
     def __init__(self, engine: "Engine", source: Any, reading: PointReading) -> None:
-        self._rows = engine.rows(source, reading.names).map(reading, reading.schema)
+        self._rows = engine.rows(source, reading.names, private=reading.private).map(
+            reading, reading.schema
+        )
         self._beside, self._kept = reading.beside is not None, False
         self.columns: int = len(reading.columns)
 

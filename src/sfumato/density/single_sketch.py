@@ -303,8 +303,11 @@ class Streamed(SingleSketch, in_files=False):
         self._require_public_bounds(plain)
         names = list(columns)
         setting = self._setting(plain, np.empty((0, len(names))))
-        part = _PointSketch(self._owner, setting, plain["epsilon"] is not None)
-        sketch = engine.rows(source, names).fold(part, lambda left, right: left.merge(right))
+        private = plain["epsilon"] is not None
+        rows = engine.rows(source, names, private=private)
+        sketch = rows.fold(
+            _PointSketch(self._owner, setting, private), lambda left, right: left.merge(right)
+        )
         if plain["epsilon"] is None and not sketch.total:
             raise ValueError(f"{self._owner}: the source must hold at least one row.")
         summary = self._release_if_private(sketch, plain)

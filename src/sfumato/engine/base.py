@@ -204,7 +204,7 @@ class Engine(Protocol):
         """
         ...
 
-    def rows(self, source: Any, columns: Sequence[str]) -> Rows:
+    def rows(self, source: Any, columns: Sequence[str], *, private: bool = False) -> Rows:
         """Take the rows of a source, to work on them in partitions.
 
         Parameters
@@ -213,6 +213,9 @@ class Engine(Protocol):
             What the engine reads: see the engine.
         columns : sequence of str
             Names of the columns to read.
+        private : bool, default=False
+            Whether files of text are read line by line, as texts, so that no line is refused and
+            none changes how another is read. Other sources have columns of a type.
 
         Returns
         -------

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from sfumato.core.tables import described
 from sfumato.core.validation import integer, optional
 from sfumato.data import Batches, Reading, read_batches
+from sfumato.data.readers.batches import read_private
 from sfumato.engine.base import (
     Engine,
     Progress,
@@ -111,9 +112,11 @@ class LocalEngine(Engine):
         plan = self._plan(batches, 0, batch_rows, None)
         return _merged(Crew(batches, plan, progress).run([fold] * plan.threads), merge)
 
-    def rows(self, source: Any, columns: Sequence[str]) -> Rows:
+    def rows(self, source: Any, columns: Sequence[str], *, private: bool = False) -> Rows:
         from sfumato.engine.local_rows import LocalRows
 
+        if private and not isinstance(source, Batches):
+            source = read_private(source, list(columns))
         return LocalRows(self, _batches(source, list(columns), keyed=False))
 
     def _sketch_of_rows(self, rows: Rows, make_sketch: Callable[[], S], step: Step) -> S:

@@ -16,9 +16,11 @@ from sfumato.core.validation import integer
 from sfumato.data.readers import arrays, arrow, formats, text_files
 from sfumato.data.readers.base import BATCH_ROWS, Piece, Reading, SourceLayout
 
-__all__ = ["Batches", "Piece", "Reading", "read_batches"]
+__all__ = ["Batches", "Piece", "Reading", "read_batches", "read_private"]
 
 ROWS = integer(1, 2**31 - 1)
+CELL = 32  # bytes of a text, about
+SCALARS = str, int, float
 
 
 def read_batches(
@@ -103,6 +105,46 @@ def read_batches(
     given = formats.TextFormat.checked("read_batches", delimiter, header, encoding, guess)
     found = _find(source, names, as_text, as_keys, given)
     return Batches(names, found, Reading(rows), as_text, skip_nulls)
+
+
+def read_private(source: Any, columns: Sequence[str]) -> "Batches":
+    """Read a source as `read_batches` does, but files of text line by line, as texts.
+
+    So no line is refused, and none changes how another is read: one that is no row is left out.
+    """
+    names = _names(columns)
+    if not (isinstance(source, str | os.PathLike) or are_paths(source)):
+        return read_batches(source, columns)
+    paths = [source] if isinstance(source, str | os.PathLike) else source
+    none, given = frozenset[str](), formats.GIVEN
+    files = [
+        _file(path, names, none, none, given) if formats.is_typed(path) else _lines(path, names)
+        for each in paths
+        for path in matches(each)
+    ]
+    return Batches(names, _together(files), Reading(BATCH_ROWS))
+
+
+def _lines(path: Path, names: list[str]) -> SourceLayout:
+    """The lines of a file of text, one piece."""
+    from sfumato.data.tables import read_one_by_one
+
+    def batches(reading: Reading) -> Iterator[pa.RecordBatch]:
+        for part in read_one_by_one(path, names):
+            texts = [pa.array(map(_plain_text, cells), pa.large_string()) for cells in part]
+            yield pa.RecordBatch.from_arrays(texts, names=names)
+
+    return SourceLayout([Piece(str(path), 0, batches)], None, CELL * len(names))
+
+
+def _plain_text(cell: Any) -> str | None:
+    """A cell of text or of JSON as a text, by itself; None for lists and objects."""
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "replace")
+    try:
+        return str(cell).encode("utf-8", "replace").decode() if isinstance(cell, SCALARS) else None
+    except ValueError:  # an integer of thousands of digits
+        return None
 
 
 @dataclass(frozen=True)

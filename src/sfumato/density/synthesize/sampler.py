@@ -457,7 +457,8 @@ def _counter(rows: Any, columns: tuple[ColumnSpec, ...], bins: int, engine: "Eng
                 total += counted(codes_of(OWNER, pa.Table.from_batches([batch]), columns, bins))
             return total
 
-        made: np.ndarray = engine.rows(rows, names).fold(fold, lambda one, two: one + two)
+        source = engine.rows(rows, names, private=True)
+        made: np.ndarray = source.fold(fold, lambda one, two: one + two)
         return made
 
     return count

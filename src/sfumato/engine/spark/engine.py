@@ -197,7 +197,7 @@ class SparkEngine(Engine):
         value: T = pickle.loads(packed)
         return value
 
-    def rows(self, source: Any, columns: Sequence[str]) -> SparkRows:
+    def rows(self, source: Any, columns: Sequence[str], *, private: bool = False) -> SparkRows:
         """Take the rows of a source, to work on them in partitions.
 
         Parameters
@@ -206,6 +206,8 @@ class SparkEngine(Engine):
             What `read` reads.
         columns : sequence of str
             Names of the columns to read.
+        private : bool, default=False
+            Not used: what Spark reads here has columns of a type.
 
         Returns
         -------

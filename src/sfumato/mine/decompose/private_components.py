@@ -296,7 +296,8 @@ def _engine_moments(empty: Moments, engine: "Engine", source: Any, columns: list
             moments.update(private_points(OWNER, table, len(columns)))
         return moments
 
-    made: Moments = engine.rows(source, columns).fold(fold, lambda left, right: left.merge(right))
+    rows = engine.rows(source, columns, private=True)
+    made: Moments = rows.fold(fold, lambda left, right: left.merge(right))
     return made
 
 

@@ -466,7 +466,8 @@ class PrivateFactorization(PrivateFile):
         plain = self._check()
         items, accounts = catalogue_of(catalogue), accounts_of(plain, None, users)
         request = self._request(plain, ledger, dataset, release_id, random_source)
-        events = EventRows(engine.rows(source, columns), columns, plain, items, accounts)
+        rows = engine.rows(source, columns, private=True)
+        events = EventRows(rows, columns, plain, items, accounts)
         try:
             return self._publish(plain, request, events, items, accounts)
         finally:

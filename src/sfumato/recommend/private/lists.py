@@ -158,7 +158,8 @@ class PrivateLists(Parameters):
 
         paid = dict(ledger=ledger, dataset=dataset, release_id=release_id)
         plan = self._planned(catalogue, paid, random_source)
-        sets = EngineItemSets(engine.rows(source, columns), columns, *plan.sets)
+        rows = engine.rows(source, columns, private=True)
+        sets = EngineItemSets(rows, columns, *plan.sets)
         try:
             return self._publish(plan, sets)
         finally:

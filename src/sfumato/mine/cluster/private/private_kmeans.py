@@ -155,7 +155,7 @@ class _PrivateClusters:
                 f"{self._owner}: columns must name {box.dimension}, as many as bounds have, not "
                 f"{len(columns)}."
             )
-        return RowSource(self._owner, None, box, engine.rows(data, columns))
+        return RowSource(self._owner, None, box, engine.rows(data, columns, private=True))
 
     def _plan(self, request: ReleaseRequest) -> StagePlan:
         """The noise of all stages, from public numbers."""

@@ -207,7 +207,7 @@ class PrivateDegreeHistogram:
         cells = partial(self._cells, edges)
         if engine is not None:
             columns = source_column, target_column
-            rows = engine.rows(edges, columns)
+            rows = engine.rows(edges, columns, private=True)
             counts = degree_counts(rows, columns, self.degree, self._names, self.max_degree)
             cells = partial(self._numbers, counts)
         self.release_ = self._calibrated(cells, scale, request.epsilon).publish(request)
