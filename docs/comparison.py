@@ -17,7 +17,8 @@ Every model of four rooms on at least four data sets: medians of three seeds, fi
 `PrivateTableSampler`, with the lowest and the highest. "Best peer" is the best of those that were
 measured. "Trivial" is the best of means, a histogram, a constant, one class or the like. A
 reference has another guarantee (mostly none): to be behind it is named too, but is no loss to a
-trivial baseline. A difference of less than 1 % (of R2: of .01) is a tie. Written by
+trivial baseline. A difference of less than 1 % (of R2: of .01) is a tie. Settings that are no
+defaults stand apart and are not counted. Written by
 `python docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
 """
 
@@ -91,8 +92,17 @@ def lines(rows):
     )
 
 
+def apart(rows):
+    """Settings that are no defaults, each under the reason why it is shown."""
+    page = []
+    for reason in dict.fromkeys(row["aside"] for row in rows if row.get("aside")):
+        page += [reason, "", *lines([row for row in rows if row.get("aside") == reason]), ""]
+    return page
+
+
 def losses(found):
-    every = [(room, row, verdict(row)) for room, rows in found.items() for row in rows]
+    judged = [(room, row) for room, rows in found.items() for row in rows if not row.get("aside")]
+    every = [(room, row, verdict(row)) for room, row in judged]
     behind = [(room, row, words) for room, row, words in every if words]
     trivial = sum("(trivial)" in words for _, _, words in behind)
     summary = (
@@ -115,8 +125,9 @@ def main():
             "",
             f"`python benchmarks/comparison_{room}.py`",
             "",
-            *lines(rows),
+            *lines([row for row in rows if not row.get("aside")]),
             "",
+            *apart(rows),
         ]
     (DOCS / "comparison.md").write_text("\n".join(page).rstrip() + "\n")
 
