@@ -15,14 +15,26 @@ def figure(values):
 
 
 def row(
-    model, data, measure, better, ours, peers, trivial, *, chosen_on, setting="", references=None
+    model,
+    data,
+    measure,
+    better,
+    ours,
+    peers,
+    trivial,
+    *,
+    chosen_on,
+    setting="",
+    references=None,
+    aside="",
 ):
     """One model on one data set.
 
     `better` is "higher" or "lower"; `ours`, and each value of the dicts `peers` and `trivial`, are
     the figures of one run per seed, or {"missing": reason} for a peer. `chosen_on` names the data
     that settings were chosen on, "nothing" for fixed defaults. `setting` is epsilon, size or the
-    like. `references`: figures of one run per seed of what has another guarantee, or none.
+    like. `references`: figures of one run per seed of what has another guarantee, or none. `aside`:
+    why a setting that is no default is shown apart.
     """
     if better not in ("higher", "lower"):
         raise ValueError(f"row: better must be 'higher' or 'lower', not {better!r}.")
@@ -37,6 +49,7 @@ def row(
         "peers": {name: _figure_or_reason(each) for name, each in peers.items()},
         "trivial": {name: figure(each) for name, each in trivial.items()},
         **_only_given("references", references),
+        **({"aside": aside} if aside else {}),
     }
 
 

@@ -31,6 +31,8 @@ several peers a row is a win if all are beaten, and a loss if one is ahead. Chan
 or a loss of one row in ten between equal methods with three seeds each, and of more rows where one
 side has a single figure.
 
+Settings that are no defaults stand apart, after the tables of their room, and are not counted.
+
 Settings were chosen on the data that are named above each table. This page is written by
 `python docs/comparison.py` from the JSON of `python benchmarks/comparison_ROOM.py`.
 """
@@ -201,9 +203,24 @@ def rooms():
     return {content["room"]: content["rows"] for content in contents}
 
 
+def judged(rows):
+    """Rows of defaults, which alone are counted."""
+    return [row for row in rows if not row.get("aside")]
+
+
+def apart(rows):
+    """Settings that are no defaults, under the reason why they are shown."""
+    lines = []
+    for reason in dict.fromkeys(row["aside"] for row in rows if row.get("aside")):
+        lines += [f"**Not counted.** {reason}", ""]
+        lines += section([row for row in rows if row.get("aside") == reason])
+    return lines
+
+
 def page():
     """The page from the last measurements."""
-    found = rooms()
+    measured = rooms()
+    found = {room: judged(rows) for room, rows in measured.items()}
     lines = [HEAD.format(rooms=len(found))]
     lines += ["## Summary", "", "Wins / ties / losses.", ""]
     lines += [*summary(by_room(found), ["room"]), "", "## Model by model", ""]
@@ -214,7 +231,7 @@ def page():
     lines += ["## Every row behind a reference", "", *losses(found, "references")]
     for room, rows in found.items():
         lines += [f"## {room.capitalize()}", "", f"`python benchmarks/comparison_{room}.py`", ""]
-        lines += [*missing(rows), *section(rows)]
+        lines += [*missing(rows), *section(rows), *apart(measured[room])]
     return "\n".join(lines).rstrip() + "\n"
 
 

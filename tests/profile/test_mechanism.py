@@ -401,3 +401,14 @@ def test_memory_does_not_grow_with_the_number_of_batches():
     peak(2)
     few, many = peak(3), peak(40)
     assert many - few < 8 * 37 * 400 + 0.2 * few  # 8 bytes for each user, and nothing else
+
+
+@pytest.mark.parametrize("make", [Blip, Jlt, Minima, Signs])
+def test_progress_counts_the_profiles_up_to_all_of_them(make):
+    listed, calls = range(2500), []
+    rows = Interactions(np.arange(2500), np.arange(2500) % 7, np.ones(2500))
+    made = make(epsilon=4.0).release(rows, users=listed, progress=lambda *each: calls.append(each))
+    done, totals = zip(*calls, strict=True)
+    assert list(done) == sorted(set(done))
+    assert done[-1] == len(made) == 2500
+    assert set(totals) == {2500}

@@ -143,8 +143,12 @@ def release(
     if ledger is not None:
         given["release_id"] = release_id = release_id or secrets.token_hex(16)
     stored = release_options.is_stored(ledger, release_id)
-    with release_options.way_back(ledger, release_id):
-        made = encoder.release(rows, users=named, **given)
+    hidden = quiet or json
+    with (
+        release_options.way_back(ledger, release_id),
+        printing.progress("drawing noise", "profiles", hidden=hidden) as advance,
+    ):
+        made = encoder.release(rows, users=named, progress=advance, **given)
         made.save(output)
     printing.document({**printing.info(made, output), "stored_before": stored}, json)
     profile_epsilon = made.profile_epsilon(encoder.typical_size)

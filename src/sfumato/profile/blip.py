@@ -30,7 +30,7 @@ from sfumato.profile.blip_estimation import (
     size_variance,
 )
 from sfumato.profile.item_sets import ProfileSets
-from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
+from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan, Progress, advance
 from sfumato.profile.released import LEFT, ReleasedProfiles
 from sfumato.sketch.response_release import answers_of, bits_answered
 
@@ -421,12 +421,14 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         hashes = math.ceil(math.log(2) * bits / items)
         return cls(bits=bits, hashes=hashes, epsilon=epsilon, seed=seed, typical_size=items)
 
-    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[ReleasedBlip]:
+    def _plan(
+        self, request: ReleaseRequest, sets: ProfileSets, progress: Progress | None = None
+    ) -> ProfilePlan[ReleasedBlip]:
         loss = self._loss(request)
         p = loss.probability if self.epsilon else Fraction(1, 2)
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
-            return {**self._ids(sets), "words": self._flipped(sets, p, source)}
+            return {**self._ids(sets), "words": self._flipped(sets, p, source, progress)}
 
         return ProfilePlan(
             ReleasedBlip,
@@ -463,7 +465,9 @@ class Blip(ProfileMechanism[ReleasedBlip]):
         names = ("bits", "hashes", "epsilon", "seed")
         return {"kind": sets.kind, **{name: getattr(self, name) for name in names}}
 
-    def _flipped(self, sets: ProfileSets, p: Fraction, source: Source) -> np.ndarray:
+    def _flipped(
+        self, sets: ProfileSets, p: Fraction, source: Source, progress: Progress | None
+    ) -> np.ndarray:
         used = -(-self.bits // 64)
         out = aligned((len(sets), width(self.bits)), np.uint64)
         for start in range(0, len(sets), PIECE):
@@ -474,4 +478,5 @@ class Blip(ProfileMechanism[ReleasedBlip]):
             if self.bits % 64:
                 coins[:, -1] &= np.uint64(2 ** (self.bits % 64) - 1)
             rows[:, :used] ^= coins
+            advance(progress, start + len(rows), len(sets))
         return out

@@ -33,6 +33,7 @@ __all__ = [
     "GaussianMechanism",
     "ProjectionNoise",
     "codewords",
+    "entries",
     "mean_square",
     "sums",
 ]
@@ -102,6 +103,29 @@ def _panels(hashes: np.ndarray, length: int, scale: int) -> np.ndarray:
         codebooks.gaussian(frozen(hashes[part]), normals)
         kernels.round_inward(normals, length, scale, start, out)
     return out
+
+
+FEWEST, MOST = 128, 1024  # entries of a codeword by default
+BY_EPSILON, BY_SIGMA = 64, 300  # entries at epsilon 1, and at sigma 1, which is about epsilon 5
+
+
+def entries(name: str, given: Any, epsilon: Any, sigma: Any) -> dict[str, Any]:
+    """The number of entries that was given, or that is best for similar users at this noise.
+
+    Chosen by public numbers alone. Similarities are most accurate where the noise of all entries
+    is about as large as the items. What is no positive number is left to validation.
+
+    >>> entries("bits", None, 4, None), entries("bits", None, None, 4.0), entries("bits", 7, 4, 0)
+    ({'bits': 256}, {'bits': 128}, {'bits': 7})
+    """
+    if given is not None:
+        return {name: given}
+    best = float(FEWEST)
+    if isinstance(epsilon, int | float) and epsilon > 0:
+        best = BY_EPSILON * epsilon
+    elif isinstance(sigma, int | float) and sigma > 0:
+        best = BY_SIGMA / sigma
+    return {name: round(min(max(best, FEWEST), MOST))}
 
 
 FAINT = 1e-9  # epsilon stated where delta alone covers the loss

@@ -32,12 +32,15 @@ __all__ = [
     "ITEM",
     "ProfileMechanism",
     "ProfilePlan",
+    "Progress",
     "ReleasedUsers",
+    "advance",
     "in_step",
     "rounded_up",
 ]
 
 MISSING = object()
+Progress = Callable[[int, int | None], None]
 
 
 class ReleasedUsers:
@@ -80,6 +83,12 @@ def in_step(owner: str, batches: Iterable[Any], users: Any) -> Iterator[tuple[An
         if who is None:  # not taken as "those of the interactions", who may be fewer
             raise ValueError(f"{required}; at position {at} there is None.")
         yield batch, who
+
+
+def advance(progress: Progress | None, done: int, total: int) -> None:
+    """Report that so many of these profiles are done, if anybody listens."""
+    if progress is not None:
+        progress(done, total)
 
 
 ITEM, USER = "item of a profile", "user"
@@ -210,6 +219,7 @@ class ProfileMechanism(Generic[R]):
         interactions: Interactions | None = None,
         *,
         users: Ids | None = None,
+        progress: Progress | None = None,
         **options: Unpack[ReleaseOptions],
     ) -> R:
         """Release the profiles of public users with noise and a privacy statement.
@@ -224,6 +234,8 @@ class ProfileMechanism(Generic[R]):
             Public user ids; must be given. Exactly these users have a profile, in this order, and
             an empty one without items. Rows of other users are ignored (`Interactions.outside`
             counts them for the curator).
+        progress : callable or None, default=None
+            Called as progress(profiles_done, profiles) while noise is drawn.
         **options : dict
             Options of every release (docs/privacy.md): privacy, ledger, dataset, unit, relation,
             contributions, release_id and source. A `Privacy` must have the epsilon and delta that
@@ -252,7 +264,7 @@ class ProfileMechanism(Generic[R]):
         """
         request = self._request(options)
         sets = self._chosen(request, interactions, users)
-        made = self._plan(request, sets).publish(request)
+        made = self._plan(request, sets, progress).publish(request)
         if not np.array_equal(made.users_, sets.users):
             raise _is_another(request, "other users")
         return made
@@ -347,7 +359,9 @@ class ProfileMechanism(Generic[R]):
         """Epsilon and delta of one release."""
         return float(vars(self)["epsilon"]), float(vars(self).get("delta", 0.0))
 
-    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[R]:
+    def _plan(
+        self, request: ReleaseRequest, sets: ProfileSets, progress: Progress | None = None
+    ) -> ProfilePlan[R]:
         """Calibrate the release of these sets; only `noisy` may depend on the items."""
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import ReleaseRequest
 from sfumato.privacy.statement import PrivacyStatement
 from sfumato.profile.item_sets import ProfileSets
-from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan
+from sfumato.profile.mechanism import ProfileMechanism, ProfilePlan, Progress, advance
 from sfumato.profile.released import LEFT
 from sfumato.profile.similarity import PairwiseProfiles, RowPairs
 from sfumato.sketch.response_release import answers_of, false_symbol_probability, symbols_answered
@@ -539,12 +539,14 @@ class Minima(ProfileMechanism[ReleasedMinima]):
     ) -> None:
         self._set_parameters(locals())
 
-    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[ReleasedMinima]:
+    def _plan(
+        self, request: ReleaseRequest, sets: ProfileSets, progress: Progress | None = None
+    ) -> ProfilePlan[ReleasedMinima]:
         cells = min(request.events, self.bins)  # bins that one unit changes, at most
         answer = symbols_answered(request, 2**self.code_bits + 1, cells)
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
-            return {**self._ids(sets), "codes": self._answered(sets, answer, source)}
+            return {**self._ids(sets), "codes": self._answered(sets, answer, source, progress)}
 
         names = ("bins", "code_bits", "seed")
         return ProfilePlan(
@@ -570,7 +572,9 @@ class Minima(ProfileMechanism[ReleasedMinima]):
             + self._loss_sentence(request, loss, most=loss(self.bins))
         )
 
-    def _answered(self, sets: ProfileSets, answer: KaryResponse, source: Source) -> np.ndarray:
+    def _answered(
+        self, sets: ProfileSets, answer: KaryResponse, source: Source, progress: Progress | None
+    ) -> np.ndarray:
         out = np.empty((len(sets), self.bins), np.uint8)
         rows = max(1, ANSWERS // self.bins)
         for start in range(0, len(sets), rows):
@@ -578,4 +582,5 @@ class Minima(ProfileMechanism[ReleasedMinima]):
             bounds = sets.starts[start : start + rows + 1]
             kernels.lowest(sets.hashes, bounds, self.code_bits, part)
             part[:] = answer.run(part, source=source)
+            advance(progress, start + len(part), len(sets))
         return out

@@ -135,7 +135,7 @@ class RowFactors(NamedTuple):
     """Posterior means of what scales a row: of its coordinate and of what is left of it.
 
     along, rest: to count common items. along_of_length, rest_of_length: those relative to the
-    length of the row. items: the squared length.
+    length of the row, as its size and its posterior mean have it. items: the squared length.
     """
 
     along: np.ndarray
@@ -172,10 +172,11 @@ class Posterior(NamedTuple):
                 sizes, along, lambda x, size: _of_shape(x, *release._shape(x, size))
             )
 
-        energies = expected(sizes, along - common.own)[:, -1]
+        energies = expected(sizes, along - common.own)[:, 5]
         average = max(float(energies.mean()), SMALLEST)
         population = Population.fit(rest, noise, energies / average)
         rests, factors = np.empty((rows, noise.size), np.float32), np.empty((5, rows))
+        explained, squares = np.empty(rows), np.empty(rows)
         step = max(1, min(AT_ONCE // noise.size, ROWS))
         for start in range(0, rows, step):
             part = np.arange(start, min(start + step, rows))
@@ -183,8 +184,13 @@ class Posterior(NamedTuple):
             sizes, _ = release._noisy_sizes(part, rest)
             along[np.isin(part, sample, assume_unique=True)] -= common.own
             found = expected(sizes, along)
-            factors[:, part] = found[:, :-1].T
-            rests[part] = population.posterior(rest, found[:, -1] / average)
+            factors[:, part] = found[:, :5].T
+            rests[part] = population.posterior(rest, found[:, 5] / average)
+            explained[part] = _squares(rests[part]) + (found[:, 0] / found[:, 1]) ** 2
+            squares[part] = np.maximum(found[:, 5:].sum(axis=1), SMALLEST)
+        # A mean that is longer than the size of its row explains was made longer by noise.
+        share = min(float(explained.sum() / squares.sum()), 1.0)
+        factors[2:4] /= np.sqrt(explained / squares + (1 - share) + SMALLEST)
         return cls(common.direction, rests, RowFactors(*factors), release._cells_of_collisions)
 
     def scores(self, rows: np.ndarray, there: "Posterior", metric: str) -> np.ndarray:
@@ -222,9 +228,13 @@ class Posterior(NamedTuple):
 def _of_shape(
     along: np.ndarray, scale: np.ndarray, items: np.ndarray, energy: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """The factors of a row of this shape, and the energy of what is left of it."""
+    """The factors of a row of this shape, and its energy: of what is left, and along."""
     length = np.maximum(scale * np.sqrt(items), SMALLEST)
-    return along / scale, 1 / scale, along / length, 1 / length, items, energy
+    return along / scale, 1 / scale, along / length, 1 / length, items, energy, along**2
+
+
+def _squares(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
 
 
 def _sums(

@@ -14,7 +14,7 @@ STEPS = 5  # of expectation maximisation, from a lognormal prior
 # vary by squared coefficients of variation of 0.2 to 1 in sets of ratings and of baskets (and 4
 # where some users have thousands of items), coordinates along the common profile by 0.2 to 0.6,
 # and these grow as the power 0.4 to 1 of the sizes.
-SIZES, ALONG, POWER = (0.6, 0.5), (0.35, 0.3), (0.6, 0.3)
+SIZES, ALONG, POWER = (0.6, 0.5), (0.35, 0.3), (0.7, 0.15)
 POSITIVE = 10  # a number is at least this part of the point that it is near to
 AT_ONCE = 2**9  # rows
 Functions = Callable[[np.ndarray, np.ndarray], Sequence[np.ndarray]]

@@ -19,10 +19,11 @@ from sfumato.profile.gaussian_projection import (
     CodewordProfiles,
     GaussianMechanism,
     ProjectionNoise,
+    entries,
     sums,
 )
 from sfumato.profile.item_sets import ProfileSets
-from sfumato.profile.mechanism import ProfilePlan
+from sfumato.profile.mechanism import ProfilePlan, Progress, advance
 from sfumato.profile.similarity import OverlapVariance, RowPairs
 from sfumato.sketch.similarity.row_codes import side_by_side
 
@@ -233,9 +234,9 @@ class Signs(GaussianMechanism[ReleasedSigns]):
 
     Parameters
     ----------
-    bits : int, default=256
+    bits : int or None, default=None
         Signs of a profile, 1 to 65,536. Each has the noise of the entire budget, whatever their
-        number, so that 100 to 400 find the most similar users at epsilon 1 to 8.
+        number. None for 64 epsilon or 300 / sigma, from 128 to 1,024, as the dimensions of `Jlt`.
     epsilon : float or None, default=None
         Privacy loss of one unit, above 0. Give either `epsilon` or `sigma`.
     delta : float, default=1e-06
@@ -288,23 +289,25 @@ class Signs(GaussianMechanism[ReleasedSigns]):
     def __init__(
         self,
         *,
-        bits: int = 256,
+        bits: int | None = None,
         epsilon: float | None = None,
         delta: float = 1e-6,
         sigma: float | None = None,
         seed: int = 0,
         typical_size: int = 100,
     ) -> None:
-        self._set_parameters(locals())
+        self._set_parameters(locals() | entries("bits", bits, epsilon, sigma))
 
-    def _plan(self, request: ReleaseRequest, sets: ProfileSets) -> ProfilePlan[ReleasedSigns]:
+    def _plan(
+        self, request: ReleaseRequest, sets: ProfileSets, progress: Progress | None = None
+    ) -> ProfilePlan[ReleasedSigns]:
         noise = ProjectionNoise.of(request, SCALE**2 + WEIGHT**2, self.sigma)
         public: dict[str, Any] = dict(
             bits=self.bits, scale=SCALE, weight=WEIGHT, sigma=float(noise.sigma / SCALE)
         )
 
         def noisy(source: Source) -> dict[str, np.ndarray]:
-            return {**self._ids(sets), **self._signed(sets, noise, source)}
+            return {**self._ids(sets), **self._signed(sets, noise, source, progress)}
 
         return ProfilePlan(
             ReleasedSigns,
@@ -316,7 +319,11 @@ class Signs(GaussianMechanism[ReleasedSigns]):
         )
 
     def _signed(
-        self, sets: ProfileSets, noise: ProjectionNoise, source: Source
+        self,
+        sets: ProfileSets,
+        noise: ProjectionNoise,
+        source: Source,
+        progress: Progress | None,
     ) -> dict[str, np.ndarray]:
         counts = sets.sizes.astype(np.int64) * WEIGHT
         add_gaussian(counts, noise.sigma, source=source)
@@ -325,4 +332,5 @@ class Signs(GaussianMechanism[ReleasedSigns]):
             add_gaussian(cells, noise.sigma, source=source)
             packed = np.packbits(cells >= 0, axis=1, bitorder="little")
             codes.view(np.uint8)[part, : packed.shape[1]] = packed
+            advance(progress, part.stop, len(sets))
         return {"codes": codes, "counts": counts}
