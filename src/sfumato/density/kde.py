@@ -190,7 +190,8 @@ class SketchDensity(DensityMixin, Drawing):
             Number of points, from 0 up.
         method : {"matched", "rejection", "mcmc"}, default="matched"
             "matched" draws points whose kernel sums are those of the sketch, as `SketchSampler`, so
-            that they resemble the data. The others draw from the positive part of the estimated
+            that they resemble the data; they are spread more evenly than independent draws, in a
+            random order. The others draw from the positive part of the estimated
             density, which the kernel smooths ("p-stable" far beyond the data): "rejection" gives
             independent points in few dimensions, "mcmc" a population in any dimension.
         random_state : int, RandomState, Generator or None, default=None
@@ -220,8 +221,8 @@ class SketchSampler(Drawing):
     ----------
     method : {"matched", "rejection", "mcmc"}, default="matched"
         "matched" draws points whose kernel sums are those of the release, which undoes the
-        smoothing of the kernel; "rejection" and "mcmc" draw from the smoothed density, as
-        `SketchDensity.sample`.
+        smoothing of the kernel, spread more evenly than independent draws; "rejection" and "mcmc"
+        draw from the smoothed density, as `SketchDensity.sample`.
     bandwidth : float, default=1.0
         Length scale of the kernel in the units of the data, above 0.
     kernel : {"p-stable", "gaussian", "exponential"}, default="p-stable"
