@@ -138,9 +138,13 @@ class ReleasedSigns(CodewordProfiles):
         return np.full(self.bits, (total - self._average_size) / self.bits)
 
     def _noisy_vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Signs in the scale of sums; a sign is sqrt(2 / pi) times the number on average."""
-        total = math.pi / 2 * (self._average_size + self._items_of_noise)
-        return self._signs(rows) * np.float32(math.sqrt(total / self.bits))
+        """Signs in the scale of the sums of each row, which its size and the noise tell.
+
+        The sign of a normal number is sqrt(2 / pi) times the number on average, in its deviations.
+        """
+        sizes = np.maximum(self.estimate_size()[rows], 0.0) + self._items_of_noise
+        scales = np.sqrt(math.pi / 2 / self.bits * sizes).astype(np.float32)
+        return np.asarray(self._signs(rows) * scales[:, np.newaxis])
 
     def _noisy_sizes(self, rows: np.ndarray, rest: np.ndarray) -> tuple[np.ndarray, float]:
         return self.estimate_size()[rows], float(self._size_variance()[0])
