@@ -75,7 +75,7 @@ def test_rows_balance_hashing_and_noise():
     rows = np.arange(1.0, 2049)
     for epsilon, size in ((0.1, 10_000), (1.0, 20_000), (0.02, 10**6)):
         result = suggested_rows("race", epsilon, 0.0, size)
-        best = rows[np.argmin(0.04**2 / rows + 2 * rows / (epsilon * size) ** 2)]
+        best = rows[np.argmin(0.016**2 / rows + 2 * rows / (epsilon * size) ** 2)]
         assert result == max(16, best) or abs(result - best) <= 1
     assert suggested_rows("race", 1e-6, 0.0, 10) == 16
     assert suggested_rows("race", 1e6, 0.0, 10**9) == 2048
