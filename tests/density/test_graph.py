@@ -308,8 +308,30 @@ def test_private_estimates_have_the_noise_that_they_state():
     lists = neighbourhoods(EDGES).take(range(10))
     exact = NodeDensity(**SMALL).fit(EDGES).estimate(lists)
     models = [private(EDGES, seed) for seed in range(40)]
-    errors = np.array([m.estimate(lists) for m in models]) - exact
+    errors = np.array([m.release_.estimate(lists.sets) for m in models]) - exact
     assert np.sqrt((errors**2).mean()) == pytest.approx(models[0].release_.noise_error(), rel=0.25)
+
+
+def test_private_sums_that_noise_may_explain_are_those_of_a_list_alone():
+    # 3,000 lists of which one in three is the same: sums of 1,000 and of about 1.
+    shared = [[node, 10**6 + member] for node in range(1000) for member in range(4)]
+    alone = [[node, 10 * node + member] for node in range(1000, 3000) for member in range(4)]
+    edges = np.array(shared + alone)
+    lists = neighbourhoods(edges).take(np.r_[:50, 1000:1500])
+    model = private(edges, rows=16, width=2**15)
+    raw, noise = model.release_.estimate(lists.sets), model.release_.noise_error()
+    result = model.estimate(lists)
+    assert 5 < noise < 8
+    assert np.abs(raw[50:] - 1).mean() > 3  # noise alone would say that some lists are common
+    # Each of 500 noises of 16 Laplace draws exceeds four deviations with p < 3e-4: five or more do
+    # with p < 1e-6 if independent; the seed of the noise is fixed.
+    assert (result[50:] == 1).sum() >= 496
+    np.testing.assert_allclose(result[:50], 1000, rtol=0.1)
+    excess = raw[:50] - 1
+    np.testing.assert_allclose(result[:50], 1 + excess - 16 * noise**2 / excess)
+    np.testing.assert_allclose(model.density(lists), result / model.release_.size())
+    # Scores keep the order of what is not shrunk.
+    assert len(np.unique(model.score_samples(lists)[50:])) > 50
 
 
 def test_graphs_of_other_nodes_merge_and_private_ones_do_not():

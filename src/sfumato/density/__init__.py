@@ -7,11 +7,12 @@ from sfumato.core.deprecation import on_demand, renamed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from sfumato.density.adjacency_lists import neighbourhoods
     from sfumato.density.anomaly import SketchAnomalyDetector
     from sfumato.density.classify.classifier import SketchClassifier
     from sfumato.density.combined import CombinedRelease, combine
     from sfumato.density.evaluation_grid import grid_values
-    from sfumato.density.graph import NodeDensity, neighbourhoods
+    from sfumato.density.graph import NodeDensity
     from sfumato.density.kde import SketchDensity, SketchSampler
     from sfumato.density.kernel_features import KernelFeatures
     from sfumato.density.modes import find_modes
@@ -49,11 +50,12 @@ __all__ = [
 _FETCHED = on_demand(
     __name__,
     {
+        "adjacency_lists": ("neighbourhoods",),
         "anomaly": ("SketchAnomalyDetector",),
         "classify.classifier": ("SketchClassifier",),
         "combined": ("CombinedRelease", "combine"),
         "evaluation_grid": ("grid_values",),
-        "graph": ("NodeDensity", "neighbourhoods"),
+        "graph": ("NodeDensity",),
         "kde": ("SketchDensity", "SketchSampler"),
         "kernel_features": ("KernelFeatures",),
         "modes": ("find_modes",),

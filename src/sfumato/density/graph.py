@@ -1,23 +1,17 @@
-"""Private density over the adjacency lists of a graph: how common a node's neighbourhood is.
+"""Private density over the adjacency lists of a graph: how common a node's neighbourhood is."""
 
-Also the adjacency lists themselves, from two columns of nodes: one list for each node with edges.
-"""
-
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pyarrow as pa
 
-from sfumato.core.edge_columns import (
-    numbered_ends,
-    readable_edges,
-    table_columns,
-    two_columns,
-)
-from sfumato.core.ids import as_ids
+from sfumato.core.edge_columns import readable_edges
 from sfumato.core.typing import Column, Matrix
 from sfumato.core.validation import Limit, flag, integer, one_of, optional, positive
+from sfumato.density.adjacency_lists import (
+    Neighbourhoods,
+    neighbourhoods,
+    private_neighbourhoods,
+)
 from sfumato.density.base import LIMITS, KernelEstimator
 from sfumato.density.base import hash_seed as seed_of
 from sfumato.privacy.parameters import Privacy
@@ -27,152 +21,20 @@ from sfumato.sketch.kernel_sums.race import ReleasedRace
 from sfumato.sketch.kernel_sums.race_table import best_rows
 from sfumato.sketch.lsh import Jaccard
 
-__all__ = [
-    "Neighbourhoods",
-    "NodeDensity",
-    "neighbourhoods",
-    "private_neighbourhoods",
-]
-
-
-@dataclass(frozen=True)
-class Neighbourhoods:
-    """Adjacency lists: that of nodes[i] is members[offsets[i]:offsets[i + 1]].
-
-    `len` is the number of lists; `sets` is what a `Jaccard` kernel reads.
-    """
-
-    nodes: Any
-    offsets: np.ndarray
-    members: Any
-
-    def __len__(self) -> int:
-        return self.offsets.size - 1
-
-    @property
-    def sets(self) -> tuple[np.ndarray, Any]:
-        """The pair (offsets, members)."""
-        return self.offsets, self.members
-
-    def take(self, positions: Any) -> Self:
-        """The lists at these positions (not: of these nodes), in this order."""
-        positions = np.asarray(positions, np.int64)
-        sizes = np.diff(self.offsets)[positions]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
-        # Start of each list minus the members before it, plus a running count.
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[positions] - offsets[:-1], sizes)
-        return type(self)(_taken(self.nodes, positions), offsets, _taken(self.members, rows))
-
-
-def neighbourhoods(
-    edges: Matrix, *, directed: bool = True, self_loops: bool = False
-) -> Neighbourhoods:
-    """Collect the neighbours of every node of a graph that has any.
-
-    Parameters
-    ----------
-    edges : array_like
-        Two columns, source and target: a matrix or table of two columns, or a pair of columns as a
-        tuple. Nodes are integers or text. Repeated edges do not change a list as a set.
-    directed : bool, default=True
-        Whether the list of a node contains the targets of its edges only; otherwise the ends of an
-        edge are in each other's list.
-    self_loops : bool, default=False
-        Whether a node with an edge to itself is in its own list; otherwise such edges are dropped.
-
-    Returns
-    -------
-    Neighbourhoods
-        One list for each node with at least one neighbour: `nodes`, `offsets` and `members`.
-
-    Examples
-    --------
-    >>> lists = neighbourhoods([[1, 2], [1, 3], [2, 3], [4, 4]])
-    >>> lists.nodes.tolist(), lists.offsets.tolist(), lists.members.tolist()
-    ([1, 2], [0, 2, 3], [2, 3, 3])
-    """
-    flag.check("neighbourhoods", "directed", directed)
-    flag.check("neighbourhoods", "self_loops", self_loops)
-    source, target = _columns(edges)
-    coded = _coded(as_ids(source, "edges: source"), as_ids(target, "edges: target"))
-    return _lists(*coded, directed, self_loops)
-
-
-def private_neighbourhoods(edges: Any, *, directed: bool, self_loops: bool) -> Neighbourhoods:
-    """Collect neighbours as `neighbourhoods` does, reading each edge by itself and refusing none.
-
-    Nodes are compared by value alone (`sfumato.core.hashing`: 7, 7.0 and "7" are one node, in any
-    container), and an edge without two ends (None, NaN, no pair) is dropped. So an edge changes the
-    list of its source, and undirected also that of its target, whatever its type. An invalid
-    container, which is public, is refused.
-    """
-    ends, known = readable_edges(edges)
-    mask = pa.array(known)
-    return _lists(*numbered_ends(*(end.filter(mask) for end in ends)), directed, self_loops)
-
-
-def _lists(
-    source: np.ndarray,
-    target: np.ndarray,
-    names: pa.Array | None,
-    directed: bool,
-    self_loops: bool,
-) -> Neighbourhoods:
-    """Adjacency lists of edges between numbered nodes; names are the texts of the numbers."""
-    if not self_loops:
-        mask = source != target
-        source, target = source[mask], target[mask]
-    if not directed:
-        source, target = np.concatenate([source, target]), np.concatenate([target, source])
-    order = np.argsort(source, kind="stable")
-    source = source[order]
-    first = np.flatnonzero(np.diff(source, prepend=source[:1] - 1)) if source.size else source
-    offsets = np.append(first, source.size)
-    if names is None:
-        return Neighbourhoods(source[first], offsets, target[order])
-    return Neighbourhoods(
-        names.take(pa.array(source[first])), offsets, names.take(pa.array(target[order]))
-    )
-
-
-def _columns(edges: Any) -> list[Any]:
-    """The columns source and target of a matrix or table."""
-    columns = table_columns(edges)
-    if columns is None:
-        matrix = np.asarray(edges)
-        columns = list(matrix.T) if matrix.ndim == 2 else [matrix]
-    return two_columns(columns)
-
-
-def _coded(source: Any, target: Any) -> tuple[np.ndarray, np.ndarray, pa.Array | None]:
-    """Both columns as integers, and the texts that the integers stand for (None for integers)."""
-    if len(source) != len(target):
-        raise ValueError(
-            f"edges: columns must be equally long, not {len(source)} sources and {len(target)} "
-            "targets."
-        )
-    if isinstance(source, np.ndarray) and isinstance(target, np.ndarray):
-        return source, target, None
-    if isinstance(source, np.ndarray) or isinstance(target, np.ndarray):
-        raise TypeError("edges: sources and targets must be of one type, integers or text.")
-    return numbered_ends(source.combine_chunks(), target.combine_chunks())
-
-
-def _taken(column: Any, positions: np.ndarray) -> Any:
-    return column[positions] if isinstance(column, np.ndarray) else column.take(pa.array(positions))
-
+__all__ = ["NodeDensity"]
 
 LIST, EDGE = "adjacency list", "edge"
 MOST_ROWS = 2000  # if rows is None
+SURE = 4.0  # deviations of noise that a sum must exceed: sums of few Laplace draws have long tails
 SHARED = ("epsilon", "delta", "ledger", "dataset", "relation", "release_id", "privacy")
 
 
 class NodeDensity(KernelEstimator):
     """Kernel density over the adjacency lists of a graph, private when epsilon is given.
 
-    For a list of nodes q, `estimate` is an unbiased estimate of the sum over all nodes u that have
-    a list of J(list of u, q) ** hashes, where J is the Jaccard similarity: the fraction of members
-    in common. Use it to find how common a neighbourhood is without storing or publishing the graph.
+    For a list of nodes q, `estimate` estimates the sum over all nodes u that have a list of
+    J(list of u, q) ** hashes, where J is the Jaccard similarity: the fraction of members in common.
+    Use it to find how common a neighbourhood is without storing or publishing the graph.
     Memory is rows x width counters, whatever the size of the graph.
 
     Parameters
@@ -248,6 +110,11 @@ class NodeDensity(KernelEstimator):
       L2**2.
     - A node is not offered as a unit: it is in the lists of all nodes that point at it, whose
       number has no public bound.
+
+    **Shrinkage.** A list is similar to itself, so that a list of the graph has a sum of 1 or more.
+    With `epsilon`, what a sum exceeds 1 by is multiplied by 1 - (4 s / excess)**2, or 0 if that is
+    negative, where s is the standard deviation of the noise. Sums that noise hides are 1. Those of
+    `release_` are unbiased.
 
     With `epsilon` no edge is refused: nodes are compared by value (7, 7.0 and "7" are one node), so
     that no edge changes how others are read, and an edge without two ends is dropped.
@@ -414,9 +281,11 @@ class NodeDensity(KernelEstimator):
         Returns
         -------
         ndarray of shape (n_lists,)
-            Estimated sums; noise may make them negative.
+            Estimated sums; with `epsilon`, shrunk towards 1 by their noise.
         """
-        return np.asarray(self._summary.estimate(_sets(lists)))
+        summary, sets = self._summary, _sets(lists)
+        sums = np.asarray(summary.estimate(sets))
+        return _shrunk(sums, summary.noise_error()) if isinstance(summary, ReleasedRace) else sums
 
     def density(self, lists: Matrix) -> np.ndarray:
         """Estimate the mean similarity of each list to all lists of the graph.
@@ -432,7 +301,7 @@ class NodeDensity(KernelEstimator):
         ndarray of shape (n_lists,)
             `estimate` divided by the (noisy) number of lists.
         """
-        return np.asarray(self._summary.mean(_sets(lists)))
+        return self.estimate(lists) / max(float(self._summary.size()), 1.0)
 
     def score_samples(self, lists: Matrix) -> np.ndarray:
         """Compute the logarithm of the mean similarity of each list.
@@ -446,12 +315,13 @@ class NodeDensity(KernelEstimator):
         Returns
         -------
         ndarray of shape (n_lists,)
-            Log of `density`, which is floored at the standard deviation of its noise and at 2**-52.
+            Log of the mean similarity before shrinkage, floored at the standard deviation of its
+            noise and at 2**-52, so that lists keep their order.
         """
         summary = self._summary
         noise = summary.noise_error() if isinstance(summary, ReleasedRace) else 0.0
         floor = max(noise / max(summary.size(), 1.0), 2.0**-52)
-        return np.asarray(np.log(np.maximum(self.density(lists), floor)))
+        return np.asarray(np.log(np.maximum(summary.mean(_sets(lists)), floor)))
 
     @property
     def _summary(self) -> Any:
@@ -519,3 +389,10 @@ class NodeDensity(KernelEstimator):
 def _sets(lists: Any) -> Any:
     """Lists in a form that a `Jaccard` kernel reads."""
     return lists.sets if isinstance(lists, Neighbourhoods) else lists
+
+
+def _shrunk(sums: np.ndarray, noise: float) -> np.ndarray:
+    """Sums for lists of a graph, each 1 or more, without what noise of this deviation may be."""
+    excess, least = sums - 1, SURE * noise
+    shrunk = excess - least**2 / np.where(excess > least, excess, np.inf)
+    return np.asarray(1 + np.where(excess > least, shrunk, 0.0))
