@@ -123,7 +123,7 @@ def section():
     """The table, and how often we win, tie and lose."""
     lines = ["| task | ours | best peer | trivial | `benchmarks/` |", "|---|---|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows()]
-    every = [row for each in comparison.rooms().values() for row in each]
+    every = [row for each in comparison.rooms().values() for row in comparison.judged(each)]
     (won, tied, lost, none), trivial = (
         comparison.counted(every, kind) for kind in ("peers", "trivial")
     )
