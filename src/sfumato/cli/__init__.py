@@ -1,5 +1,6 @@
 """The `sfumato` command: every expected error is one line and exit code 2, Ctrl-C is 130."""
 
+import importlib
 import re
 import sys
 import warnings
@@ -11,34 +12,41 @@ import typer
 from typer.core import TyperGroup
 
 from sfumato import errors
-from sfumato.cli import (
-    audit,
-    bench,
-    budget,
-    compare,
-    density,
-    doctor,
-    engines,
-    generate,
-    index,
-    input_files,
-    mine,
-    models,
-    profiles,
-    serve,
-    sketch,
-    split,
-    store,
-    telemetry,
-    waiting,
-    warmup,
-)
-from sfumato.cli import models as tuning
+from sfumato.cli import engines, input_files, waiting
 from sfumato.cli.bounds import joined
 from sfumato.cli.option_names import command_of, in_options
 from sfumato.cli.options import Json
 
 __all__ = ["app", "main"]
+
+app: typer.Typer  # made when it is first used: a process of one command loads that one alone
+
+GROUPS = (
+    "audit",
+    "sketch",
+    "budget",
+    "profiles",
+    "index",
+    "telemetry",
+    "density",
+    "mine",
+    "store",
+)
+# Commands beside groups, and the modules that hold them.
+COMMANDS = {
+    "fit": "models",
+    "models": "models",
+    "evaluate": "models",
+    "recommend": "models",
+    "tune": "models",
+    "compare": "compare",
+    "split": "split",
+    "generate": "generate",
+    "serve": "serve",
+    "bench": "bench",
+    "doctor": "doctor",
+    "warmup": "warmup",
+}
 
 # What the library requires is an option here, by the owner of a parameter ("": any) and its name.
 HINTS = {
@@ -161,37 +169,6 @@ def _hint(error: Any) -> str:
     return next((hint for kind, hint in CLASS_HINTS.items() if isinstance(error, kind)), "")
 
 
-app = typer.Typer(
-    cls=_OneLineErrors,
-    help="Learn from personal data, release it privately, and attack the release.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help, so that --help need not load rich
-)
-app.add_typer(audit.app, name="audit")
-app.add_typer(sketch.app, name="sketch")
-app.add_typer(budget.app, name="budget")
-app.add_typer(profiles.app, name="profiles")
-app.add_typer(index.app, name="index")
-app.add_typer(telemetry.app, name="telemetry")
-app.add_typer(density.app, name="density")
-app.add_typer(mine.app, name="mine")
-app.add_typer(store.app, name="store")
-app.command()(models.fit)
-app.command()(models.models)
-app.command()(models.evaluate)
-app.command()(models.recommend)
-app.command()(tuning.tune)
-app.command()(compare.compare)
-app.command()(split.split)
-app.command()(generate.generate)
-app.command()(serve.serve)
-app.command()(bench.bench)
-app.command()(doctor.doctor)
-app.command()(warmup.warmup)
-
-
-@app.callback(invoke_without_command=True)
 def start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
@@ -212,7 +189,6 @@ def start(
         print(context.get_help())
 
 
-@app.command()
 def inspect(
     file: Annotated[Path, typer.Argument(help="Any file that a command wrote, except tables.")],
     json: Json = False,
@@ -221,7 +197,7 @@ def inspect(
 
     Sketches, models, releases, indexes, ledgers, stores, telemetry and shares of secure sums.
     """
-    from sfumato.cli import printing
+    from sfumato.cli import budget, index, printing, store, telemetry
     from sfumato.data.files import beginning
 
     if not beginning(file).lstrip().startswith((b"SQLite", b"{")):
@@ -245,6 +221,7 @@ def inspect(
 
 def _inspect_packed(file: Path, json: bool) -> None:
     """Describe a file with our magic; a damaged one is refused as a sketch is."""
+    from sfumato.cli import density, models, sketch, telemetry
     from sfumato.core.file_format import kind_of_file
     from sfumato.core.storage import class_of
 
@@ -261,7 +238,6 @@ def _inspect_packed(file: Path, json: bool) -> None:
         sketch.info(file, json)
 
 
-@app.command()
 def demo(
     room: Annotated[
         str | None,
@@ -306,6 +282,39 @@ def _demo_service(console: Any) -> None:
     service.run(console)
 
 
+def _made(only: str | None = None) -> typer.Typer:
+    """The command line: all of it, or what one group or command needs."""
+    made = typer.Typer(
+        cls=_OneLineErrors,
+        help="Learn from personal data, release it privately, and attack the release.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # plain help, so that --help need not load rich
+    )
+    for name in GROUPS:
+        if only in (None, name):
+            made.add_typer(_module(name).app, name=name)
+    for name, module in COMMANDS.items():
+        if only in (None, name):
+            made.command()(getattr(_module(module), name))
+    made.callback(invoke_without_command=True)(start)
+    made.command()(inspect)
+    made.command()(demo)
+    return made
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"sfumato.cli.{name}")
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault("app", _made())
+
+
 def main() -> None:
     """Run the command line."""
-    app(prog_name="sfumato")
+    first = sys.argv[1] if len(sys.argv) > 1 else ""
+    known = first in (*GROUPS, *COMMANDS, "inspect", "demo")
+    (_made(first) if known else __getattr__("app"))(prog_name="sfumato")

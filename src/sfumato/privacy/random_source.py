@@ -5,7 +5,6 @@ import os
 from typing import Protocol
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.core.validation import integer
 from sfumato.privacy.statement import INSECURE, SYSTEM
@@ -24,6 +23,9 @@ class _Counter:
     """Key stream of AES-256 in counter mode, no part of which is used twice."""
 
     def __init__(self, key: bytes, start: bytes) -> None:
+        # Where noise is drawn; a release that is read needs none.
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
         self._stream = Cipher(algorithms.AES(key), modes.CTR(start)).encryptor()
 
     def fill(self, out: np.ndarray) -> None:

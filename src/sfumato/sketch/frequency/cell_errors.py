@@ -156,9 +156,9 @@ class CellErrors:
         """The limits above 0 that leave enough simulated keys between them."""
         found: list[float] = []
         ordered, before = np.sort(self._spreads), 0
-        for limit in np.unique(limits[limits > 0]):
+        for limit in sorted(set(limits[limits > 0].tolist())):  # np.unique imports numpy.ma
             below = int(np.searchsorted(ordered, limit))
             if below - before >= FEWEST and ordered.size - below >= FEWEST:
-                found.append(float(limit))
+                found.append(limit)
                 before = below
         return np.array(found)
