@@ -19,6 +19,8 @@ from pathlib import Path
 
 from _measure import write_parts
 
+# Python keeps the bytecode of modules, as it does by itself.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 LIMITS = {"imports": 0.35, "fresh": 2.0, "warm": 0.3, "commands": 0.5}
 RUNS = {"imports": 7, "fresh": 1, "warm": 5, "commands": 7}
 
@@ -117,7 +119,7 @@ def measured(part, code, environment=None, runs=None):
     for _ in range(runs or RUNS[part]):
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code],
-            env={**os.environ, **(environment or {})},
+            env={**ENVIRONMENT, **(environment or {})},
             capture_output=True,
             text=True,
             check=True,
@@ -211,7 +213,7 @@ COMMANDS = (
 def commands():
     """Short commands, from the start of the process to its end."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder) / "kernels")}
+        settings = {**ENVIRONMENT, "NUMBA_CACHE_DIR": str(Path(folder) / "kernels")}
         subprocess.run([sys.executable, "-c", FILES, folder], env=settings, check=True)
         return [show(f"sfumato {each}", _command(each, folder, settings)) for each in COMMANDS]
 

@@ -11,6 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import typer
+
+from sfumato.cli.options import Quiet
+
 __all__ = ["Advance", "add_quiet", "progress", "stop", "waiting"]
 
 PATIENCE = 0.4  # seconds until the line is shown; the imports of a command take some before
@@ -24,15 +28,26 @@ _running: list["_Line"] = []  # the line of the running command, if it may have 
 def add_quiet(group: Any) -> None:
     """Give every command below the group --quiet and -q; these and --json hide the line."""
     commands = list(_commands(group))
-    own = next(each for command in commands for each in command.params if "--quiet" in each.opts)
+    own = _quiet_option()
     for command in commands:
         if not any("--quiet" in each.opts for each in command.params):
-            made = copy.copy(own)
-            made.expose_value = False
-            command.params.append(made)
+            command.params.append(copy.copy(own))
         for each in command.params:
             if {"--quiet", "--json"} & {*each.opts}:
                 each.callback = _hides
+
+
+def _quiet_option() -> Any:
+    """The option --quiet of a command that does nothing with it."""
+
+    def nothing(quiet: Quiet = False) -> None:
+        pass
+
+    made = typer.Typer(add_completion=False)
+    made.command()(nothing)
+    (own,) = (each for each in typer.main.get_command(made).params if "--quiet" in each.opts)
+    own.expose_value = False
+    return own
 
 
 def _hides(context: Any, option: Any, value: bool) -> bool:
