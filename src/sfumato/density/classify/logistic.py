@@ -4,9 +4,9 @@ The features of a row are its columns in units of their deviations and, with les
 evidence of their cells for each class, by which a class may prefer the middle of a column.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,7 +22,8 @@ __all__ = ["ClassLogits", "fitted_logits"]
 
 EVIDENCE = 0.1  # deviation of a column's evidence; that of a column itself is 1
 BLOCK = 2**13  # rows at a time
-MOST_FEATURES = 2**26  # numbers that stay in memory between the steps: 512 MiB
+MOST_FEATURES = 2**26  # numbers that stay in memory between the steps: 256 MiB
+MANY, SHARE = 2**15, 8  # so many rows begin from what every eighth of them ends with
 STEPS = 200
 TOLERANCE = 1e-5  # of the gradient of the mean loss
 
@@ -137,47 +138,73 @@ def fitted_logits(
     deviation = np.sqrt(rows @ (inside - mean) ** 2 / rows.sum())
     moments = np.stack([mean, np.where(deviation > 0, deviation, 1.0)])
     features = RowFeatures(cut, counts, moments)
-    classes, columns = len(counts), len(parameters["levels"])
-    width = columns * (1 + len(contrasts(classes)))
-    store = len(points) * width <= MOST_FEATURES
-    held = list(_blocks(features, points)) if store else None
-
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        current = flat.reshape(classes, width + 1)
-        gradient, total = current.copy(), 0.0
-        gradient[:, -1] = 0
-        total += float((gradient**2).sum()) / 2
-        for block, made in held if held is not None else _blocks(features, points):
-            logits = made @ current[:, :-1].T + current[:, -1]
-            logits -= logits.max(axis=1, keepdims=True)
-            odds = np.exp(logits)
-            sums = odds.sum(axis=1, keepdims=True)
-            at, own = np.arange(len(made)), positions[block]
-            total += float(rows[block] @ (np.log(sums[:, 0]) - logits[at, own]))
-            odds /= sums
-            odds[at, own] -= 1
-            odds *= rows[block, None]
-            gradient[:, :-1] += odds.T @ made
-            gradient[:, -1] += odds.sum(axis=0)
-        size = rows.sum()
-        return total / size, gradient.reshape(-1) / size
-
-    from scipy.optimize import minimize  # here, since its import takes a while
-
-    start = np.zeros((classes, width + 1))
-    start[:, -1] = np.log(features.evidence.sizes / features.evidence.sizes.sum())
-    options = {"maxiter": STEPS, "gtol": TOLERANCE}
-    found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", options=options)
-    arrays = {
-        "_counts": counts,
-        "_moments": moments,
-        "_weights": found.x.reshape(classes, width + 1),
-    }
+    shape = len(counts), len(parameters["levels"]) * (1 + len(contrasts(len(counts)))) + 1
+    best = np.zeros(shape)
+    best[:, -1] = np.log(features.evidence.sizes / features.evidence.sizes.sum())
+    if len(points) >= MANY:  # the start for all rows: most steps are taken by some of them
+        some = slice(None, None, SHARE)
+        best = _MeanLoss.of(features, points[some], positions[some], rows[some]).least(best)
+    best = _MeanLoss.of(features, points, positions, rows).least(best)
+    arrays = {"_counts": counts, "_moments": moments, "_weights": best}
     return ClassLogits._make(parameters, arrays)
+
+
+@dataclass(frozen=True)
+class _MeanLoss:
+    """The mean log loss and half the squared weights over the number of rows, with its gradient."""
+
+    blocks: Callable[[], Iterable[tuple[slice, np.ndarray]]]
+    positions: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def of(
+        cls, features: RowFeatures, points: np.ndarray, positions: np.ndarray, rows: np.ndarray
+    ) -> "_MeanLoss":
+        """The loss of rows whose features are kept, or made at every step if they are too many."""
+        made = partial(_blocks, features, points)
+        width = len(features.cut.levels) * (1 + len(contrasts(len(features.counts))))
+        if len(points) * width > MOST_FEATURES:
+            return cls(made, positions, rows)
+        held = list(made())
+        return cls(lambda: held, positions, rows)
+
+    def least(self, start: np.ndarray) -> np.ndarray:
+        """The weights of the smallest loss, by L-BFGS."""
+        from scipy.optimize import minimize  # here, since its import takes a while
+
+        options = {"maxiter": STEPS, "gtol": TOLERANCE}
+
+        def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            return self.at(flat.reshape(start.shape))
+
+        found = minimize(loss, start.reshape(-1), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(found.x.reshape(start.shape))
+
+    def at(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """The loss, and its gradient as one row."""
+        gradient = weights.copy()
+        gradient[:, -1] = 0
+        total = float((gradient**2).sum()) / 2
+        slopes = np.ascontiguousarray(weights[:, :-1], np.float32)
+        for block, made in self.blocks():
+            logits = slopes @ made.T + weights[:, -1:]
+            logits -= logits.max(axis=0)
+            odds = np.exp(logits)
+            sums = odds.sum(axis=0)
+            own, at = self.positions[block], np.arange(len(made))
+            total += float(self.rows[block] @ (np.log(sums) - logits[own, at]))
+            odds /= sums
+            odds[own, at] -= 1
+            odds *= self.rows[block]
+            gradient[:, :-1] += odds.astype(np.float32) @ made
+            gradient[:, -1] += odds.sum(axis=1)
+        size = self.rows.sum()
+        return total / size, gradient.reshape(-1) / size
 
 
 def _blocks(features: RowFeatures, points: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """The features of some rows at a time."""
     for start in range(0, len(points), BLOCK):
         block = slice(start, start + BLOCK)
-        yield block, features(points[block])
+        yield block, features(points[block]).astype(np.float32)
