@@ -46,7 +46,7 @@ def searches(label, base, queries):
 
 
 def million(queries):
-    """A million rows in codes alone: 56 or 64 bytes each, 16 for id, factor and shift, and cells."""
+    """A million rows in codes of 56 or 64 bytes, 16 more for id, factor and shift, and cells."""
     base = unit(descriptors(1_000_000, seed=1, folder=retained()))
     found = []
     for bits in (448, 512):

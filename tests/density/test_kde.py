@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KernelDensity
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from sfumato.density import SketchDensity
+from sfumato.density import SketchDensity, grid_values
 from sfumato.density.base import BACKENDS, noise_from
 from sfumato.density.evaluation_grid import log_integral
 from sfumato.privacy.random_source import InsecureSeededSource
@@ -82,6 +82,19 @@ def test_no_score_is_below_the_floor_of_the_noise(backend):
     raw = model._mean(queries)
     assert raw.min() < floor or backend != "slices"  # the only one that is not shrunk
     np.testing.assert_allclose(result, np.log(np.maximum(raw, floor)))
+
+
+def test_what_is_shrunk_is_never_negative_and_a_release_alone_stays_unbiased():
+    points = np.repeat([[3.0, 3.0]], 5_000, axis=0)
+    with noise_from(InsecureSeededSource(2)):
+        model = SketchDensity(bandwidth=0.2, kernel="gaussian", epsilon=0.5, bounds=(-9, 9)).fit(
+            points
+        )
+    queries = np.random.default_rng(4).uniform(-9, 1, (500, 2))
+    assert model.release_.mean(queries).min() < 0
+    result = model._mean(queries)
+    np.testing.assert_array_equal(result, np.maximum(model.release_.mean(queries), 0))
+    assert grid_values(model)[0].min() == 0
 
 
 @pytest.mark.filterwarnings("ignore:SketchDensity. epsilon 0.01 is too small:UserWarning")

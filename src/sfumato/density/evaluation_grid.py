@@ -12,6 +12,7 @@ from sfumato.core.bounds import Box, Pair
 from sfumato.core.validation import integer
 from sfumato.density.backends import Setting, described, hash_error
 from sfumato.density.kernel_shrinkage import shrinkage
+from sfumato.sketch.kernel_sums.grid_adaptive import ReleasedAdaptiveGrid
 
 __all__ = ["Field", "field_of", "grid_values", "log_integral", "means_of"]
 
@@ -75,15 +76,24 @@ def field_of(owner: str, source: Any, bounds: Any = None) -> Field:
 
 
 def means_of(summary: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """The function of mean kernel values of a sketch or release, shrunk where noise is known."""
+    """The function of mean kernel values of a sketch or release, shrunk where noise is known.
+
+    What is shrunk is biased anyway, and is 0 where it would be below. All else may be negative.
+    """
     shrunk = shrinkage(summary)
     if shrunk is not None:
-        return shrunk.values
+        return partial(_not_negative, shrunk.values)
     size = max(float(summary.size()), 1.0)
-    return partial(_mean_values, summary, size)  # a function that can be pickled
+    values = partial(_mean_values, summary, size)  # a function that can be pickled
+    return partial(_not_negative, values) if isinstance(summary, ReleasedAdaptiveGrid) else values
+
+
+def _not_negative(values: Callable[[np.ndarray], np.ndarray], points: np.ndarray) -> np.ndarray:
+    return np.asarray(np.maximum(values(points), 0.0))
 
 
 def _mean_values(summary: Any, size: float, points: np.ndarray) -> np.ndarray:
+    """Mean kernel values by estimates and the number of points."""
     return np.asarray(summary.estimate(points)) / size
 
 
@@ -127,7 +137,8 @@ def grid_values(
     -------
     tuple of (ndarray, tuple of ndarray)
         The densities at the centres of the cells, an array of this shape whose first axis is the
-        first column, and the centres along each axis. Densities from a release may be negative.
+        first column, and the centres along each axis. Densities from a release may be negative,
+        but for those that its estimator shrinks by their noise.
 
     Examples
     --------

@@ -113,6 +113,32 @@ def test_next_to_no_noise_leaves_the_sketch_as_it_is(axes, epsilon, within):
     assert release.mean(points) == pytest.approx(sketch.mean(points), rel=within)
 
 
+@pytest.mark.parametrize(
+    ("spread", "axes", "kernel"),
+    [(0.2, axes, kernel) for axes in (1, 2, 3) for kernel in ("gaussian", "p-stable")]
+    + [(5.0, 3, "gaussian"), (5.0, 4, "gaussian")],
+)
+def test_noise_error_is_the_deviation_of_estimates_amid_the_box(spread, axes, kernel):
+    """Of up to 24 releases at 30 queries each, whose noise is in part the same: 30 % is required.
+
+    Narrow points get levels, wide ones blocks. Kernels with tails reach beyond the box, where there
+    is no noise: what a box of reflections would add is up to 20 times too much.
+    """
+    points = np.clip(RNG.normal(5, spread, (5_000, axes)), 0, 10)
+    sketch = KernelGrid(0.7, BOX[axes], kernel=kernel).update(points)
+    made = [sketch.release_adaptive(1.0, source=InsecureSeededSource(seed)) for seed in range(24)]
+    chosen = [int(each._choice[0]) for each in made]
+    assert (max(chosen) == LEVELS) == (spread < 1)
+    usual = max(set(chosen), key=chosen.count)
+    made = [each for each, choice in zip(made, chosen, strict=True) if choice == usual]
+    assert len(made) >= 12
+    queries = np.random.default_rng(8).uniform(3, 7, (30, axes))
+    found = np.array([each.estimate(queries) for each in made])
+    deviation = np.sqrt(found.var(axis=0, ddof=1).mean())
+    stated = np.sqrt(np.mean([each.noise_error() ** 2 for each in made]))
+    assert stated == pytest.approx(deviation, rel=0.3)
+
+
 def test_size_is_that_of_all_points():
     for epsilon in (0.1, 10.0):
         made = released(UNIFORM[2], epsilon)[1]

@@ -17,12 +17,13 @@ from sfumato.privacy.random_source import Source
 from sfumato.privacy.release import CalibratedRelease, Release, ReleaseRequest
 from sfumato.sketch.kernel_sums.grid import GridAnswers, KernelGrid
 from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for
-from sfumato.sketch.kernel_sums.grid_field import Nodes, kernel_response
+from sfumato.sketch.kernel_sums.grid_field import Nodes, kernel_response, node_weights
 from sfumato.sketch.kernel_sums.grid_level_noise import level_noise
 from sfumato.sketch.kernel_sums.grid_levels import Levels, tuned_levels
 from sfumato.sketch.kernel_sums.grid_spectrum import (
     Spectrum,
     answer_error,
+    answer_waves,
     block_noise,
     shrunk,
 )
@@ -119,24 +120,29 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
         return math.sqrt(float(spectrum.noise.flat[0]) * spectrum.noise.size)
 
     def noise_error(self) -> float:
-        """Return the standard deviation of an estimate's noise, a root mean square over the box.
+        """Return the standard deviation of an estimate's noise at a query amid the box.
 
         Returns
         -------
         float
             Standard deviation in the unit of `estimate`, a number of points, for the kernel and
-            bandwidth of the sketch.
+            bandwidth of the sketch. Where blocks are shrunk, it is that of the shrunk noise, by the
+            fractions as they are: that these were estimated adds to it.
         """
         return self._noise_error
 
     @cached_property
     def _noise_error(self) -> float:
-        spectrum, spaces = self._spectrum, self._nodes.spaces
-        response = kernel_response(spaces, self._nodes.spacing, self.kernel, self.bandwidth)
-        noise = np.where(np.isfinite(spectrum.noise), spectrum.noise, 0.0)
-        remaining = noise if self._levels else noise * spectrum.fractions**2
-        size = noise.flat[0] * response.flat[0] ** 2
-        return math.sqrt((answer_error(remaining, response) + size) / math.prod(spaces))
+        nodes, levels = self._nodes, self._levels
+        weights = node_weights(nodes.shape, nodes.spacing, self.kernel, self.bandwidth)
+        if levels is not None:
+            variance = _variance(self.level_scale, nodes.unit)
+            return math.sqrt(variance * levels.variance_of(weights))
+        spectrum = self._spectrum
+        remaining = np.where(np.isfinite(spectrum.noise), spectrum.noise, 0.0)
+        remaining *= spectrum.fractions**2
+        remaining.flat[0] = spectrum.noise.flat[0]  # of the size, which nothing shrinks
+        return math.sqrt(float((remaining * answer_waves(nodes, weights) ** 2).sum()))
 
     @cached_property
     def _best(self) -> np.ndarray:

@@ -14,7 +14,7 @@ from sfumato.sketch.kernel_sums.grid_field import Nodes
 from sfumato.sketch.kernel_sums.grid_level_noise import level_noise
 from sfumato.sketch.kernel_sums.grid_levels import Levels
 
-__all__ = ["Spectrum", "answer_error", "block_noise", "shrunk"]
+__all__ = ["Spectrum", "answer_error", "answer_waves", "block_noise", "shrunk"]
 
 GROWTH = 1.4  # ratio of the limits of neighbouring shells of frequencies
 DECAY = 1.5  # power of frequency by which the energy of a coefficient falls beyond the known ones
@@ -170,6 +170,17 @@ class Spectrum:
         )
         masses = even * (self.size + relative[np.ix_(*inside)])
         return np.asarray(masses if self.rest is None else masses + self.rest)
+
+
+def answer_waves(nodes: Nodes, weights: np.ndarray) -> np.ndarray:
+    """What a unit of each coefficient adds to an answer that weighs the masses of nodes so."""
+    from scipy.fft import dctn
+
+    parts = weights * uniform_masses(nodes)
+    for axis, (first, spaces) in enumerate(zip(nodes.firsts, nodes.spaces, strict=True)):
+        starts = np.append(0, first + 1 + np.arange(spaces - 1))  # nodes beyond the box count too
+        parts = np.add.reduceat(parts, starts, axis=axis)
+    return np.asarray(dctn(parts, norm="ortho") * math.prod(nodes.spaces))
 
 
 def shrunk(signal: np.ndarray, noise: np.ndarray) -> np.ndarray:
