@@ -65,7 +65,7 @@ types: .venv/ready .venv-types/ready
 # Lines that the suite runs, kernels left out: what runs compiled is not counted.
 coverage: .venv/ready
 	$(PIP) "coverage>=7.10"
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -m "not soak"
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -n $(THREADS) -m "not soak"
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage report --skip-covered --sort=cover --fail-under=92
 

@@ -26,7 +26,7 @@ def test_the_list_of_the_public_api_is_up_to_date():
 
 
 def test_the_list_knows_every_room_and_what_is_below():
-    listed = list(script().lines())
+    listed = (DOCS / "api.txt").read_text().split("\n")  # which is up to date, see above
     for line in (
         "class sfumato.sketch.CountMin(width: int, depth: int = 4, *, seed: int = 0",
         "sfumato.sketch.CountMin.depth: int",
