@@ -282,6 +282,9 @@ def _demo_service(console: Any) -> None:
     service.run(console)
 
 
+OWN = (inspect, demo)  # here, since the folder `demo` takes the name once it is imported
+
+
 def _made(only: str | None = None) -> typer.Typer:
     """The command line: all of it, or what one group or command needs."""
     made = typer.Typer(
@@ -298,8 +301,8 @@ def _made(only: str | None = None) -> typer.Typer:
         if only in (None, name):
             made.command()(getattr(_module(module), name))
     made.callback(invoke_without_command=True)(start)
-    made.command()(inspect)
-    made.command()(demo)
+    for command in OWN:
+        made.command()(command)
     return made
 
 
@@ -316,5 +319,5 @@ def __getattr__(name: str) -> Any:
 def main() -> None:
     """Run the command line."""
     first = sys.argv[1] if len(sys.argv) > 1 else ""
-    known = first in (*GROUPS, *COMMANDS, "inspect", "demo")
+    known = first in (*GROUPS, *COMMANDS, *(each.__name__ for each in OWN))
     (_made(first) if known else __getattr__("app"))(prog_name="sfumato")
