@@ -162,7 +162,9 @@ class _MeanLoss:
         cls, features: RowFeatures, points: np.ndarray, positions: np.ndarray, rows: np.ndarray
     ) -> "_MeanLoss":
         """The loss of rows whose features are kept, or made at every step if they are too many."""
-        made = partial(_blocks, features, points)
+        # Of few rows, rounding would matter beside the tolerance; of many it halves the time.
+        dtype = np.float32 if len(points) * SHARE >= MANY else np.float64
+        made = partial(_blocks, features, points, dtype)
         width = len(features.cut.levels) * (1 + len(contrasts(len(features.counts))))
         if len(points) * width > MOST_FEATURES:
             return cls(made, positions, rows)
@@ -186,9 +188,9 @@ class _MeanLoss:
         gradient = weights.copy()
         gradient[:, -1] = 0
         total = float((gradient**2).sum()) / 2
-        slopes = np.ascontiguousarray(weights[:, :-1], np.float32)
+        slopes = np.ascontiguousarray(weights[:, :-1])
         for block, made in self.blocks():
-            logits = slopes @ made.T + weights[:, -1:]
+            logits = slopes.astype(made.dtype) @ made.T + weights[:, -1:]
             logits -= logits.max(axis=0)
             odds = np.exp(logits)
             sums = odds.sum(axis=0)
@@ -197,14 +199,16 @@ class _MeanLoss:
             odds /= sums
             odds[own, at] -= 1
             odds *= self.rows[block]
-            gradient[:, :-1] += odds.astype(np.float32) @ made
+            gradient[:, :-1] += odds.astype(made.dtype) @ made
             gradient[:, -1] += odds.sum(axis=1)
         size = self.rows.sum()
         return total / size, gradient.reshape(-1) / size
 
 
-def _blocks(features: RowFeatures, points: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def _blocks(
+    features: RowFeatures, points: np.ndarray, dtype: Any
+) -> Iterator[tuple[slice, np.ndarray]]:
     """The features of some rows at a time."""
     for start in range(0, len(points), BLOCK):
         block = slice(start, start + BLOCK)
-        yield block, features(points[block]).astype(np.float32)
+        yield block, features(points[block]).astype(dtype, copy=False)
