@@ -125,12 +125,14 @@ def after_two_kills(tmp_path_factory):
     return folder, [int(word) for word in done.stdout.split()]
 
 
+@pytest.mark.soak  # a cluster of its own takes a minute
 def test_a_killed_executor_changes_nothing(after_two_kills):
     folder, (killed, batches, _) = after_two_kills
     assert (killed, batches > 20) == (2, True)  # a partition was read again
     assert load(folder / "made.sfu").to_bytes() == make().update(JOB_KEYS).to_bytes()
 
 
+@pytest.mark.soak  # a cluster of its own takes a minute
 def test_an_executor_killed_in_training_changes_nothing(after_two_kills):
     folder, (killed, _, repeated) = after_two_kills
     assert (killed, repeated > 0) == (2, True)  # a task of the round was computed again
@@ -179,6 +181,7 @@ PRIVATE_JOB = textwrap.dedent(
 )
 
 
+@pytest.mark.soak  # a session of its own takes 20 seconds
 def test_tasks_that_fail_neither_charge_nor_change_a_private_model(tmp_path):
     world = generate_world(users=50, items=20, ratings=500, random_state=1).interactions
     rated = {"user": world.users, "item": world.items, "rating": world.ratings}

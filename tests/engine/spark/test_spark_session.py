@@ -78,6 +78,7 @@ with SparkEngine("local[1]") as engine:
 """
 
 
+@pytest.mark.soak  # a session of its own takes 20 seconds
 def test_executors_without_the_package_are_told_of(tmp_path):
     # The executors' Python is isolated (-I) and without site packages of this environment.
     python = tmp_path / "python"
