@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sfumato.density import SketchClassifier, load
+from sfumato.density.classify.logistic import MANY, SHARE
 from sfumato.engine import LocalEngine
 
 RNG = np.random.default_rng(0)
@@ -73,6 +74,23 @@ def test_files_and_priors_are_those_of_the_other_methods(tmp_path):
     shift = (odds - even) - (odds - even)[:, :1]
     sizes = np.bincount(WINE[1])
     np.testing.assert_allclose(shift, np.tile(np.log(sizes / sizes[0]), (len(odds), 1)), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("every", [1, 8])
+def test_many_rows_begin_from_some_of_them_that_have_a_weight(every):
+    """Rows without weight do not count, also where they are all that a start would be made of."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(MANY + 100, 3))
+    y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(int)
+    weights = np.ones(len(X))
+    weights[::SHARE] = every == 1
+    options = dict(method="logistic", bounds=(-6, 6))
+    many = SketchClassifier(**options).fit(X, y, sample_weight=weights)
+    few = SketchClassifier(**options).fit(X[weights > 0][:20_000], y[weights > 0][:20_000])
+    assert np.isfinite(many.predict_proba(X)).all()
+    # Two fits of 20,000 and more rows: their deviation from each other is about 0.01.
+    assert np.abs(many.predict_proba(X) - few.predict_proba(X)).mean() < 0.03
 
 
 def test_weights_are_repetitions():

@@ -141,10 +141,12 @@ def fitted_logits(
     shape = len(counts), len(parameters["levels"]) * (1 + len(contrasts(len(counts)))) + 1
     best = np.zeros(shape)
     best[:, -1] = np.log(features.evidence.sizes / features.evidence.sizes.sum())
-    if len(points) >= MANY:  # the start for all rows: most steps are taken by some of them
-        some = slice(None, None, SHARE)
-        best = _MeanLoss.of(features, points[some], positions[some], rows[some]).least(best)
-    best = _MeanLoss.of(features, points, positions, rows).least(best)
+    # Of few rows, rounding would matter beside the tolerance; of many it halves the time.
+    many, some = len(points) >= MANY, slice(None, None, SHARE)
+    loss = partial(_MeanLoss.of, features, np.float32 if many else np.float64)
+    if many and rows[some].any():  # a start for all: some rows that count take most of the steps
+        best = loss(points[some], positions[some], rows[some]).least(best)
+    best = loss(points, positions, rows).least(best)
     arrays = {"_counts": counts, "_moments": moments, "_weights": best}
     return ClassLogits._make(parameters, arrays)
 
@@ -159,11 +161,14 @@ class _MeanLoss:
 
     @classmethod
     def of(
-        cls, features: RowFeatures, points: np.ndarray, positions: np.ndarray, rows: np.ndarray
+        cls,
+        features: RowFeatures,
+        dtype: Any,
+        points: np.ndarray,
+        positions: np.ndarray,
+        rows: np.ndarray,
     ) -> "_MeanLoss":
         """The loss of rows whose features are kept, or made at every step if they are too many."""
-        # Of few rows, rounding would matter beside the tolerance; of many it halves the time.
-        dtype = np.float32 if len(points) * SHARE >= MANY else np.float64
         made = partial(_blocks, features, points, dtype)
         width = len(features.cut.levels) * (1 + len(contrasts(len(features.counts))))
         if len(points) * width > MOST_FEATURES:
