@@ -306,20 +306,22 @@ class CalibratedRelease(Generic[R]):
         # Parameters that no release can have are refused before they cost anything.
         self.kind.__new__(self.kind)._set_parameters(**self.parameters)
         cost = self._cost(request)
+        source = request.source or SystemSource()  # what it loads is there before the charge, too
         if request.ledger is None:
-            return self._made(request, cost, "")
+            return self._made(request, source, cost, "")
         data = request.ledger.release(
             request.dataset,
             self.loss,
             f"{self.kind.__name__}: {self.mechanism}",
-            lambda release_id: self._made(request, cost, release_id).to_bytes(),
+            lambda release_id: self._made(request, source, cost, release_id).to_bytes(),
             release_id=request.release_id,
         )
         return self.kind.from_bytes(data)
 
-    def _made(self, request: ReleaseRequest, cost: tuple[float, float], release_id: str) -> R:
+    def _made(
+        self, request: ReleaseRequest, source: Source, cost: tuple[float, float], release_id: str
+    ) -> R:
         """Draw the noise and build the release with its statement."""
-        source = request.source or SystemSource()
         budget = {}
         if request.ledger is not None:
             budget = dict(dataset=request.dataset, ledger=request.ledger.name, release=release_id)

@@ -15,6 +15,7 @@ from sfumato.core.typing import Ids
 from sfumato.core.validation import Limit, checked_values, integer
 from sfumato.data.interactions import Interactions
 from sfumato.privacy.parameters import separate_parameters
+from sfumato.privacy.random_source import SystemSource
 from sfumato.privacy.release import (
     CalibratedRelease,
     ReleaseOptions,
@@ -125,7 +126,7 @@ class ProfilePlan(CalibratedRelease[R]):
 
     def part(self, request: ReleaseRequest, paid: str) -> R:
         """Make one part with fresh noise, under the ledger entry that paid."""
-        return self._made(request, self._cost(request), paid)
+        return self._made(request, request.source or SystemSource(), self._cost(request), paid)
 
 
 class ProfileMechanism(Generic[R]):
