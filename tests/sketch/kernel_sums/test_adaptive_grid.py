@@ -14,7 +14,7 @@ from sfumato.sketch.kernel_sums.grid_adaptive import (
 )
 from sfumato.sketch.kernel_sums.grid_blocks import GridBlocks, blocks_for, uniform_masses
 from sfumato.sketch.kernel_sums.grid_levels import tuned_levels
-from sfumato.sketch.kernel_sums.grid_spectrum import Spectrum
+from sfumato.sketch.kernel_sums.grid_spectrum import Spectrum, _shells
 
 RNG = np.random.default_rng(3)
 BOX = {axes: ([0.0] * axes, [10.0] * axes) for axes in (1, 2, 3, 4)}
@@ -85,6 +85,45 @@ def test_noise_has_the_stated_scale():
         assert (cells != 0).mean() > 0.9
 
 
+def clusters(axes, count=20_000):
+    """Points of four normal clusters of different widths."""
+    rng = np.random.default_rng(axes)
+    centres, widths = rng.uniform(2, 8, (4, axes)), rng.uniform(0.4, 1.2, (4, axes))
+    which = rng.integers(0, 4, count)
+    return np.clip(centres[which] + rng.normal(size=(count, axes)) * widths[which], 0, 10)
+
+
+def test_clusters_are_told_better_than_by_the_unbiased_release():
+    # Errors of these four seeds differ by 1.4 to 3.9, their sums by 2.3; 1.5 is required.
+    points = clusters(3)
+    sketch = KernelGrid(0.7, BOX[3], kernel="gaussian").update(points)
+    true = sketch.mean(points[:200])
+    errors = np.zeros(2)
+    for seed in range(4):
+        adaptive = sketch.release_adaptive(0.1, source=InsecureSeededSource(seed))
+        plain = sketch.release(0.1, source=InsecureSeededSource(seed))
+        errors += [np.abs(each.mean(points[:200]) - true).sum() for each in (adaptive, plain)]
+    assert errors[0] < errors[1] / 1.5
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_energies_of_the_pilot_lose_what_is_of_faster_waves(axes):
+    """Of known shells, without noise, within 1.3 times the true ones; as seen they have 1.6."""
+    sketch = KernelGrid(0.5, BOX[axes], kernel="gaussian").update(clusters(axes))
+    nodes = sketch._nodes
+    masses = sketch._table.reshape(nodes.shape) / nodes.unit
+    spaces, coarse = GridBlocks(nodes, nodes.spaces), _pilot_of(nodes)
+    size = masses.sum()
+    shells = _shells(nodes.spaces)[0].ravel()
+    true = spaces.waves(spaces.sums(masses) - size * spaces.even).ravel() ** 2
+    true = np.bincount(shells, true) / np.bincount(shells)
+    seen = Spectrum.of_blocks(coarse, coarse.sums(masses), 1e-9, size)
+    energy, _, counts, all_of = seen._shell_sums
+    known = (counts > all_of / 2) & (true > 1)
+    assert (energy[known] / counts[known] / true[known]).max() > 1.6
+    assert seen._shell_means[known] == pytest.approx(true[known], rel=0.3)
+
+
 @pytest.mark.parametrize("kernel", ["gaussian", "p-stable"])
 def test_near_uniform_points_are_told_better_than_by_the_unbiased_release(kernel):
     # Errors differ by a factor of 3 at least for these seeds; 1.5 is required.
@@ -116,7 +155,7 @@ def test_next_to_no_noise_leaves_the_sketch_as_it_is(axes, epsilon, within):
 @pytest.mark.parametrize(
     ("spread", "axes", "kernel"),
     [(0.2, axes, kernel) for axes in (1, 2, 3) for kernel in ("gaussian", "p-stable")]
-    + [(5.0, 3, "gaussian"), (5.0, 4, "gaussian")],
+    + [(5.0, 3, "gaussian"), pytest.param(5.0, 4, "gaussian", marks=pytest.mark.soak)],  # 90 s
 )
 def test_noise_error_is_the_deviation_of_estimates_amid_the_box(spread, axes, kernel):
     """Of up to 24 releases at 30 queries each, whose noise is in part the same: 30 % is required.

@@ -32,9 +32,10 @@ from sfumato.sketch.kernel_sums.noisy_cells import CLIP, Sensitivity
 __all__ = ["ReleasedAdaptiveGrid", "adaptive_release"]
 
 PILOT = Fraction(3, 50)  # of epsilon
-PILOT_BLOCKS = (14, 9, 6, 4)  # along the longest axis, at most, in 1 to 4 dimensions
+PILOT_BLOCKS = (14, 9, 6, 5)  # along the longest axis, at most, in 1 to 4 dimensions
 MOST_BLOCKS = (512, 64, 36, 16)
 LEAST_VARIANCE = 1e-60  # of a cell: at a large epsilon that of the noise is too small for a float
+NEARNESS = 0.5  # power of the concentration that the choice expects of errors near points
 LEVELS = 0  # the choice of nested levels instead of blocks
 
 
@@ -90,7 +91,7 @@ class ReleasedAdaptiveGrid(GridAnswers, Release):
     True
     """
 
-    version = 2
+    version = 3  # the pilot of four columns is finer
 
     pilot_scale: Annotated[float, positive]
     block_scale: Annotated[float, positive]
@@ -274,7 +275,8 @@ def _chosen(grid: KernelGrid, pilot: np.ndarray, parameters: dict[str, float]) -
         _variance(parameters[name], unit) for name in ("pilot_scale", "block_scale", "level_scale")
     ]
     coarse, size = _pilot_of(nodes), max(float(sums.sum()), 1.0)
-    energy = Spectrum.of_blocks(coarse, sums, variances[0], size).signal
+    seen = Spectrum.of_blocks(coarse, sums, variances[0], size)
+    energy = seen.signal * seen.concentration ** (NEARNESS - 1)
     response = kernel_response(nodes.spaces, nodes.spacing, grid.kernel, grid.bandwidth)
     levels = tuned_levels(nodes.shape, "Laplace", grid.kernel)
     fine = variances[2] * level_noise(levels, nodes.spaces)

@@ -17,8 +17,15 @@ from sfumato.sketch.kernel_sums.grid_levels import Levels
 __all__ = ["Spectrum", "answer_error", "answer_waves", "block_noise", "shrunk"]
 
 GROWTH = 1.4  # ratio of the limits of neighbouring shells of frequencies
-DECAY = 1.5  # power of frequency by which the energy of a coefficient falls beyond the known ones
+DECAY = 1.5  # power of frequency by which the energy of a coefficient falls, without any evidence
+DECAYS = 1.0, 4.0  # of any fall that shells show
+BELIEF = 1.0  # in DECAY beside the evidence of shells, in squared logarithms
+FITTED = 3  # the fastest shells, which show how energy falls
+DOUBT = 0.05  # squared relative error of a shell's energy beside that of its noise
 SURE = 4.0  # deviations of noise that the energy of shells must exceed to be beyond chance
+LIKELY = 2.0  # deviations for a shell to count in how energy falls
+ROUNDS = 3  # of taking away what looks like slower waves, by the energies that are left
+LEFT = 0.1  # of the energy of a shell, at least
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,8 @@ class Spectrum:
 
     Parameters: size, of all points; waves and noise, coefficients and noise variances over the
     spaces of the box, the variances of unknown ones infinite; rest, masses of nodes beside those of
-    uniform points and of the waves.
+    uniform points and of the waves; blocks, whose sums the waves are of, so that they hold what
+    looks like them.
     """
 
     nodes: Nodes
@@ -35,6 +43,7 @@ class Spectrum:
     waves: np.ndarray
     noise: np.ndarray
     rest: np.ndarray | None = None
+    blocks: GridBlocks | None = None
 
     @classmethod
     def of_blocks(
@@ -44,7 +53,7 @@ class Spectrum:
         nodes = blocks.nodes
         waves = np.zeros(nodes.spaces)
         waves[blocks.corner] = blocks.waves(sums - size * blocks.even)
-        return cls(nodes, size, waves, block_noise(blocks, variance))
+        return cls(nodes, size, waves, block_noise(blocks, variance), blocks=blocks)
 
     @classmethod
     def of_levels(
@@ -89,12 +98,16 @@ class Spectrum:
 
         Signal energies are estimated as by James and Stein from the mean square of a shell of
         frequencies, and multiplied by the concentration: what shrinkage removes is missed where
-        the points are, while noise is everywhere.
+        the points are, while noise is everywhere. What sums of blocks take for slower waves counts
+        as noise.
 
         Efron and Morris 1973 (empirical Bayes shrinkage).
         """
         known = np.isfinite(self.noise)
         noise = np.where(known, self.noise, 1.0)
+        if self.blocks is not None:
+            shells = _shells(self.nodes.spaces)[0]
+            noise[self.blocks.corner] += self.blocks.aliased(self._shell_means[shells])
         out = np.where(known, self.signal / (self.signal + noise), 0.0)
         out.flat[0] = 0.0  # the count of points is `size`
         return np.asarray(out)
@@ -123,21 +136,59 @@ class Spectrum:
     def _shell_means(self) -> np.ndarray:
         """Signal energy of a coefficient of each shell: the mean square beyond the noise.
 
-        Beyond the known shells the energy of the last two decays, if it is beyond chance.
+        Beyond the known shells the energy of the last two falls on as that of the known ones does,
+        if it is beyond chance. By these energies the known shells lose what they hold of faster
+        waves, again and again.
         """
-        energy, chance, counts, all_of = self._shell_sums
-        means = np.maximum(energy / np.maximum(counts, 1), 0.0)
+        energy, _, counts, _ = self._shell_sums
+        seen = np.maximum(energy / np.maximum(counts, 1), 0.0)
+        means = self._beyond(seen)
+        for _ in range(ROUNDS if self.blocks is not None else 0):
+            means = self._beyond(np.maximum(seen - self._aliased(means), LEFT * seen))
+        return means
+
+    def _beyond(self, means: np.ndarray) -> np.ndarray:
+        """The mean energies of shells, those that are not known by the fall of the known ones."""
+        _, chance, counts, all_of = self._shell_sums
         full = np.flatnonzero(counts > all_of / 2)
-        if full.size and full[-1] + 1 < len(means):
-            last = int(full[-1])
-            upper = slice(max(last - 1, 0), last + 1)
-            found, doubt = float(energy[upper].sum()), SURE * float(np.hypot.reduce(chance[upper]))
-            beyond = 1 - (doubt / found) ** 2 if found > doubt else 0.0
-            shells, frequency = _shells(self.nodes.spaces)
-            middle = np.bincount(shells.ravel(), frequency.ravel()) / all_of
-            decayed = (middle[last] / middle[last + 1 :]) ** DECAY
-            means[last + 1 :] = beyond * found / float(counts[upper].sum()) * decayed
-        return np.asarray(means)
+        if not full.size or full[-1] + 1 == len(means):
+            return means
+        last = int(full[-1])
+        shells, frequency = _shells(self.nodes.spaces)
+        middle = np.bincount(shells.ravel(), frequency.ravel()) / all_of
+        upper = slice(max(last - 1, 0), last + 1)
+        number = float(counts[upper].sum())
+        found, doubt = (means * counts)[upper].sum(), SURE * float(np.hypot.reduce(chance[upper]))
+        level = (1 - (doubt / found) ** 2) * found / number if found > doubt else 0.0
+        ratios = float((middle * counts)[upper].sum()) / number / middle[last + 1 :]
+        out = means.copy()
+        out[last + 1 :] = level * ratios ** self._decay(means, middle, full[-FITTED:])
+        return out
+
+    def _decay(self, means: np.ndarray, middle: np.ndarray, fastest: np.ndarray) -> float:
+        """The power of frequency by which energy falls, by a line through logarithms."""
+        _, chance, counts, _ = self._shell_sums
+        errors = chance / np.maximum(counts, 1)
+        used = fastest[(fastest > 0) & (means[fastest] > LIKELY * errors[fastest])]
+        if not used.size:
+            return DECAY
+        squares = (errors[used] / means[used]) ** 2 + 2 / counts[used] + DOUBT
+        weights = 1 / squares
+        along, up = np.log(middle[used]), np.log(means[used])
+        along = along - (weights * along).sum() / weights.sum()
+        slope = (BELIEF * DECAY - (weights * along * up).sum()) / (
+            BELIEF + (weights * along**2).sum()
+        )
+        return float(np.clip(slope, *DECAYS))
+
+    def _aliased(self, means: np.ndarray) -> np.ndarray:
+        """The mean energy that shells take over from faster waves, whose energies these are."""
+        assert self.blocks is not None
+        shells = _shells(self.nodes.spaces)[0]
+        taken = self.blocks.aliased(means[shells])
+        index = shells[self.blocks.corner].ravel()
+        number = np.maximum(np.bincount(index, minlength=len(means)), 1)
+        return np.asarray(np.bincount(index, taken.ravel(), len(means)) / number)
 
     @cached_property
     def _shell_sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
