@@ -57,7 +57,7 @@ def use(sketch):
                 read(*[known.get(ask, KEYS[:20])] * (len(inspect.signature(read).parameters) > 0))
 
 
-@settings(max_examples=10_000)
+@settings(max_examples=4_000)
 @given(
     st.integers(0, len(SAMPLES) - 1),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), max_size=4),

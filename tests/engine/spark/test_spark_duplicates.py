@@ -46,8 +46,15 @@ def paths(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize("threshold", [0.4, 0.8])
+@pytest.mark.parametrize(
+    ("threshold", "exact"),
+    [
+        (0.4, True),
+        (0.8, False),
+        pytest.param(0.4, False, marks=pytest.mark.soak),
+        pytest.param(0.8, True, marks=pytest.mark.soak),
+    ],
+)
 def test_pairs_are_those_of_one_machine(engine, paths, threshold, exact):
     expected = near_duplicates(TEXTS, threshold, exact=exact)
     found = near_duplicates(paths, threshold, exact=exact, engine=engine)

@@ -28,10 +28,10 @@ def engine(request):
     return LocalEngine(threads=1 if request.param == "one thread" else 3)
 
 
-@pytest.fixture(scope="module", params=COLUMNS)
-def edges(request, tmp_path_factory):
+@pytest.fixture
+def edges(request, tmp_path):
     """Both columns, and the paths of three files that hold them with their weights."""
-    folder, columns = tmp_path_factory.mktemp("edges"), COLUMNS[request.param]
+    folder, columns = tmp_path, COLUMNS[request.param]
     table = pa.table({"source": columns[0], "target": columns[1], "weight": WEIGHTS})
     paths = [str(folder / f"{at}.parquet") for at in range(3)]
     for at, path in enumerate(paths):
@@ -44,6 +44,10 @@ def distance(left, right):
     return np.abs(left.scores - right.scores).sum()
 
 
+# Spark takes ten seconds for each: one kind of ids plain, the other with weights.
+@pytest.mark.parametrize(
+    "edges", ["texts", pytest.param("integers", marks=pytest.mark.soak)], indirect=True
+)
 def test_ranks_are_those_of_one_machine(engine, edges):
     columns, paths = edges
     found = pagerank(paths, engine=engine)
@@ -52,6 +56,9 @@ def test_ranks_are_those_of_one_machine(engine, edges):
     assert distance(found, pagerank(Graph(*columns))) <= 1e-7
 
 
+@pytest.mark.parametrize(
+    "edges", ["integers", pytest.param("texts", marks=pytest.mark.soak)], indirect=True
+)
 def test_weights_and_topics_are_those_of_one_machine(engine, edges):
     columns, paths = edges
     topic = {columns[1][0]: 3.0, columns[0][0]: 1.0}

@@ -47,6 +47,7 @@ def test_thresholds_are_those_of_benjamini_and_hochberg():
             assert detected(moved)[at] == passes
 
 
+@pytest.mark.soak  # the 40 discoveries take ten seconds
 def test_intervals_of_discovered_strings_cover_at_their_rate():
     # 60 strings of 1 / rank among 20,000 clients, 40 discoveries. About 400 intervals: a fraction
     # covered has an error of 1.1 %, so one outside 93 to 97 % has p < 0.07, once: seeds are fixed.

@@ -35,7 +35,7 @@ PILOT = Fraction(3, 50)  # of epsilon
 PILOT_BLOCKS = (14, 9, 6, 5)  # along the longest axis, at most, in 1 to 4 dimensions
 MOST_BLOCKS = (512, 64, 36, 16)
 LEAST_VARIANCE = 1e-60  # of a cell: at a large epsilon that of the noise is too small for a float
-NEARNESS = 0.5  # power of the concentration that the choice expects of errors near points
+NEARNESS = 0.75  # power of the concentration that the choice expects of errors near points
 LEVELS = 0  # the choice of nested levels instead of blocks
 
 

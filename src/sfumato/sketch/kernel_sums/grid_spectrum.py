@@ -24,8 +24,7 @@ FITTED = 3  # the fastest shells, which show how energy falls
 DOUBT = 0.05  # squared relative error of a shell's energy beside that of its noise
 SURE = 4.0  # deviations of noise that the energy of shells must exceed to be beyond chance
 LIKELY = 2.0  # deviations for a shell to count in how energy falls
-ROUNDS = 3  # of taking away what looks like slower waves, by the energies that are left
-LEFT = 0.1  # of the energy of a shell, at least
+LEFT = 0.1  # of the energy of a shell without what looks like slower waves, at least
 
 
 @dataclass(frozen=True)
@@ -138,14 +137,14 @@ class Spectrum:
 
         Beyond the known shells the energy of the last two falls on as that of the known ones does,
         if it is beyond chance. By these energies the known shells lose what they hold of faster
-        waves, again and again.
+        waves.
         """
         energy, _, counts, _ = self._shell_sums
         seen = np.maximum(energy / np.maximum(counts, 1), 0.0)
         means = self._beyond(seen)
-        for _ in range(ROUNDS if self.blocks is not None else 0):
-            means = self._beyond(np.maximum(seen - self._aliased(means), LEFT * seen))
-        return means
+        if self.blocks is None:
+            return means
+        return self._beyond(np.maximum(seen - self._aliased(means, self.blocks), LEFT * seen))
 
     def _beyond(self, means: np.ndarray) -> np.ndarray:
         """The mean energies of shells, those that are not known by the fall of the known ones."""
@@ -181,12 +180,11 @@ class Spectrum:
         )
         return float(np.clip(slope, *DECAYS))
 
-    def _aliased(self, means: np.ndarray) -> np.ndarray:
+    def _aliased(self, means: np.ndarray, blocks: GridBlocks) -> np.ndarray:
         """The mean energy that shells take over from faster waves, whose energies these are."""
-        assert self.blocks is not None
         shells = _shells(self.nodes.spaces)[0]
-        taken = self.blocks.aliased(means[shells])
-        index = shells[self.blocks.corner].ravel()
+        taken = blocks.aliased(means[shells])
+        index = shells[blocks.corner].ravel()
         number = np.maximum(np.bincount(index, minlength=len(means)), 1)
         return np.asarray(np.bincount(index, taken.ravel(), len(means)) / number)
 
