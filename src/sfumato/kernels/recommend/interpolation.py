@@ -49,6 +49,24 @@ def _add_missed(h, missed, rows, places, values, scales, out):
 
 
 @inline
+def _product(one, other):
+    """The sum of products of all cells; a loop, since arrays in expressions compile for seconds."""
+    total = 0.0
+    for row in range(one.shape[0]):
+        for k in range(one.shape[1]):
+            total += one[row, k] * other[row, k]
+    return total
+
+
+@inline
+def _add(factor, source, scale, out):
+    """out = scale out + factor source."""
+    for row in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[row, k] = scale * out[row, k] + factor * source[row, k]
+
+
+@inline
 def _descend(targets, rows, places, values, scales, penalty, rate, own, errors):
     """Minimise the squared error of one item plus the penalty, beginning at 0.
 
@@ -60,24 +78,24 @@ def _descend(targets, rows, places, values, scales, penalty, rate, own, errors):
     for h in range(targets.size):
         _add_missed(h, np.float64(targets[h]), rows, places, values, scales, left)
         error += targets[h] * targets[h]
-    way[:] = left
-    square = np.sum(left * left)
+    _add(1.0, left, 0.0, way)
+    square = _product(left, left)
     for step in range(errors.size):
         if square > 0:
-            turned[:] = penalty * way
+            _add(penalty, way, 0.0, turned)
             for h in range(targets.size):
                 foretold = _foretold(h, rows, places, values, scales, way)
                 _add_missed(h, foretold, rows, places, values, scales, turned)
-            curvature, along = np.sum(way * turned), np.sum(way * left)
+            curvature, along = _product(way, turned), _product(way, left)
             size = 2 * rate if rate > 0 else along / curvature
             error += size * (size * curvature - 2 * along)
-            own += size * way
-            left -= size * turned
-            before, square = square, np.sum(left * left)
+            _add(size, way, 1.0, own)
+            _add(-size, turned, 1.0, left)
+            before, square = square, _product(left, left)
             if rate > 0:
-                way[:] = left
+                _add(1.0, left, 0.0, way)
             elif square > 1e-14 * before:
-                way[:] = left + square / before * way
+                _add(1.0, left, square / before, way)
             else:
                 square = 0.0
         errors[step] += error
@@ -110,7 +128,9 @@ def learn(
         own = np.zeros((weights.shape[0], mine.size))
         wanted = targets[item_starts[i] : item_starts[i + 1]]
         _descend(wanted, rows, places, values, scales, penalty, rate, own, errors)
-        weights[:, ends[i] : ends[i + 1]] = own
+        for row in range(own.shape[0]):
+            for k in range(mine.size):
+                weights[row, ends[i] + k] = own[row, k]
 
 
 @kernel
