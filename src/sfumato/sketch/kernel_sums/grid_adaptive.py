@@ -35,7 +35,9 @@ PILOT = Fraction(3, 50)  # of epsilon
 PILOT_BLOCKS = (14, 9, 6, 5)  # along the longest axis, at most, in 1 to 4 dimensions
 MOST_BLOCKS = (512, 64, 36, 16)
 LEAST_VARIANCE = 1e-60  # of a cell: at a large epsilon that of the noise is too small for a float
-NEARNESS = 0.75  # power of the concentration that the choice expects of errors near points
+# Power of the concentration by which the choice weighs what blocks lose near points against noise:
+# values of a kernel without long tails differ most, and noise is worst beside the small ones.
+NEARNESS = {"p-stable": 1.0, "gaussian": 0.5, "exponential": 0.5}
 LEVELS = 0  # the choice of nested levels instead of blocks
 
 
@@ -276,7 +278,7 @@ def _chosen(grid: KernelGrid, pilot: np.ndarray, parameters: dict[str, float]) -
     ]
     coarse, size = _pilot_of(nodes), max(float(sums.sum()), 1.0)
     seen = Spectrum.of_blocks(coarse, sums, variances[0], size)
-    energy = seen.signal * seen.concentration ** (NEARNESS - 1)
+    energy = seen.signal * seen.concentration ** (NEARNESS[grid.kernel] - 1)
     response = kernel_response(nodes.spaces, nodes.spacing, grid.kernel, grid.bandwidth)
     levels = tuned_levels(nodes.shape, "Laplace", grid.kernel)
     fine = variances[2] * level_noise(levels, nodes.spaces)
