@@ -28,8 +28,8 @@ from sfumato.density.evaluation_grid import field_of
 from sfumato.sketch.kernel_sums.radial_kernels import profile
 
 SIZE, QUERIES = 40_000, 150
-DRAWS = {1: 9, 2: 9}  # releases of each case, by columns; else FEW
-FEW = 3
+DRAWS = {1: 27, 2: 27, 3: 12}  # releases of each case, by columns; else FEW
+FEW = 6
 EPSILONS = (0.1, 1.0)
 KERNELS = ("p-stable", "gaussian")
 BANDWIDTH = 0.05  # of the longest side of the box

@@ -277,8 +277,8 @@ def _chosen(grid: KernelGrid, pilot: np.ndarray, parameters: dict[str, float]) -
         _variance(parameters[name], unit) for name in ("pilot_scale", "block_scale", "level_scale")
     ]
     coarse, size = _pilot_of(nodes), max(float(sums.sum()), 1.0)
-    seen = Spectrum.of_blocks(coarse, sums, variances[0], size)
-    energy = seen.signal * seen.concentration ** (NEARNESS[grid.kernel] - 1)
+    spectrum = Spectrum.of_blocks(coarse, sums, variances[0], size)
+    energy = spectrum.signal * spectrum.concentration ** (NEARNESS[grid.kernel] - 1)
     response = kernel_response(nodes.spaces, nodes.spacing, grid.kernel, grid.bandwidth)
     levels = tuned_levels(nodes.shape, "Laplace", grid.kernel)
     fine = variances[2] * level_noise(levels, nodes.spaces)

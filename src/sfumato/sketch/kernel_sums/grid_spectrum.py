@@ -140,11 +140,11 @@ class Spectrum:
         waves.
         """
         energy, _, counts, _ = self._shell_sums
-        seen = np.maximum(energy / np.maximum(counts, 1), 0.0)
-        means = self._beyond(seen)
+        known = np.maximum(energy / np.maximum(counts, 1), 0.0)
+        means = self._beyond(known)
         if self.blocks is None:
             return means
-        return self._beyond(np.maximum(seen - self._aliased(means, self.blocks), LEFT * seen))
+        return self._beyond(np.maximum(known - self._aliased(means, self.blocks), LEFT * known))
 
     def _beyond(self, means: np.ndarray) -> np.ndarray:
         """The mean energies of shells, those that are not known by the fall of the known ones."""
