@@ -276,8 +276,8 @@ def test_no_row_makes_a_private_fit_speak_or_moves_more_than_is_claimed(name, in
     texts, shown, cells = outcome(make(NEXT_TO_NONE), ROWS, beside(name))
     assert texts == []
     for at, row in enumerate(ODD_ROWS):
-        kept = list(containers([*ROWS, row]))
-        for data in [kept[at % len(kept)]] if in_turn else kept:
+        inputs = list(containers([*ROWS, row]))
+        for data in [inputs[at % len(inputs)]] if in_turn else inputs:
             found = outcome(make(NEXT_TO_NONE), data, [*beside(name), beside(name)[0]])
             assert found[:2] == ([], shown), (row, type(data))
             assert moved_by(name, found[2], cells) <= most, (row, type(data))
@@ -316,8 +316,8 @@ def test_no_label_or_target_makes_a_private_fit_speak(name, in_turn):
         column[:] = [*beside(name), None]
         column[40] = label
         texts = np.array([str(one) for one in column])
-        kept = (list(column), column, pd.Series(column), texts)
-        for y in [kept[at % 4]] if in_turn else kept:
+        inputs = (list(column), column, pd.Series(column), texts)
+        for y in [inputs[at % 4]] if in_turn else inputs:
             found = outcome(make(NEXT_TO_NONE), [*ROWS, [0.3, 0.4]], y)
             assert found[:2] == ([], shown), (label, type(y))
             assert moved_by(name, found[2], cells) <= most, (label, type(y))
