@@ -117,11 +117,11 @@ def test_energies_of_the_pilot_lose_what_is_of_faster_waves(axes):
     shells = _shells(nodes.spaces)[0].ravel()
     true = spaces.waves(spaces.sums(masses) - size * spaces.even).ravel() ** 2
     true = np.bincount(shells, true) / np.bincount(shells)
-    seen = Spectrum.of_blocks(coarse, coarse.sums(masses), 1e-9, size)
-    energy, _, counts, all_of = seen._shell_sums
+    spectrum = Spectrum.of_blocks(coarse, coarse.sums(masses), 1e-9, size)
+    energy, _, counts, all_of = spectrum._shell_sums
     known = (counts > all_of / 2) & (true > 1)
     assert (energy[known] / counts[known] / true[known]).max() > 1.6
-    assert seen._shell_means[known] == pytest.approx(true[known], rel=0.3)
+    assert spectrum._shell_means[known] == pytest.approx(true[known], rel=0.3)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "p-stable"])
