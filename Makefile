@@ -43,9 +43,10 @@ postgres:
 		&& DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends -o Dpkg::Options::=--force-confold postgresql >/dev/null; } \
 		|| { echo "make postgres: the server is missing and could not be installed; as root: apt-get install postgresql" >&2; exit 1; }
 
-# A worker a core: threads of the linear algebra beside them only wait for each other.
+# A worker a core: threads of the linear algebra beside them only wait for each other. Hundreds of
+# commands and services start, so that bytecode is to be kept.
 test: .venv/ready
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(THREADS) -m "not soak"
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(THREADS) -m "not soak"
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -1,5 +1,7 @@
 """Settings of the whole suite."""
 
+import gc
+
 from hypothesis import settings
 
 from support.engines import engine, spark
@@ -18,3 +20,18 @@ __all__ = [
 # Kernels compile on first use, so one example can be far slower than the next.
 settings.register_profile("sfumato", deadline=None, derandomize=True)
 settings.load_profile("sfumato")
+
+# Thousands of tests are collected, and stay: to look for garbage among them takes seconds.
+gc.disable()
+
+
+def pytest_collection_finish():
+    """Leave what was collected out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure():
+    """Let what was left out be collected at the end, as ever."""
+    gc.unfreeze()
