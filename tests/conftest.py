@@ -21,17 +21,11 @@ __all__ = [
 settings.register_profile("sfumato", deadline=None, derandomize=True)
 settings.load_profile("sfumato")
 
-# Thousands of tests are collected, and stay: to look for garbage among them takes seconds.
+# Thousands of tests are collected, and stay: to look for garbage meanwhile takes as long again.
 gc.disable()
 
 
 def pytest_collection_finish():
-    """Leave what was collected out of every later search for garbage."""
-    gc.collect()
-    gc.freeze()
+    """Look for garbage from here on."""
     gc.enable()
-
-
-def pytest_unconfigure():
-    """Let what was left out be collected at the end, as ever."""
-    gc.unfreeze()
+    gc.collect()
