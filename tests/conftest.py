@@ -2,6 +2,7 @@
 
 import gc
 
+import pytest
 from hypothesis import settings
 
 from support.engines import engine, spark
@@ -21,11 +22,12 @@ __all__ = [
 settings.register_profile("sfumato", deadline=None, derandomize=True)
 settings.load_profile("sfumato")
 
-# Thousands of tests are collected, and stay: to look for garbage meanwhile takes as long again.
-gc.disable()
 
-
-def pytest_collection_finish():
-    """Look for garbage from here on."""
-    gc.enable()
-    gc.collect()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect tests without looking for garbage: there are thousands, and all of them stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
