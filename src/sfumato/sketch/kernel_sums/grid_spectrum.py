@@ -153,8 +153,7 @@ class Spectrum:
         if not full.size or full[-1] + 1 == len(means):
             return means
         last = int(full[-1])
-        shells, frequency = _shells(self.nodes.spaces)
-        middle = np.bincount(shells.ravel(), frequency.ravel()) / all_of
+        middle = _shells(self.nodes.spaces)[1]
         upper = slice(max(last - 1, 0), last + 1)
         number = float(counts[upper].sum())
         found, doubt = (means * counts)[upper].sum(), SURE * float(np.hypot.reduce(chance[upper]))
@@ -266,11 +265,12 @@ def block_noise(
 
 @lru_cache(maxsize=8)
 def _shells(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The shell of each coefficient, by the logarithm of its frequency, and the frequency."""
+    """The shell of each coefficient, by the logarithm of its frequency, and their frequencies."""
     squares = np.zeros(())
     for n in shape:
         squares = np.add.outer(squares, (np.arange(n) * max(shape) / n) ** 2)
     frequency = np.sqrt(squares)
     number = np.ceil(np.log(np.maximum(frequency, 0.5)) / math.log(GROWTH) + 1e-9)
     _, dense = np.unique(number, return_inverse=True)
-    return dense.reshape(shape), frequency
+    index = dense.ravel()
+    return dense.reshape(shape), np.bincount(index, frequency.ravel()) / np.bincount(index)
