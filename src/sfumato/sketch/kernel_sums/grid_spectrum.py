@@ -265,7 +265,7 @@ def block_noise(
 
 @lru_cache(maxsize=8)
 def _shells(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The shell of each coefficient, by the logarithm of its frequency, and each shell's mean one."""
+    """The shell of each coefficient, by the logarithm of its frequency, and shells' mean ones."""
     squares = np.zeros(())
     for n in shape:
         squares = np.add.outer(squares, (np.arange(n) * max(shape) / n) ** 2)
